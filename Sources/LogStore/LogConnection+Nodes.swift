@@ -10,15 +10,16 @@ extension LogConnection {
         return loaded
     }
 
-    /// How many rows are read between two calls of who wants to know about the progress.
+    /// How many rows, and how many bytes of values, are read between two calls of who wants to know about the progress.
     private static let rowsOfProgress = 8_192
+    private static let bytesOfProgress = 4 << 20
 
     /// How far the reading of a tree has come.
     public struct LoadProgress: Sendable {
         /// Rows that have been read.
         public let rows: Int
-        /// About how many of them are in memory and not in pages.
-        public let rowsInMemory: Int
+        /// About what takes memory of them, in bytes; not what is in pages.
+        public let heapBytes: Int
     }
 
     /// How the reading of a tree goes on.
@@ -45,10 +46,14 @@ extension LogConnection {
                     if batch == nil { batch = try history(namespace, at: head)?.batch }
                     var builder = TreeBuilder()
                     var rows = 0
+                    var untold = (rows: 0, bytes: 0)
                     try forEachNode(namespace) { path, value, isLong in
                         rows += 1
-                        if rows.isMultiple(of: Self.rowsOfProgress) {
-                            switch step(LoadProgress(rows: rows, rowsInMemory: builder.rowsInMemory)) {
+                        untold.rows += 1
+                        if case .string(let text) = value { untold.bytes += text.utf8.count }
+                        if untold.rows == Self.rowsOfProgress || untold.bytes >= Self.bytesOfProgress {
+                            untold = (0, 0)
+                            switch step(LoadProgress(rows: rows, heapBytes: builder.heapBytesInMemory)) {
                             case .goOn: break
                             case .pack(let packer): builder.beginPacking(packer)
                             case .end: throw Ended()
@@ -72,7 +77,12 @@ extension LogConnection {
 
     /// Has rows come out of the primary key in their order, at once. Without statistics of the table, as after an import,
     /// PostgreSQL would take it for small, collect all rows first, and sort them on disk: two to four times the work.
-    private static let streaming = "; set local enable_sort = off; set local enable_bitmapscan = off"
+    ///
+    /// Who puts a large tree into pages reads nothing for a while, before the last row and behind it: the server waits for that.
+    private static let streaming = """
+        ; set local enable_sort = off; set local enable_bitmapscan = off; set local tcp_user_timeout = 0;
+        set local idle_in_transaction_session_timeout = 0
+        """
 
     /// Runs `body` on one snapshot of the database.
     ///

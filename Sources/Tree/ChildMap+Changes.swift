@@ -30,7 +30,7 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let old): Self.merged(old, entries, isRightEdge: isRightEdge)
         case .inner(let inner): inner.setting(entries, isRightEdge: isRightEdge)
-        case .paged(let paged): paged.slab(isUse: true).setting(entries, isRightEdge: isRightEdge)
+        case .paged(let paged): paged.slab(for: .change).setting(entries, isRightEdge: isRightEdge)
         }
     }
 

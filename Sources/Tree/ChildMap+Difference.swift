@@ -15,7 +15,10 @@ extension ChildMap {
 
     private static func compare(_ old: Slab, _ new: Slab, _ gone: (Entry) -> Void, _ fresh: (Entry) -> Void) {
         if old.identity == new.identity { return }
-        guard case .inner(let first) = old.inMemory, case .inner(let second) = new.inMemory else {
+        let (old, new) = (old.inMemory, new.inMemory)
+        // A page, and what it was made of.
+        if old.identity == new.identity { return }
+        guard case .inner(let first) = old, case .inner(let second) = new else {
             each(old, gone)
             each(new, fresh)
             return
@@ -34,7 +37,7 @@ extension ChildMap {
         switch slab {
         case .entries(let entries): for entry in entries { body(entry) }
         case .inner(let inner): for slab in inner.slabs { each(slab, body) }
-        case .paged(let paged): each(paged.slab(isUse: false), body)
+        case .paged(let paged): each(paged.slab(for: .walk), body)
         }
     }
 }
@@ -42,7 +45,7 @@ extension ChildMap {
 extension ChildMap.Slab {
     /// What it is, or stands for: no page.
     fileprivate var inMemory: ChildMap.Slab {
-        if case .paged(let paged) = self { paged.slab(isUse: false) } else { self }
+        if case .paged(let paged) = self { paged.slab(for: .walk) } else { self }
     }
 
     /// The same for the very same slab; never the same for two that live at once.

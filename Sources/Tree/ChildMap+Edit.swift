@@ -13,7 +13,7 @@ extension ChildMap.Slab {
     ///   slabs whole instead of leaving halves behind.
     func setting(_ entry: ChildMap.Entry, isRightEdge: Bool) -> Setting {
         switch self {
-        case .paged(let paged): return paged.slab(isUse: true).setting(entry, isRightEdge: isRightEdge)
+        case .paged(let paged): return paged.slab(for: .change).setting(entry, isRightEdge: isRightEdge)
         case .entries(var entries):
             let (index, isFound) = entries.place(of: entry.key)
             if isFound {
@@ -59,7 +59,7 @@ extension ChildMap.Slab {
     /// The slab without the key (nil when nothing is left) and the rows that went; nil when the key is not there.
     func removing(_ key: Key) -> (slab: ChildMap.Slab?, rowCount: Int)? {
         switch self {
-        case .paged(let paged): return paged.slab(isUse: true).removing(key)
+        case .paged(let paged): return paged.slab(for: .change).removing(key)
         case .entries(var entries):
             let (index, isFound) = entries.place(of: key)
             guard isFound else { return nil }

@@ -16,7 +16,7 @@ extension ChildMap: Sequence {
                     let slot = inner.slot(of: key)
                     stack.append((inner, slot + 1))
                     slab = inner.slabs[slot]
-                case .paged(let paged): slab = paged.slab(isUse: false)
+                case .paged(let paged): slab = paged.slab(for: .walk)
                 case .entries(let found):
                     entries = found
                     index = found.place(of: key).index
@@ -32,7 +32,7 @@ extension ChildMap: Sequence {
                 case .inner(let inner):
                     stack.append((inner, 1))
                     slab = inner.slabs[0]
-                case .paged(let paged): slab = paged.slab(isUse: false)
+                case .paged(let paged): slab = paged.slab(for: .walk)
                 case .entries(let found):
                     entries = found
                     index = 0
@@ -70,7 +70,7 @@ extension ChildMap: Sequence {
         switch slab {
         case .entries(let entries): for entry in entries { body(entry) }
         case .inner(let inner): for slab in inner.slabs { walk(slab, body) }
-        case .paged(let paged): walk(paged.slab(isUse: false), body)
+        case .paged(let paged): walk(paged.slab(for: .walk), body)
         }
     }
 
@@ -95,7 +95,7 @@ extension ChildMap: Sequence {
                 // Only the slab in which the key would be has to look for it.
                 guard walkReversed(inner.slabs[slot], slot == last ? key : nil, body) else { return false }
             }
-        case .paged(let paged): return walkReversed(paged.slab(isUse: false), key, body)
+        case .paged(let paged): return walkReversed(paged.slab(for: .walk), key, body)
         }
         return true
     }

@@ -79,7 +79,7 @@ public struct ChildMap: Sendable {
         while true {
             switch slab {
             case .inner(let inner): slab = inner.slabs[inner.slot(of: key)]
-            case .paged(let paged): slab = paged.slab(isUse: true)
+            case .paged(let paged): slab = paged.slab(for: .read)
             case .entries(let entries):
                 let (index, isFound) = entries.place(of: key)
                 return isFound ? entries[index].node : nil
@@ -201,7 +201,7 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let entries): entries[last ? entries.count - 1 : 0]
         case .inner(let inner): inner.slabs[last ? inner.slabs.count - 1 : 0].edge(last: last)
-        case .paged(let paged): paged.slab(isUse: false).edge(last: last)
+        case .paged(let paged): paged.slab(for: .walk).edge(last: last)
         }
     }
 

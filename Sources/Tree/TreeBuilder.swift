@@ -13,8 +13,8 @@ public struct TreeBuilder: ~Copyable {
         var isSorted = true
         /// Those of its children that are in pages already.
         var runs: PagedRuns?
-        /// Rows of its finished children that are in none.
-        var rows = 0
+        /// About what its finished children that are in none take, in bytes.
+        var heapBytes = 0
     }
 
     /// The root and the branches down to the current row.
@@ -25,6 +25,7 @@ public struct TreeBuilder: ~Copyable {
     private var path: [UInt8] = []
     private var cache: KeyCache?
     private var rows = 0
+    private var heapBytes = 0
     /// Rows that came out of order, which long paths do.
     private var late: [(Path, Node)] = []
     private var packer: TreePacker?
@@ -37,6 +38,8 @@ public struct TreeBuilder: ~Copyable {
     /// Adds the row at `text` (`/a/b`; `/` for the root's leaf; `…/.priority`).
     public mutating func add(_ text: UnsafeRawBufferPointer, _ value: Node) {
         rows += 1
+        let bytes = Self.heapBytes(of: value)
+        heapBytes += bytes
         if rows == Self.leastRowsForCache { cache = KeyCache() }
         let shared = sharedLength(with: text)
         // Keep the open branches whose whole key is shared.
@@ -60,13 +63,18 @@ public struct TreeBuilder: ~Copyable {
                 start = end
                 continue
             }
-            if key == .priority { stack[stack.count - 1].priority = value } else { append(key, value) }
+            if key == .priority {
+                stack[stack.count - 1].priority = value
+            } else {
+                append(key, value, heapBytes: bytes)
+            }
             return
         }
     }
 
     /// Adds a row wherever it belongs, at the price of a change to the finished tree.
     public mutating func addUnordered(_ path: Path, _ value: Node) {
+        heapBytes += Self.heapBytes(of: value)
         late.append((path, value))
     }
 
@@ -76,6 +84,8 @@ public struct TreeBuilder: ~Copyable {
         let priority = stack[0].priority
         var root = finished.count == 0 && stack[0].runs == nil ? rootLeaf.withPriority(priority) : takeBranch(stack[0])
         if root.isNull, !priority.isNull { late.append((Path([.priority]), priority)) }
+        // What has made no whole run.
+        if packer != nil, let packed = packer?.pack(root) { root = packed }
         // Priorities last: a node must be there to have one.
         for (path, value) in late where !path.namesPriority { root = root.replacing(path, with: value) }
         for (path, value) in late where path.namesPriority { root = root.replacing(path, with: value) }
@@ -95,8 +105,15 @@ public struct TreeBuilder: ~Copyable {
         self.packer = packer
     }
 
-    /// About how many rows of those that were added are in memory.
-    public var rowsInMemory: Int { max(0, rows - (packer?.packedRows ?? 0)) }
+    /// About what takes memory of what was added, in bytes.
+    public var heapBytesInMemory: Int { max(0, heapBytes - (packer?.packedHeapBytes ?? 0)) }
+
+    /// About what a leaf takes, its part of what is above it included.
+    private static func heapBytes(of leaf: Node) -> Int {
+        if case .string(let text) = leaf { bytesOfLeaf + text.utf8.count } else { bytesOfLeaf }
+    }
+
+    private static let bytesOfLeaf = 96
 
     private mutating func packRun(_ index: Int) {
         var entries = finished.take(from: stack[index].base)
@@ -104,7 +121,7 @@ public struct TreeBuilder: ~Copyable {
         runs.add(&entries, isSorted: stack[index].isSorted, &packer)
         stack[index].runs = runs
         stack[index].isSorted = true
-        stack[index].rows = 0
+        stack[index].heapBytes = 0
     }
 
     private func sharedLength(with text: UnsafeRawBufferPointer) -> Int {
@@ -139,22 +156,22 @@ public struct TreeBuilder: ~Copyable {
     }
 
     /// Adds a finished child to the innermost open branch.
-    private mutating func append(_ key: Key, _ node: Node, rows: Int = 1) {
+    private mutating func append(_ key: Key, _ node: Node, heapBytes: Int) {
         let parent = stack.count - 1
         if stack[parent].isSorted, finished.count > stack[parent].base, finished.orderOfLast(against: key) >= 0 {
             stack[parent].isSorted = false
         }
         finished.append(.init(key: key, node: node))
-        guard let most = packer?.sizes.rowsOfRun else { return }
-        stack[parent].rows += rows
-        if stack[parent].rows >= most { packRun(parent) }
+        guard let most = packer?.sizes.bytesOfRun else { return }
+        stack[parent].heapBytes += heapBytes
+        if stack[parent].heapBytes >= most { packRun(parent) }
     }
 
     private mutating func closeLast() {
         guard let last = stack.popLast() else { return }
         if finished.count > last.base || last.runs != nil {
             let node = takeBranch(last)
-            if !node.isNull { append(last.key, node, rows: last.rows) }
+            if !node.isNull { append(last.key, node, heapBytes: last.heapBytes) }
             return
         }
         guard !last.priority.isNull else { return }

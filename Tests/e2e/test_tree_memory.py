@@ -98,8 +98,8 @@ def test_a_wait_for_nothing_does_not_keep_a_namespace(serve):
     assert here.rest.value("a", ns="mine") == 1
 
 
-def test_one_that_is_larger_than_all_of_it_is_served(serve):
-    here = serve(*SHORT)
+def test_one_that_is_larger_than_all_of_it_is_served_without_a_page_file(serve):
+    here = serve(*SHORT, "--page-directory", "none")
     here.rest.set("a", "y" * 2_000_000, ns="giant")
     here.rest.get("a", ns="giant")
     wait_until(lambda: "is kept all the same" in here.process.tail(), "the warning")

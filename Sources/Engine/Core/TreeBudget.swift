@@ -1,4 +1,4 @@
-import Synchronization
+import Runtime
 
 /// What the trees of all engines of a program may take of memory. Each engine lets go of its own: the one whose namespace has just
 /// been read begins, and where that is not enough, the others do. Any thread.
@@ -6,7 +6,7 @@ public final class TreeBudget: Sendable {
     let total: MemoryTotal
     /// Where parts of trees go that are too large for memory; nil where there is no such place.
     let pages: TreePages?
-    private let members = Mutex<[TreeMemory]>([])
+    private let members: MutexBox<[TreeMemory]>
 
     /// - Parameters:
     ///   - bytes: what they may take together, by estimate.
@@ -14,7 +14,11 @@ public final class TreeBudget: Sendable {
     public init(bytes: Int, pages file: PageFile? = nil) {
         let total = MemoryTotal(budget: bytes)
         self.total = total
-        pages = file.map { TreePages($0, total) }
+        let members = MutexBox<[TreeMemory]>([])
+        self.members = members
+        pages = file.map { file in
+            TreePages(file, total) { for member in members.withLock({ $0 }) { member.recountPaged() } }
+        }
     }
 
     func add(_ member: TreeMemory) { members.withLock { $0.append(member) } }

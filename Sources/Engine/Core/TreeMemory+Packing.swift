@@ -11,9 +11,11 @@ extension TreeMemory {
 
     /// Puts the tree that has most in memory into pages, if that is worth it. A committer gives it to the namespace.
     func packLargest() {
-        guard let pages, let namespace = largest, namespace.memory.packableBytes > budget / Self.leastShare else { return }
+        guard let pages, let namespace = largest, namespace.memory.packableBytes > budget / Self.leastShare else {
+            return
+        }
         let base = namespace.snapshot.root
-        var packer = TreePacker(pages)
+        var packer = TreePacker(pages) { [self] in goesOn }
         let packed = packer.pack(base)
         logger.debug(
             "namespace put into pages",
@@ -28,19 +30,27 @@ extension TreeMemory {
         namespaces.all.filter { !$0.isBeingPacked }.max { $0.memory.packableBytes < $1.memory.packableBytes }
     }
 
+    /// Puts a tree that is being made of an import into pages, as far as it has come, where there is too much.
+    ///
+    /// - Parameter grown: about what has been added to it and is in no total, in bytes; 0 afterwards where it was packed.
+    func pack(_ application: inout BulkApplication, grown: inout Int) {
+        guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
+        var packer = TreePacker(pages) { [self] in goesOn }
+        application.pack(with: &packer)
+        grown = 0
+    }
+
     /// How the reading of a tree goes on, as far as memory is concerned.
     ///
     /// - Parameters:
-    ///   - memory: what the namespace takes. It counts what has been read.
     ///   - isPacking: whether what is read goes into pages already; set where it does from now on.
     func step(
-        _ progress: LogConnection.LoadProgress, _ memory: NamespaceMemory, isPacking: inout Bool
+        _ progress: LogConnection.LoadProgress, isPacking: inout Bool
     ) -> LogConnection.LoadStep {
         guard !isPacking, let pages, isOver,
-            progress.rowsInMemory * NamespaceMemory.bytesOfRow > budget / Self.leastShareRead
+            progress.heapBytes > budget / Self.leastShareRead
         else { return .goOn }
         isPacking = true
-        memory.wasPacked()
-        return .pack(TreePacker(pages))
+        return .pack(TreePacker(pages) { [self] in goesOn })
     }
 }

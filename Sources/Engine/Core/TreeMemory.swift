@@ -4,12 +4,14 @@ import Synchronization
 /// Keeps what the trees take of memory within a budget: counts what may have changed by much, and lets go of namespaces that
 /// nobody uses, the one that was not used for the longest time first. Any thread; the counting has one of its own.
 ///
-/// A namespace that takes more than the whole budget would be read again and again if it were let go. The one of that kind
-/// that came last stays, and the others have the budget beside it.
+/// What is in use and too large goes to the disk in pages, where there is a page file (`TreeMemory+Packing.swift`). Without one, a
+/// namespace that takes more than the whole budget would be read again and again if it were let go. The one of that kind that came
+/// last stays, and the others have the budget beside it.
 final class TreeMemory: Sendable {
     private struct State: Sendable {
         var toCount: [LiveNamespace] = []
         var needsRoom = false
+        var countsPaged = false
         var isStopped = false
     }
 
@@ -56,10 +58,20 @@ final class TreeMemory: Sendable {
         }
     }
 
+    /// Has all counted that have pages: what was in pages is in their trees now.
+    func recountPaged() {
+        state.signal { $0.countsPaged = true }
+    }
+
+    /// Whether what takes long is still worth its while.
+    var goesOn: Bool { !state.withLock { $0.isStopped } }
+
     /// A namespace has been read.
     func loaded(_ namespace: LiveNamespace) {
         let bytes = namespace.memory.bytes
-        guard bytes > budget, namespaces.keep(namespace) else { return }
+        // What can go to the disk is no reason to keep all of it.
+        let fixed = pages == nil ? bytes : bytes - namespace.memory.packableBytes
+        guard fixed > budget, namespaces.keep(namespace) else { return }
         logger.warning(
             "a namespace takes more memory than --tree-memory, and is kept all the same",
             [("namespace", namespace.name), ("bytes", "\(bytes)"), ("budget", "\(budget)")])
@@ -116,10 +128,19 @@ final class TreeMemory: Sendable {
         let next = state.wait(milliseconds: isHurried ? Self.pollMilliseconds : nil) { state -> [LiveNamespace]? in
             if state.isStopped { return [] }
             // Whoever is hurried looks again soon.
-            guard !state.toCount.isEmpty || (state.needsRoom && !isHurried) else { return nil }
+            guard !state.toCount.isEmpty || state.countsPaged || (state.needsRoom && !isHurried) else { return nil }
             state.needsRoom = false
-            defer { state.toCount = [] }
+            defer {
+                state.toCount = []
+                state.countsPaged = false
+            }
+            guard state.countsPaged else { return state.toCount }
+            // Before they are counted: what comes loose meanwhile counts twice rather than not at all.
+            pages?.settleLoose()
             return state.toCount
+                + namespaces.all.filter { one in
+                    one.memory.hasPages && !state.toCount.contains { $0 === one }
+                }
         }
         for namespace in next ?? [] {
             if state.withLock({ $0.isStopped }) { break }

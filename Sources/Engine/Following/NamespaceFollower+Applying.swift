@@ -33,10 +33,12 @@ extension NamespaceFollower {
 
     /// About what the values of an entry take of memory.
     private static func roughBytes(of entry: Entry) -> Int {
-        entry.changes.reduce(0) { sum, change in
-            let text = if case .string(let text) = change.value { text.utf8.count } else { 0 }
-            return sum + text + change.value.rowCount * NamespaceMemory.bytesOfRow
-        }
+        entry.changes.reduce(0) { $0 + roughBytes(of: $1) }
+    }
+
+    private static func roughBytes(of change: Change) -> Int {
+        let text = if case .string(let text) = change.value { text.utf8.count } else { 0 }
+        return text + change.value.rowCount * NamespaceMemory.bytesOfRow
     }
 
     func applyRules(
@@ -66,9 +68,12 @@ extension NamespaceFollower {
             return apply([LoggedEntry(entry: whole, batchID: logged.batchID)], to: namespace, isWhole: false)
         }
         var application = BulkApplication(entry.changes, to: before)
+        var grown = 0
         repeat {
             try connection.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
                 application.take(part)
+                grown += part.reduce(0) { $0 + Self.roughBytes(of: $1) }
+                core.memory.pack(&application, grown: &grown)
             }
         } while application.goesOn()
         let root = application.root

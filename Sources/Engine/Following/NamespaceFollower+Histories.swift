@@ -56,11 +56,16 @@ extension NamespaceFollower {
             throw .unknownNamespace(namespace.name)
         }
         var isPacking = false
-        let loaded = try connection.loadTree(namespace.id) {
-            core.memory.step($0, namespace.memory, isPacking: &isPacking)
+        // What is being read counts beside what there is.
+        let memory = NamespaceMemory(in: core.memory.total)
+        let loaded = try connection.loadTree(namespace.id) { progress in
+            memory.loading(bytes: progress.heapBytes)
+            core.memory.makeRoom(core.health)
+            return core.memory.step(progress, isPacking: &isPacking)
         }
         guard let (head, root, stored, batch) = loaded else { return }
         let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: namespace.name), batch: batch)
+        if isPacking { namespace.memory.wasPacked() }
         namespace.reset(to: snapshot)
         core.recent.note(namespace.id, snapshot)
     }

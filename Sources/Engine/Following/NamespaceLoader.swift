@@ -43,11 +43,12 @@ struct NamespaceLoader {
         var isPacking = false
         let loaded = try connection.loadTree(record.id) { progress in
             // What is being read counts before it is there, and may need room.
-            memory.loading(rows: progress.rowsInMemory)
+            memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
             guard progress.rows < Self.largeRows || core.loads.becomesLarge(&job) else { return .end }
-            return core.memory.step(progress, memory, isPacking: &isPacking)
+            return core.memory.step(progress, isPacking: &isPacking)
         }
+        if isPacking { memory.wasPacked() }
         guard let (head, root, stored, batch) = loaded else { return .postponed }
         let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: name), batch: batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)

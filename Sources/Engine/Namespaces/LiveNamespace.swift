@@ -24,6 +24,8 @@ public final class LiveNamespace: Sendable {
     private let health: DatabaseHealth?
     private let host: NamespaceHost
     private let ended = Atomic<Bool>(false)
+    /// Trees that are freed when it is counted.
+    private let former = Mutex<[Node]>([])
 
     convenience init(
         _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, memory: NamespaceMemory,
@@ -281,6 +283,11 @@ public final class LiveNamespace: Sendable {
 
     /// Counts what it takes of memory. O(size of the tree), on the thread that has time for it.
     func countMemory() {
+        let former = former.withLock { trees in
+            defer { trees = [] }
+            return trees
+        }
+        withExtendedLifetime(former) {}
         memory.count {
             let snapshot = self.snapshot
             return (snapshot.root.heapBytes + snapshot.rules.heapBytes, snapshot.root.rowCount)
@@ -299,11 +306,17 @@ public final class LiveNamespace: Sendable {
     func takeInPacked() {
         guard let tree = scheduling.withLock({ $0.takePacked() }) else { return }
         let now = snapshot
-        published.replaceTree(
-            Snapshot(seq: now.seq, root: now.root.adopting(tree.packed, of: tree.base), rules: now.rules, batch: now.batch))
+        let root = now.root.adopting(tree.packed, of: tree.base)
+        published.replaceTree(Snapshot(seq: now.seq, root: root, rules: now.rules, batch: now.batch))
+        indexes.rebase(from: now.root, to: root)
+        // Freeing what is in pages now takes its time, which the counting thread has.
+        former.withLock { $0 = [now.root, tree.base] }
         memory.wasPacked()
         host.recount(self)
     }
+
+    /// Has it counted anew what it takes of memory.
+    func recount() { host.recount(self) }
 
     /// The database has this namespace no more: what listens ends, and so do writes.
     func end(with snapshot: Snapshot, _ error: EngineError) {

@@ -84,10 +84,13 @@ final class NamespaceMemory: Sendable {
     var packableBytes: Int { bytes - indexed.load(ordering: .relaxed) - packed.load(ordering: .relaxed) }
 
     /// All that can be is in pages: what the next count finds stays in memory.
-    func wasPacked() { isPacked.store(true, ordering: .relaxed) }
+    func wasPacked() { isPacked.store(true, ordering: .releasing) }
+
+    /// Whether a part of it is in pages.
+    var hasPages: Bool { packed.load(ordering: .relaxed) > 0 }
 
     /// About what a load that is under way has brought so far.
-    func loading(rows: Int) { replaceCount(Self.bytesBesidesTree + rows * Self.bytesOfRow) }
+    func loading(bytes: Int) { replaceCount(Self.bytesBesidesTree + bytes) }
 
     /// Takes the result of a count.
     ///
@@ -96,12 +99,14 @@ final class NamespaceMemory: Sendable {
         isBeingCounted.store(false, ordering: .relaxed)
         // What is written meanwhile may be in the count or not: it stays in the estimate.
         let before = grown.load(ordering: .relaxed)
+        // Before the tree is looked at: the packed one is there before this says so.
+        let isPacked = isPacked.exchange(false, ordering: .acquiring)
         let (bytes, rows) = count()
         countedRows.store(rows, ordering: .relaxed)
         grown.wrappingSubtract(before, ordering: .relaxed)
         total.add(-before)
         replaceCount(Self.bytesBesidesTree + bytes)
-        if isPacked.exchange(false, ordering: .relaxed) { packed.store(bytes, ordering: .relaxed) }
+        packed.store(isPacked ? bytes : min(bytes, packed.load(ordering: .relaxed)), ordering: .relaxed)
     }
 
     private func replaceCount(_ new: Int) {

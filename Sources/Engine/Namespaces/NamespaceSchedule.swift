@@ -221,7 +221,7 @@ struct NamespaceSchedule: Sendable {
     ///   - followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
     ///   - known: where the snapshot is.
     mutating func finishedTask(followsLog: Bool, known: Int64) -> Bool {
-        isScheduled = !queue.isEmpty || (followsLog && remoteHead > known)
+        isScheduled = !queue.isEmpty || packed != nil || (followsLog && remoteHead > known)
         return isScheduled
     }
 

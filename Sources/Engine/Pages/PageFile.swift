@@ -42,7 +42,7 @@ public final class PageFile: Sendable {
         let whole = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 8)
         defer { whole.deallocate() }
         whole.copyMemory(from: bytes)
-        whole.storeBytes(of: CheckSum.of(bytes), toByteOffset: bytes.count, as: UInt64.self)
+        whole.storeBytes(of: CheckSum.of(bytes, at: offset), toByteOffset: bytes.count, as: UInt64.self)
         do {
             try file.write(UnsafeRawBufferPointer(whole), at: offset)
             return PagePlace(offset: offset, length: length)
@@ -66,7 +66,8 @@ public final class PageFile: Sendable {
             throw .unreadable(error.description)
         }
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-        guard buffer.loadUnaligned(fromByteOffset: count, as: UInt64.self) == CheckSum.of(bytes) else {
+        guard buffer.loadUnaligned(fromByteOffset: count, as: UInt64.self) == CheckSum.of(bytes, at: place.offset)
+        else {
             throw .unreadable("the disk gave back other bytes than were written")
         }
         return body(bytes)

@@ -16,18 +16,26 @@ final class TreePages: PageKeeper {
     private let total: MemoryTotal
     private let ring = Mutex(Ring())
     private let bytes = Atomic<Int>(0)
+    /// What was in pages and is in trees now, and has not been counted there.
+    private let loose = Atomic<Int>(0)
+    private let onLoose: @Sendable () -> Void
     private let reads = Counter()
     private let writes = Counter()
 
     /// What pages may take when the rest takes all of the budget: a part of it.
     private static let leastShare = 8
+    /// What part of the budget may be loose until namespaces are counted.
+    private static let mostLoose = 32
     /// How many pages who has just read one looks at in order to find some that may go; the rest is left to others.
     private static let mostLookedAt = 64
 
-    /// - Parameter total: what trees take, pages included, and what they may take.
-    init(_ file: PageFile, _ total: MemoryTotal) {
+    /// - Parameters:
+    ///   - total: what trees take, pages included, and what they may take.
+    ///   - onLoose: has the namespaces counted that have pages, as much of these is in their trees now. Called on any thread.
+    init(_ file: PageFile, _ total: MemoryTotal, onLoose: @escaping @Sendable () -> Void = {}) {
         self.file = file
         self.total = total
+        self.onLoose = onLoose
     }
 
     var facts: PageFacts {
@@ -62,6 +70,16 @@ final class TreePages: PageKeeper {
     }
 
     func wentOut(bytes: Int) { count(-bytes) }
+
+    func cameLoose(bytes: Int) {
+        self.bytes.wrappingAdd(-bytes, ordering: .relaxed)
+        let (before, now) = loose.wrappingAdd(bytes, ordering: .relaxed)
+        let most = total.budget / Self.mostLoose
+        if before < most, now >= most { onLoose() }
+    }
+
+    /// What is loose is counted with the namespaces now.
+    func settleLoose() { total.add(-loose.exchange(0, ordering: .relaxed)) }
 
     func fail(_ reason: String) -> Never { file.end(reason) }
 

@@ -86,17 +86,26 @@ public enum NodeCodec {
 
     // MARK: Reading
 
+    /// Reads the next value; nil when these are not the bytes of one.
+    ///
+    /// - Parameter depth: how many values it is in.
     public static func read(_ reader: inout ByteReader, depth: Int) -> Node? {
+        var keys: KeyCache?
+        return read(&reader, depth: depth, &keys)
+    }
+
+    /// - Parameter keys: makes equal keys one text.
+    static func read(_ reader: inout ByteReader, depth: Int, _ keys: inout KeyCache?) -> Node? {
         switch reader.peek {
         case 6:
             _ = reader.byte()
-            return children(&reader, priority: .null, depth: depth)
+            return children(&reader, priority: .null, depth: depth, &keys)
         case 7:
             _ = reader.byte()
             guard let priority = leaf(&reader), !priority.isNull else { return nil }
             if reader.peek == 6 {
                 _ = reader.byte()
-                return children(&reader, priority: priority, depth: depth)
+                return children(&reader, priority: priority, depth: depth, &keys)
             }
             guard let leaf = leaf(&reader), !leaf.isNull else { return nil }
             return leaf.withPriority(priority)
@@ -124,14 +133,25 @@ public enum NodeCodec {
         }
     }
 
-    private static func children(_ reader: inout ByteReader, priority: Node, depth: Int) -> Node? {
+    private static func children(
+        _ reader: inout ByteReader, priority: Node, depth: Int, _ keys: inout KeyCache?
+    ) -> Node? {
         guard depth <= maxDepth, let count = reader.count() else { return nil }
         var entries = ContiguousArray<ChildMap.Entry>()
         entries.reserveCapacity(count)
         for _ in 0..<count {
-            guard let key = reader.text(), let node = read(&reader, depth: depth + 1) else { return nil }
-            entries.append(.init(key: Key(key), node: node))
+            guard let key = key(&reader, &keys), let node = read(&reader, depth: depth + 1, &keys) else { return nil }
+            entries.append(.init(key: key, node: node))
         }
         return Node(sorting: &entries, priority: priority)
+    }
+
+    private static func key(_ reader: inout ByteReader, _ keys: inout KeyCache?) -> Key? {
+        guard let count = reader.count(), let raw = reader.raw(count) else { return nil }
+        let bytes = raw.assumingMemoryBound(to: UInt8.self)
+        let make = { Key(String(decoding: bytes, as: UTF8.self)) }
+        // Short ones take no memory of their own.
+        guard count > 15, KeyCache.isWorthKeeping(bytes) else { return make() }
+        return keys?.key(of: bytes, make) ?? make()
     }
 }

@@ -92,6 +92,9 @@ public struct BulkApplication: Sendable {
         }
     }
 
+    /// Puts what it has made so far into pages.
+    public mutating func pack(with packer: inout TreePacker) { root = packer.pack(root) }
+
     /// Ends a pass over all parts. True when they have to be gone over once more.
     public mutating func goesOn() -> Bool {
         if passes.step == .values {

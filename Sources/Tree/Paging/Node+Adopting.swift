@@ -34,24 +34,73 @@ extension ChildMap.Slab {
             }
             return .entries(adopted)
         case (.inner(let inner), .inner(let old), .inner(let paged)):
-            return .inner(
-                ChildMap.Inner(
-                    Self.adopting(inner.slabs, paged.slabs, of: old.slabs), inner.lowKeys, from: inner, count: 0,
-                    rowCount: 0))
+            return .inner(ChildMap.Inner(inner.adopting(ChildMap.Correspondence(old.slabs, paged.slabs))))
         default: return self
         }
     }
+}
 
-    private static func adopting(
-        _ slabs: ContiguousArray<ChildMap.Slab>, _ packed: ContiguousArray<ChildMap.Slab>,
-        of base: ContiguousArray<ChildMap.Slab>
-    ) -> ContiguousArray<ChildMap.Slab> {
-        if slabs.count == base.count {
-            return ContiguousArray(slabs.indices.map { slabs[$0].adopting(packed[$0], of: base[$0]) })
+extension ChildMap {
+    /// Which slabs of a level have become which, when it was packed: neighbours may have become one page.
+    fileprivate struct Correspondence {
+        /// For each slab of the packed level the places of those that it stands for.
+        private(set) var parts: [(base: Range<Int>, packed: Slab)] = []
+        let base: ContiguousArray<Slab>
+        /// Where a slab of the base is, by what it is.
+        private var places: [UInt: Int] = [:]
+
+        init(_ base: ContiguousArray<Slab>, _ packed: ContiguousArray<Slab>) {
+            self.base = base
+            for (place, slab) in base.enumerated() { places[slab.identity] = place }
+            var next = 0
+            for slab in packed {
+                let first = next
+                var count = 0
+                while count < slab.count, next < base.count {
+                    count += base[next].count
+                    next += 1
+                }
+                parts.append((first..<next, slab))
+            }
         }
-        // Some were divided or have gone: those that stayed are known by what they are.
-        var places: [UInt: Int] = [:]
-        for (index, slab) in base.enumerated() { places[slab.identity] = index }
-        return ContiguousArray(slabs.map { slab in places[slab.identity].map { packed[$0] } ?? slab })
+
+        /// The part to which a slab that has not changed belongs.
+        func part(of slab: Slab) -> (base: Range<Int>, packed: Slab)? {
+            guard let place = places[slab.identity] else { return nil }
+            return parts.first { $0.base.contains(place) }
+        }
+    }
+}
+
+extension ChildMap.Inner {
+    /// Its slabs, those as they are packed that have not changed, and all of whose page has not.
+    fileprivate func adopting(_ packed: ChildMap.Correspondence) -> ContiguousArray<ChildMap.Slab> {
+        var adopted = ContiguousArray<ChildMap.Slab>()
+        var next = 0
+        while next < slabs.count {
+            let slab = slabs[next]
+            if let part = packed.part(of: slab) {
+                let end = next + part.base.count
+                if end <= slabs.count,
+                    zip(slabs[next..<end], packed.base[part.base]).allSatisfy({ $0.identity == $1.identity })
+                {
+                    adopted.append(part.packed)
+                    next = end
+                    continue
+                }
+                adopted.append(slab)
+            } else if slabs.count == packed.base.count,
+                let part = packed.parts.first(where: { $0.base == next..<next + 1 })
+            {
+                adopted.append(slab.adopting(part.packed, of: packed.base[next]))
+            } else if case .inner(let below) = slab {
+                // The level was divided: those that were on it are a level lower now.
+                adopted.append(.inner(ChildMap.Inner(below.adopting(packed))))
+            } else {
+                adopted.append(slab)
+            }
+            next += 1
+        }
+        return adopted
     }
 }

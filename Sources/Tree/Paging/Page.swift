@@ -9,6 +9,8 @@ public final class Page: Sendable {
         /// The keeper refers to it.
         var isListed = false
         var isClosed = false
+        /// A changed copy of it has been made, with what has not changed in it.
+        var wasOpened = false
     }
 
     private let state: Mutex<State>
@@ -28,10 +30,11 @@ public final class Page: Sendable {
 
     /// What it holds, read if it has to be. Who meets it while it is being read waits for that.
     ///
-    /// - Parameter isUse: whether one thing in it is wanted; then it stays longer than what is only walked over.
-    func content(isUse: Bool) -> ChildMap.Slab {
+    /// - Parameter purpose: what one thing is wanted of stays longer than what is only walked over.
+    func content(_ purpose: PagePurpose) -> ChildMap.Slab {
         let (content, isNew) = state.withLock { state -> (ChildMap.Slab, Bool) in
-            if isUse { state.wasUsed = true }
+            if purpose != .walk { state.wasUsed = true }
+            if purpose == .change { state.wasOpened = true }
             if let content = state.content { return (content, false) }
             let content = read()
             state.content = content
@@ -81,14 +84,25 @@ public final class Page: Sendable {
 
     /// No tree has it any more.
     func close() {
-        let content = state.withLock { state -> ChildMap.Slab? in
+        let (content, wasOpened) = state.withLock { state -> (ChildMap.Slab?, Bool) in
             state.isClosed = true
             defer { state.content = nil }
-            return state.content
+            return (state.content, state.wasOpened)
         }
         keeper.free(place)
-        if content != nil { keeper.wentOut(bytes: heapBytes) }
+        guard content != nil else { return }
+        if wasOpened { keeper.cameLoose(bytes: heapBytes) } else { keeper.wentOut(bytes: heapBytes) }
     }
+}
+
+/// What a page is wanted for.
+enum PagePurpose {
+    /// All of it is gone through.
+    case walk
+    /// One thing in it is wanted.
+    case read
+    /// One thing in it is changed, and the rest goes into a copy.
+    case change
 }
 
 /// A slab that is a page.
@@ -109,8 +123,13 @@ final class PagedSlab: Sendable {
 
     deinit { page.close() }
 
+    /// About what it takes when it is in memory, in bytes.
+    var heapBytes: Int { page.heapBytes }
+
     /// What it stands for: no page.
     ///
-    /// - Parameter isUse: whether one thing in it is wanted.
-    func slab(isUse: Bool) -> ChildMap.Slab { page.content(isUse: isUse) }
+    func slab(for purpose: PagePurpose) -> ChildMap.Slab {
+        // Its bytes go with it.
+        withExtendedLifetime(self) { page.content(purpose) }
+    }
 }

@@ -15,8 +15,9 @@ enum PageCodec {
         guard let count = reader.count(), count > 0 else { return nil }
         var entries = ContiguousArray<ChildMap.Entry>()
         entries.reserveCapacity(count)
+        var keys: KeyCache? = KeyCache()
         for _ in 0..<count {
-            guard let key = reader.text(), let node = NodeCodec.read(&reader, depth: 0) else { return nil }
+            guard let key = reader.text(), let node = NodeCodec.read(&reader, depth: 0, &keys) else { return nil }
             entries.append(.init(key: Key(key), node: node))
         }
         return reader.isAtEnd ? ChildMap.Slab.build(entries) : nil

@@ -29,6 +29,10 @@ public protocol PageKeeper: AnyObject, Sendable {
     /// So many bytes of a page that was in memory are no longer, as nothing refers to it.
     func wentOut(bytes: Int)
 
+    /// So many bytes of a page that was in memory are parts of trees now, without a page: something in it was changed, and nothing refers to
+    /// the page any more.
+    func cameLoose(bytes: Int)
+
     /// Ends the process, as what a page holds can't be had.
     func fail(_ reason: String) -> Never
 }

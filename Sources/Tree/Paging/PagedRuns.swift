@@ -7,20 +7,36 @@ struct PagedRuns {
     mutating func add(_ entries: inout ContiguousArray<ChildMap.Entry>, isSorted: Bool, _ packer: inout TreePacker?) {
         if !isSorted { ChildMap.normalize(&entries) }
         if entries.isEmpty { return }
-        append(ChildMap(sorted: entries), &packer)
-    }
-
-    private mutating func append(_ run: ChildMap, _ packer: inout TreePacker?) {
+        let run = ChildMap(sorted: entries)
         runs.append(packer?.pack(run) ?? run)
     }
 
     /// All of them.
     consuming func joined(_ packer: inout TreePacker?) -> ChildMap {
-        if !areInOrder { merge(&packer) }
+        while !areInOrder {
+            // Each run that is read has a page in memory: so few at a time.
+            var merged: [ChildMap] = []
+            for first in stride(from: 0, to: runs.count, by: Self.mostRead) {
+                let some = runs[first..<min(first + Self.mostRead, runs.count)]
+                merged.append(Self.joined(Self.merged(some, &packer)))
+            }
+            runs = merged
+        }
+        return Self.joined(runs)
+    }
+
+    private static let mostRead = 64
+
+    /// Runs that follow one another, as one.
+    private static func joined(_ runs: [ChildMap]) -> ChildMap {
         var slabs = ContiguousArray<ChildMap.Slab>()
         for run in runs {
             // A level less for each run that has one.
-            if case .inner(let inner) = run.root { slabs.append(contentsOf: inner.slabs) } else { slabs.append(run.root) }
+            if case .inner(let inner) = run.root {
+                slabs.append(contentsOf: inner.slabs)
+            } else {
+                slabs.append(run.root)
+            }
         }
         while slabs.count > ChildMap.width { slabs = ChildMap.Inner.above(slabs, isFull: false) }
         return slabs.count == 1 ? ChildMap(root: slabs[0]) : ChildMap(root: .inner(.init(slabs)))
@@ -33,25 +49,30 @@ struct PagedRuns {
         }
     }
 
-    /// Makes runs in order of these. Each has a page in memory meanwhile.
-    private mutating func merge(_ packer: inout TreePacker?) {
+    /// Runs that follow one another, with what these have.
+    private static func merged(_ runs: ArraySlice<ChildMap>, _ packer: inout TreePacker?) -> [ChildMap] {
         var heap = RunHeap(runs.map { $0.makeIterator() })
-        runs = []
+        var made: [ChildMap] = []
         var entries = ContiguousArray<ChildMap.Entry>()
-        var rows = 0
-        let most = packer?.sizes.rowsOfRun ?? .max
+        var bytes = 0
+        let most = packer?.sizes.bytesOfRun ?? .max
+        func end(_ entries: ContiguousArray<ChildMap.Entry>, _ packer: inout TreePacker?) {
+            let run = ChildMap(sorted: entries)
+            made.append(packer?.pack(run) ?? run)
+        }
         while let entry = heap.next() {
             if let last = entries.last, last.key == entry.key { entries.removeLast() }
             entries.append(entry)
-            rows += entry.node.rowCount
-            guard rows >= most, entries.count > 1 else { continue }
+            bytes += entry.node.heapBytes + MemoryLayout<ChildMap.Entry>.stride
+            guard bytes >= most, entries.count > 1 else { continue }
             // The last one stays: the next may have its key.
             let last = entries.removeLast()
-            append(ChildMap(sorted: entries), &packer)
+            end(entries, &packer)
             entries = [last]
-            rows = last.node.rowCount
+            bytes = last.node.heapBytes
         }
-        if !entries.isEmpty { append(ChildMap(sorted: entries), &packer) }
+        if !entries.isEmpty { end(entries, &packer) }
+        return made
     }
 }
 

@@ -4,29 +4,34 @@ public struct PageSizes: Sendable {
     /// what points to it and costs more when one thing in it is wanted.
     var target = 16 << 10
     /// Less is not worth a page of its own.
-    var least = 2 << 10
-    /// A slab of large leaves makes one page, as it can't be divided; beyond this it stays in memory.
-    var most = 16 << 20
-    /// While a tree is built, so many rows of one branch's children are packed together.
-    var rowsOfRun = 16_384
+    var least = 512
+    /// While a tree is built, what takes about so many bytes of memory of one branch's children is packed together.
+    var bytesOfRun = 3 << 19
 
     public init() {}
 }
 
-/// Makes pages of a tree: neighbouring children together, as many as make a page worthwhile, whatever their size. A tree with pages is the
-/// same tree.
+/// Makes pages of a tree: neighbouring children together, as many as make a page worthwhile; a larger child has pages of its own, and a large
+/// leaf is one. A tree with pages is the same tree.
 public struct TreePacker {
     private let keeper: any PageKeeper
     let sizes: PageSizes
+    private let goesOn: @Sendable () -> Bool
     private var writer = ByteWriter()
     /// Rows of the tree that are in pages which this packer made.
     public private(set) var packedRows = 0
-    /// The keeper had no room left. Nothing more is packed.
-    public private(set) var isOutOfRoom = false
+    /// About what they take when they are in memory, in bytes.
+    public private(set) var packedHeapBytes = 0
+    /// The keeper had no room left, or it was told to end: nothing more is packed.
+    public private(set) var hasEnded = false
 
-    public init(_ keeper: any PageKeeper, sizes: PageSizes = PageSizes()) {
+    /// - Parameter goesOn: asked before each page whether there is still use for it.
+    public init(
+        _ keeper: any PageKeeper, sizes: PageSizes = PageSizes(), goesOn: @escaping @Sendable () -> Bool = { true }
+    ) {
         self.keeper = keeper
         self.sizes = sizes
+        self.goesOn = goesOn
     }
 
     /// The tree with what is not in pages yet in pages. What is small stays as it is.
@@ -58,56 +63,82 @@ public struct TreePacker {
         case .inner(let inner):
             let parts = inner.slabs.map { pack($0) }
             let bytes = parts.reduce(0) { $0 + $1.bytes }
-            let isWhole = parts.allSatisfy(\.isWhole)
-            if isWhole, bytes <= sizes.target { return Packed(slab: slab, bytes: bytes, isWhole: true) }
-            let sizable = parts.reduce(0) { $0 + ($1.bytes >= sizes.least ? $1.bytes : 0) }
-            if isWhole, sizable < bytes / 2 { return Packed(slab: page(slab), bytes: 0, isWhole: false) }
-            var slabs = ContiguousArray<ChildMap.Slab>()
-            slabs.reserveCapacity(parts.count)
-            for part in parts {
-                slabs.append(part.isWhole && part.bytes >= sizes.least / 4 ? page(part.slab) : part.slab)
+            if bytes <= sizes.target, parts.allSatisfy(\.isWhole) {
+                return Packed(slab: slab, bytes: bytes, isWhole: true)
             }
-            let packed = ChildMap.Inner(slabs, inner.lowKeys, from: inner, count: 0, rowCount: 0)
-            return Packed(slab: .inner(packed), bytes: 0, isWhole: false)
+            var slabs = ContiguousArray<ChildMap.Slab>()
+            for group in groups(parts.map { ($0.bytes, $0.isWhole) }) {
+                let members = ContiguousArray(parts[group.places].map(\.slab))
+                if group.isPage {
+                    slabs.append(page(members.count == 1 ? members[0] : .inner(ChildMap.Inner(members))))
+                } else {
+                    slabs.append(contentsOf: members)
+                }
+            }
+            return Packed(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
         }
     }
 
     private mutating func pack(_ entries: ContiguousArray<ChildMap.Entry>) -> Packed {
         var packed = entries
-        var bytes = 0
-        var isWhole = true
-        /// Children that would be pages by themselves, and what they have together.
-        var sizable: [Int] = []
-        var sizableBytes = 0
+        var sums: [(bytes: Int, isWhole: Bool)] = []
+        sums.reserveCapacity(entries.count)
         for (index, entry) in entries.enumerated() {
-            bytes += entry.key.byteCount + 1
+            let keyBytes = entry.key.byteCount + 2
             guard case .branch(let branch) = entry.node else {
-                bytes += Self.bytes(of: entry.node)
+                sums.append((keyBytes + Self.bytes(of: entry.node), true))
                 continue
             }
             let below = pack(branch.children.root)
-            bytes += below.bytes + 2
-            if below.isWhole {
-                if below.bytes >= sizes.least {
-                    sizable.append(index)
-                    sizableBytes += below.bytes
-                }
+            sums.append((keyBytes + below.bytes + Self.bytes(of: branch.priority), below.isWhole))
+            if !below.isWhole { packed[index] = .init(key: entry.key, node: Self.node(branch, below.slab)) }
+        }
+        let bytes = sums.reduce(0) { $0 + $1.bytes }
+        if bytes <= sizes.target, sums.allSatisfy(\.isWhole) {
+            return Packed(slab: .entries(entries), bytes: bytes, isWhole: true)
+        }
+        var slabs = ContiguousArray<ChildMap.Slab>()
+        for group in groups(sums) {
+            let slab = ChildMap.Slab.entries(ContiguousArray(packed[group.places]))
+            slabs.append(group.isPage ? page(slab) : slab)
+        }
+        return Packed(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
+    }
+
+    /// Neighbours that go into one page, or stay together without one, in their order.
+    private struct Group {
+        var places: Range<Int>
+        let isPage: Bool
+    }
+
+    /// Pages of about the target each, between what has pages already.
+    private func groups(_ parts: [(bytes: Int, isWhole: Bool)]) -> [Group] {
+        var groups: [Group] = []
+        var next = 0
+        while next < parts.count {
+            let first = next
+            var bytes = 0
+            while next < parts.count, parts[next].isWhole, bytes == 0 || bytes + parts[next].bytes <= sizes.target {
+                bytes += parts[next].bytes
+                next += 1
+            }
+            if bytes >= sizes.least {
+                groups.append(Group(places: first..<next, isPage: true))
+                continue
+            }
+            // Too little for a page, or what has pages: it stays with what is before it.
+            if next == first { next += 1 }
+            if let last = groups.last, !last.isPage {
+                groups[groups.count - 1].places = last.places.lowerBound..<next
             } else {
-                isWhole = false
-                packed[index] = .init(key: entry.key, node: Self.node(branch, below.slab))
+                groups.append(Group(places: first..<next, isPage: false))
             }
         }
-        if isWhole, bytes <= sizes.target { return Packed(slab: .entries(entries), bytes: bytes, isWhole: true) }
-        // Small ones, or large leaves, which are no pages by themselves.
-        if isWhole, sizableBytes < bytes / 2, bytes <= sizes.most {
-            return Packed(slab: page(.entries(entries)), bytes: 0, isWhole: false)
-        }
-        for index in sizable {
-            guard case .branch(let branch) = packed[index].node else { continue }
-            let node = Self.node(branch, page(branch.children.root))
-            packed[index] = .init(key: packed[index].key, node: node)
-        }
-        return Packed(slab: .entries(packed), bytes: 0, isWhole: false)
+        return groups
+    }
+
+    private static func slab(of slabs: ContiguousArray<ChildMap.Slab>) -> ChildMap.Slab {
+        slabs.count == 1 ? slabs[0] : .inner(ChildMap.Inner(slabs))
     }
 
     private static func node(_ branch: Branch, _ slab: ChildMap.Slab) -> Node {
@@ -127,15 +158,20 @@ public struct TreePacker {
 
     /// The page of a slab without pages in it; the slab where there is no room.
     private mutating func page(_ slab: ChildMap.Slab) -> ChildMap.Slab {
-        if isOutOfRoom || slab.count == 0 { return slab }
+        if hasEnded || slab.count == 0 { return slab }
+        guard goesOn() else {
+            hasEnded = true
+            return slab
+        }
         writer.removeAll()
         PageCodec.encode(slab, to: &writer)
         let paged = writer.bytes.withUnsafeBytes { PagedSlab(slab, bytes: $0, in: keeper) }
         guard let paged else {
-            isOutOfRoom = true
+            hasEnded = true
             return slab
         }
         packedRows += slab.rowCount
+        packedHeapBytes += paged.heapBytes
         return .paged(paged)
     }
 }

@@ -66,7 +66,9 @@ import Tree
                 guard let offset = extents.take(count) else { continue }
                 let end = offset + Int64(count)
                 #expect(taken.allSatisfy { offset >= $0.offset + Int64($0.count) || end <= $0.offset })
-                #expect(PageExtents.size(for: count) >= count && PageExtents.size(for: count) <= max(512, count * 9 / 8 + 1))
+                #expect(
+                    PageExtents.size(for: count) >= count && PageExtents.size(for: count) <= max(512, count * 9 / 8 + 1)
+                )
                 taken.append((offset, count))
             } else {
                 let (offset, count) = taken.remove(at: random.below(taken.count))

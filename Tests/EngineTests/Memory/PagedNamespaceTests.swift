@@ -59,7 +59,10 @@ import Tree
                     operation: .set, byteCount: 1_000, auth: .admin)
                 try #require(namespace.write(write)?.committedSeq == Int64(number + 1))
             }
-            #expect(eventually { budget.total.bytes <= Self.budget })
+            #expect(
+                eventually { budget.total.bytes <= Self.budget },
+                "\(budget.total.bytes): \(namespace.memory.bytes), \(namespace.memory.packableBytes), \(String(describing: budget.pages?.facts))"
+            )
             #expect(try #require(engine.engine.memory.pages).writes > 50)
             #expect(listener.now.seqs.count == 600)
             #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
@@ -83,9 +86,14 @@ import Tree
                     random.oneIn(4)
                     ? .null
                     : Node(children: [
-                        (Key("name"), .string("step \(step)")), (Key("list"), Node(children: (0..<random.below(9)).map {
-                            (Key("\($0)"), .int(Int64(step)))
-                        })),
+                        (Key("name"), .string("step \(step)")),
+                        (
+                            Key("list"),
+                            Node(
+                                children: (0..<random.below(9)).map {
+                                    (Key("\($0)"), .int(Int64(step)))
+                                })
+                        ),
                     ])
                 let write = Write(.set(Self.record(number), value), operation: .set, byteCount: 64, auth: .admin)
                 last = try #require(namespace.write(write)?.committedSeq, "seed \(seed), step \(step)")

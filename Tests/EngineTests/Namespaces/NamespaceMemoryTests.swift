@@ -11,7 +11,7 @@ import Testing
         first?.count { (1_000_000, 5_000) }
         first?.grow(by: 500)
         second.index(by: 300)
-        second.loading(rows: 10)
+        second.loading(bytes: 960)
         #expect(first?.bytes == NamespaceMemory.bytesBesidesTree + 1_000_500)
         #expect(second.bytes == NamespaceMemory.bytesBesidesTree + 10 * NamespaceMemory.bytesOfRow + 300)
         #expect(total.bytes == (first?.bytes ?? 0) + second.bytes)

@@ -21,7 +21,8 @@ struct PagedTreeProperties {
             paged = paged.replacing(path, with: value)
             if generator.random.oneIn(4) { pages.takeOut() }
             #expect(Self.rows(beforePaged, paged, path) == Self.rows(before, plain, path), "seed \(seed), step \(step)")
-            #expect(paged.rowCount == plain.rowCount && paged.childCount == plain.childCount, "seed \(seed), step \(step)")
+            #expect(
+                paged.rowCount == plain.rowCount && paged.childCount == plain.childCount, "seed \(seed), step \(step)")
             if generator.random.oneIn(5) { paged = packer.pack(paged) }
         }
         pages.takeOut()
@@ -46,7 +47,10 @@ struct PagedTreeProperties {
             #expect(other.children.entries(from: entry.key).prefix(3).map(\.key) == from)
             var keys: [[Key]] = [[], []]
             for (index, children) in [branch.children, other.children].enumerated() {
-                children.forEachReversed(from: entry.key) { keys[index].append($0.key); return keys[index].count < 4 }
+                children.forEachReversed(from: entry.key) {
+                    keys[index].append($0.key)
+                    return keys[index].count < 4
+                }
             }
             #expect(keys[0] == keys[1])
         }
@@ -71,7 +75,9 @@ struct PagedTreeProperties {
         #expect(adopted == current, "seed \(seed)")
         #expect(adopted.rowCount == current.rowCount)
         #expect(base.adopting(packed, of: base).isIdentical(to: packed))
-        #expect(current.adopting(base, of: base).isIdentical(to: current) || current.isLeaf || current.isIdentical(to: base))
+        #expect(
+            current.adopting(base, of: base).isIdentical(to: current) || current.isLeaf || current.isIdentical(to: base)
+        )
     }
 
     /// Pages of a tree that has gone are gone, too; those that a later version shares are not.
@@ -110,7 +116,7 @@ struct PagedTreeProperties {
         var packer = pages.packer()
         let plain = Self.records(400)
         let tree = packer.pack(plain)
-        #expect(packer.isOutOfRoom && pages.count == 3)
+        #expect(packer.hasEnded && pages.count == 3)
         #expect(tree == plain)
     }
 

@@ -1,4 +1,5 @@
 import Synchronization
+
 @testable import Tree
 
 /// Keeps pages in an array, and takes them out of memory whenever it is told to.
@@ -50,6 +51,8 @@ final class TestPages: PageKeeper {
 
     func wentOut(bytes: Int) { state.withLock { $0.bytes -= bytes } }
 
+    func cameLoose(bytes: Int) { wentOut(bytes: bytes) }
+
     func fail(_ reason: String) -> Never { fatalError(reason) }
 
     /// Takes out all pages, also those that were used lately.
@@ -77,7 +80,7 @@ final class TestPages: PageKeeper {
         var sizes = PageSizes()
         sizes.target = 160
         sizes.least = 24
-        sizes.rowsOfRun = 20
+        sizes.bytesOfRun = 2_000
         return sizes
     }
 

@@ -1,0 +1,99 @@
+"""Namespaces that are larger than the memory for trees: clients notice no more than that some of it comes from the disk."""
+
+import json
+import random
+
+import pytest
+from harness import cli
+from harness.gateway import SECRET
+from harness.sse import Listener
+from harness.waiting import wait_until
+
+ADMIN = {"Authorization": f"Bearer {SECRET}"}
+BUDGET = 2 << 20
+RECORDS = 20_000
+
+
+def record(number: int) -> dict:
+    return {"name": f"record {number}", "number": number, "tags": {"even": number % 2 == 0, "text": "x" * (number % 40)}}
+
+
+@pytest.fixture
+def large(serve, database_url, scratch):
+    """A gateway with a namespace of 80,000 leaves, some ten megabytes, and two megabytes for trees; what is in it."""
+    content = {"messages": {f"-N{number:08}": record(number) for number in range(RECORDS)},
+               "numbers": {str(number): number for number in range(3_000)},
+               "notes": {"a": "y" * 300_000, "b": "z" * 300_000}}
+    cli.succeeds("migrate", "up", "--database-url", database_url)
+    cli.succeeds("import", "--database-url", database_url, "--ns", "large", "-", stdin=json.dumps(content).encode())
+    pages = scratch / "pages"
+    pages.mkdir()
+    gateway = serve("--tree-memory", str(BUDGET), "--page-directory", str(pages), "--create-namespaces")
+    yield gateway, content
+    assert list(pages.iterdir()) == [], "the file has no name"
+
+
+def within(gateway):
+    wait_until(lambda: gateway.metric("pathmirror_tree_bytes") <= BUDGET * 5 / 4, "what is in memory to fit the budget")
+
+
+def test_all_of_it_is_read_and_written(large):
+    gateway, content = large
+    rest = gateway.rest
+    random.seed(7)
+    for number in random.sample(range(RECORDS), 150):
+        assert rest.value(f"messages/-N{number:08}", ns="large") == record(number)
+    assert gateway.metric("pathmirror_page_file_bytes") > 1 << 20
+    assert gateway.metric("pathmirror_page_reads_total") > 20
+    within(gateway)
+    for number in random.sample(range(RECORDS), 60):
+        key = f"-N{number:08}"
+        if number % 3 == 0:
+            rest.delete(f"messages/{key}", ns="large")
+            del content["messages"][key]
+        else:
+            rest.patch(f"messages/{key}", {"name": "changed", "new": number}, ns="large")
+            content["messages"][key] |= {"name": "changed", "new": number}
+    rest.set("numbers/2999/below", "a leaf becomes a branch", ns="large")
+    content["numbers"]["2999"] = {"below": "a leaf becomes a branch"}
+    whole = rest.value(ns="large")
+    numbers = whole.pop("numbers")
+    assert numbers == [content["numbers"][str(number)] for number in range(3_000)]
+    assert whole == {key: content[key] for key in ("messages", "notes")}
+    within(gateway)
+    assert "is kept all the same" not in gateway.process.tail()
+
+
+def test_queries_and_listeners(large):
+    gateway, content = large
+    place = gateway.rest.at("messages", ns="large")
+    newest = place.value(orderBy='"$key"', limitToLast=3)
+    assert newest == {key: content["messages"][key] for key in sorted(content["messages"])[-3:]}
+    middle = place.value(orderBy='"$key"', startAt='"-N00010000"', limitToFirst=2)
+    assert list(middle) == ["-N00010000", "-N00010001"]
+    assert place.value(shallow="true") == dict.fromkeys(content["messages"], True)
+    with Listener(gateway.rest.at("messages/-N00000007", ns="large")) as listener:
+        assert listener.next().change == ("put", "/", record(7))
+        # Others come and go through memory meanwhile.
+        for number in range(0, RECORDS, 97):
+            place.at(f"-N{number:08}").value()
+        gateway.rest.set("messages/-N00000007/name", "heard", ns="large")
+        assert listener.next().change == ("put", "/name", "heard")
+    within(gateway)
+
+
+def test_another_gateway_that_holds_all_of_it_agrees(large, serve):
+    gateway, _ = large
+    other = serve("--page-directory", "none", name="other")
+    for number in range(0, RECORDS, 371):
+        (gateway if number % 2 else other).rest.patch(f"messages/-N{number:08}", {"by": number}, ns="large")
+    seq = other.rest.set("last", True, ns="large").seq
+    wait = {"X-Pathmirror-Min-Seq": str(seq)}
+    assert gateway.rest.get(ns="large", headers=wait).json() == other.rest.get(ns="large", headers=wait).json()
+    cli.verify("--database-url", gateway.database_url, "--ns", "large")
+
+
+def test_a_directory_that_was_named_has_to_be_there(database_url, scratch):
+    answer = cli.command("serve", "--database-url", database_url, "--listen", "127.0.0.1:0", "--page-directory", str(scratch / "none"))
+    assert answer.returncode != 0
+    assert "--page-directory: a file can't be made in" in answer.stderr
