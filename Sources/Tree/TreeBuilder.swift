@@ -101,7 +101,7 @@ public struct TreeBuilder: ~Copyable {
     /// From now on what is finished is put into pages, so that a tree may be larger than memory.
     public mutating func beginPacking(_ packer: consuming TreePacker) {
         // What is finished already; the rest of the branches above comes with their rows.
-        finished.forEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
+        finished.changeEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
         self.packer = packer
     }
 

@@ -14,6 +14,7 @@ extension TreeMemory {
         guard let pages, let namespace = largest, namespace.memory.packableBytes > budget / Self.leastShare else {
             return
         }
+        let before = namespace.memory.bytes
         let base = namespace.snapshot.root
         var packer = TreePacker(pages) { [self] in goesOn }
         let packed = packer.pack(base)
@@ -23,7 +24,7 @@ extension TreeMemory {
                 ("namespace", namespace.name), ("rows", "\(packer.packedRows)"),
                 ("ofRows", "\(base.rowCount)"),
             ])
-        namespace.give(PackedTree(base: base, packed: packed))
+        namespace.give(PackedTree(base: base, packed: packed, leftBytes: max(0, before - packer.packedHeapBytes)))
     }
 
     private var largest: LiveNamespace? {

@@ -311,7 +311,7 @@ public final class LiveNamespace: Sendable {
         indexes.rebase(from: now.root, to: root)
         // Freeing what is in pages now takes its time, which the counting thread has.
         former.withLock { $0 = [now.root, tree.base] }
-        memory.wasPacked()
+        memory.wasPacked(leaving: tree.leftBytes)
         host.recount(self)
     }
 

@@ -41,6 +41,8 @@ final class NamespaceMemory: Sendable {
     /// What was counted when all that can be was in pages.
     private let packed = Atomic<Int>(0)
     private let isPacked = Atomic<Bool>(false)
+    private let expected = Atomic<Int>(0)
+    private let hasBeenPacked = Atomic<Bool>(false)
 
     init(in total: MemoryTotal) {
         self.total = total
@@ -84,10 +86,16 @@ final class NamespaceMemory: Sendable {
     var packableBytes: Int { bytes - indexed.load(ordering: .relaxed) - packed.load(ordering: .relaxed) }
 
     /// All that can be is in pages: what the next count finds stays in memory.
-    func wasPacked() { isPacked.store(true, ordering: .releasing) }
+    ///
+    /// - Parameter expected: what is left in memory if all pages were taken over. What is more than that was changed meanwhile, and can be packed.
+    func wasPacked(leaving expected: Int = .max) {
+        self.expected.store(expected, ordering: .relaxed)
+        hasBeenPacked.store(true, ordering: .relaxed)
+        isPacked.store(true, ordering: .releasing)
+    }
 
-    /// Whether a part of it is in pages.
-    var hasPages: Bool { packed.load(ordering: .relaxed) > 0 }
+    /// Whether it has been put into pages.
+    var hasPages: Bool { hasBeenPacked.load(ordering: .relaxed) }
 
     /// About what a load that is under way has brought so far.
     func loading(bytes: Int) { replaceCount(Self.bytesBesidesTree + bytes) }
@@ -106,7 +114,8 @@ final class NamespaceMemory: Sendable {
         grown.wrappingSubtract(before, ordering: .relaxed)
         total.add(-before)
         replaceCount(Self.bytesBesidesTree + bytes)
-        packed.store(isPacked ? bytes : min(bytes, packed.load(ordering: .relaxed)), ordering: .relaxed)
+        let most = isPacked ? expected.load(ordering: .relaxed) : packed.load(ordering: .relaxed)
+        packed.store(min(bytes, most), ordering: .relaxed)
     }
 
     private func replaceCount(_ new: Int) {

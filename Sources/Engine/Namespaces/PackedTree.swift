@@ -4,4 +4,6 @@ import Tree
 struct PackedTree: Sendable {
     let base: Node
     let packed: Node
+    /// What is left in memory of it, in bytes, by estimate.
+    let leftBytes: Int
 }

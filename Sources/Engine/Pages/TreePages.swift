@@ -104,6 +104,7 @@ final class TreePages: PageKeeper {
     private func takeOut(mostLookedAt: Int) {
         // Freed behind the lock.
         var gone: [Page.Content] = []
+        var looseBytes = 0
         ring.withLock { ring in
             for _ in 0..<mostLookedAt where isOver && !ring.pages.isEmpty {
                 if ring.hand >= ring.pages.count { ring.hand = 0 }
@@ -115,11 +116,15 @@ final class TreePages: PageKeeper {
                 case .left(let content):
                     gone.append(content)
                     count(-page.heapBytes)
+                case .cameLoose(let content):
+                    gone.append(content)
+                    looseBytes += page.heapBytes
                 case .isClosed: break
                 }
                 ring.pages.swapAt(ring.hand, ring.pages.count - 1)
                 ring.pages.removeLast()
             }
         }
+        if looseBytes > 0 { cameLoose(bytes: looseBytes) }
     }
 }

@@ -57,7 +57,7 @@ struct EntryStack: ~Copyable {
     }
 
     /// Lets `body` change each entry, but not its key.
-    mutating func forEach(_ body: (inout ChildMap.Entry) -> Void) {
+    mutating func changeEach(_ body: (inout ChildMap.Entry) -> Void) {
         for index in 0..<count { body(&entries[index]) }
     }
 

@@ -58,6 +58,8 @@ public final class Page: Sendable {
         case stays
         /// It is out; what it held is freed with this. The keeper has no reference to it any more.
         case left(Content)
+        /// The same, but something in it has been changed: most of what it held is a part of a tree now.
+        case cameLoose(Content)
         /// Nothing refers to it any more; the keeper forgets it, too.
         case isClosed
     }
@@ -78,7 +80,8 @@ public final class Page: Sendable {
             guard let content = state.content else { return .isClosed }
             state.content = nil
             state.isListed = false
-            return .left(Content(slab: content))
+            defer { state.wasOpened = false }
+            return state.wasOpened ? .cameLoose(Content(slab: content)) : .left(Content(slab: content))
         }
     }
 

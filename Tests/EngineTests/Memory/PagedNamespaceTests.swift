@@ -2,6 +2,7 @@ import LogStore
 import Postgres
 import Rules
 import Runtime
+import Synchronization
 import TestSupport
 import Testing
 import Tree
@@ -42,6 +43,60 @@ import Tree
             #expect(namespace.snapshot.root.rowCount == 59_997)
             #expect(budget.total.bytes <= Self.budget * 9 / 8)
         }
+    }
+
+    /// What is changed in a page is in the tree from then on, with its neighbours: that counts, and goes to the disk again.
+    @Test func whatIsChangedEverywhereStaysWithinTheBudget() throws {
+        try withPages { url, budget, makeEngine in
+            try Self.insertRecords(20_000, url)
+            let engine = try makeEngine(url)
+            let namespace = try engine.namespace()
+            var random = SeededGenerator(seed: 1)
+            let sink = CollectingSink()
+            let count = 4_000
+            for number in 0..<count {
+                let path = Path(Self.record(random.below(20_000)).keys + [Key("number")])
+                let write = Write(.set(path, .int(Int64(number))), operation: .set, byteCount: 8, auth: .admin)
+                namespace.submit(write, to: sink, token: UInt64(number))
+                if number % 50 == 49 { #expect(sink.outcome(UInt64(number))?.committedSeq != nil) }
+            }
+            let before = try #require(engine.engine.memory.pages).writes
+            #expect(before > 0)
+            // By a count of all that there is, and not only by what is thought to be there.
+            #expect(
+                eventually(seconds: 5) {
+                    let pages = engine.engine.memory.pages?.bytesInMemory ?? 0
+                    return namespace.snapshot.root.heapBytes + pages <= Self.budget * 5 / 4
+                },
+                "\(namespace.snapshot.root.heapBytes), \(namespace.memory.bytes), \(namespace.memory.packableBytes), \(budget.total.bytes), \(String(describing: engine.engine.memory.pages))"
+            )
+            #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
+        }
+    }
+
+    /// Indexes of queries go over to the packed tree: they would keep the one before in memory.
+    @Test func indexesGoOverToTheTreeWithPages() throws {
+        let pages = TestKeeper()
+        let tree = Node(children: [
+            (
+                Key("list"),
+                Node(
+                    children: (0..<2_000).map { number in
+                        (Key("k\(number)"), Node(children: [(Key("rank"), .int(Int64(number % 71)))]))
+                    })
+            )
+        ])
+        let list = Path(splitting: "list")
+        let cache = IndexCache()
+        let query = Query(index: .child(Path(splitting: "rank")), limit: .first(3))
+        let found = cache.select(query, from: tree[list], at: list, isDeclared: true)
+        var packer = TreePacker(pages)
+        let packed = packer.pack(tree)
+        #expect(packer.packedRows > 1_000)
+        cache.rebase(from: tree, to: packed)
+        let reads = pages.walks
+        #expect(cache.select(query, from: packed[list], at: list, isDeclared: true) == found)
+        #expect(pages.walks == reads, "nothing is compared")
     }
 
     /// It grows by what is written while somebody listens, so that it can't be let go.
@@ -166,6 +221,23 @@ import Tree
         let record = try #require(try connection.namespace(named: "test"))
         return try connection.loadTree(record.id).root
     }
+}
+
+/// Keeps no bytes, as its pages never leave memory.
+private final class TestKeeper: PageKeeper {
+    private let state = Mutex(0)
+    var walks: Int { state.withLock { $0 } }
+
+    func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace? { PagePlace(offset: 0, length: Int32(bytes.count)) }
+    func withBytes<Result>(at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        state.withLock { $0 += 1 }
+        return body(UnsafeRawBufferPointer(start: nil, count: 0))
+    }
+    func free(_ place: PagePlace) {}
+    func cameIn(_ page: Page) {}
+    func wentOut(bytes: Int) {}
+    func cameLoose(bytes: Int) {}
+    func fail(_ reason: String) -> Never { fatalError(reason) }
 }
 
 /// Runs `body` with engines that have a page file and so much memory for trees.

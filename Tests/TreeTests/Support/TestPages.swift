@@ -67,7 +67,7 @@ final class TestPages: PageKeeper {
             for page in pages {
                 switch page.leave() {
                 case .stays: staying.append(page)
-                case .left: state.withLock { $0.bytes -= page.heapBytes }
+                case .left, .cameLoose: state.withLock { $0.bytes -= page.heapBytes }
                 case .isClosed: break
                 }
             }
