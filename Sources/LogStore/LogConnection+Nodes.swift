@@ -80,8 +80,8 @@ extension LogConnection {
     ///
     /// Who puts a large tree into pages reads nothing for a while, before the last row and behind it: the server waits for that.
     private static let streaming = """
-        ; set local enable_sort = off; set local enable_bitmapscan = off; set local tcp_user_timeout = 0;
-        set local idle_in_transaction_session_timeout = 0
+        ; set local enable_sort = off; set local enable_bitmapscan = off; set local tcp_user_timeout = '10min';
+        set local idle_in_transaction_session_timeout = '10min'; set local statement_timeout = 0
         """
 
     /// Runs `body` on one snapshot of the database.

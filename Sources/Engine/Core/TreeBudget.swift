@@ -27,7 +27,8 @@ public final class TreeBudget: Sendable {
 
     /// What the namespaces take that are kept although each takes more than the budget.
     var keptBytes: Int {
-        members.withLock { members in members.reduce(0) { $0 + $1.keptBytes } }
+        // Outside the lock, which who frees a tree may wait for, whatever locks he has.
+        members.withLock { $0 }.reduce(0) { $0 + $1.keptBytes }
     }
 
     /// Has the others let go of what they can.

@@ -15,29 +15,46 @@ extension TreeMemory {
             return
         }
         let before = namespace.memory.bytes
-        let base = namespace.snapshot.root
+        let start = Clock.monotonicMilliseconds
+        let recorder = PackingRecorder()
+        let base = namespace.subscribe(recorder, at: .root)
         var packer = TreePacker(pages) { [self] in goesOn }
-        let packed = packer.pack(base)
+        let packed = packer.pack(base.root)
         logger.debug(
             "namespace put into pages",
             [
                 ("namespace", namespace.name), ("rows", "\(packer.packedRows)"),
-                ("ofRows", "\(base.rowCount)"),
+                ("ofRows", "\(base.root.rowCount)"),
             ])
-        namespace.give(PackedTree(base: base, packed: packed, leftBytes: max(0, before - packer.packedHeapBytes)))
+        var tree = PackedTree(
+            packed, seq: base.seq, recorder, leftBytes: max(0, before - packer.packedHeapBytes))
+        // Here as far as it goes: the committer has the rest, and writers wait for it.
+        for _ in 0..<Self.mostRounds {
+            guard let count = tree.catchUp(), count > Self.fewWrites else { break }
+        }
+        namespace.memory.mayBePacked(from: Clock.monotonicMilliseconds * 2 - start)
+        namespace.give(tree)
     }
 
+    /// How often what was written meanwhile is done to the packed tree, and how few writes are left to the committer.
+    private static let mostRounds = 32
+    private static let fewWrites = 100
+
     private var largest: LiveNamespace? {
-        namespaces.all.filter { !$0.isBeingPacked }.max { $0.memory.packableBytes < $1.memory.packableBytes }
+        let now = Clock.monotonicMilliseconds
+        return namespaces.all.filter { !$0.isBeingPacked && $0.memory.mayBePacked(at: now) }.max {
+            $0.memory.packableBytes < $1.memory.packableBytes
+        }
     }
 
     /// Puts a tree that is being made of an import into pages, as far as it has come, where there is too much.
     ///
     /// - Parameter grown: about what has been added to it and is in no total, in bytes; 0 afterwards where it was packed.
-    func pack(_ application: inout BulkApplication, grown: inout Int) {
+    func pack(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
         guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
         var packer = TreePacker(pages) { [self] in goesOn }
         application.pack(with: &packer)
+        memory.notePages()
         grown = 0
     }
 

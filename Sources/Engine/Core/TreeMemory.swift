@@ -123,10 +123,17 @@ final class TreeMemory: Sendable {
         }
     }
 
+    /// What there is to count.
+    private struct Counting: Sendable {
+        var namespaces: [LiveNamespace] = []
+        /// Those that have pages, too.
+        var countsPaged = false
+    }
+
     /// Waits for something to do, and counts what there is to count. False when the engine stops.
     private func countNext(isHurried: Bool) -> Bool {
-        let next = state.wait(milliseconds: isHurried ? Self.pollMilliseconds : nil) { state -> [LiveNamespace]? in
-            if state.isStopped { return [] }
+        let next = state.wait(milliseconds: isHurried ? Self.pollMilliseconds : nil) { state -> Counting? in
+            if state.isStopped { return Counting() }
             // Whoever is hurried looks again soon.
             guard !state.toCount.isEmpty || state.countsPaged || (state.needsRoom && !isHurried) else { return nil }
             state.needsRoom = false
@@ -134,27 +141,35 @@ final class TreeMemory: Sendable {
                 state.toCount = []
                 state.countsPaged = false
             }
-            guard state.countsPaged else { return state.toCount }
-            // Before they are counted: what comes loose meanwhile counts twice rather than not at all.
-            pages?.settleLoose()
-            return state.toCount
-                + namespaces.all.filter { one in
-                    one.memory.hasPages && !state.toCount.contains { $0 === one }
-                }
+            return Counting(namespaces: state.toCount, countsPaged: state.countsPaged)
         }
-        for namespace in next ?? [] {
-            if state.withLock({ $0.isStopped }) { break }
+        // Outside the lock: who frees a tree may wait for it, whatever locks he has.
+        for namespace in next.map(expanded) ?? [] {
+            if !goesOn { break }
             namespace.countMemory()
             loaded(namespace)
         }
-        return !state.withLock { $0.isStopped }
+        return goesOn
+    }
+
+    private func expanded(_ counting: Counting) -> [LiveNamespace] {
+        guard counting.countsPaged else { return counting.namespaces }
+        // Before they are counted: what comes loose meanwhile counts twice rather than not at all.
+        pages?.settleLoose()
+        return counting.namespaces
+            + namespaces.all.filter { one in
+                one.memory.hasPages && !counting.namespaces.contains { $0 === one }
+            }
     }
 
     func stop() {
         shared.remove(self)
-        state.broadcast { state in
+        let left = state.broadcast { state -> [LiveNamespace] in
             state.isStopped = true
-            state.toCount = []
+            defer { state.toCount = [] }
+            return state.toCount
         }
+        // Freed outside the lock, which who frees a tree may wait for.
+        withExtendedLifetime(left) {}
     }
 }

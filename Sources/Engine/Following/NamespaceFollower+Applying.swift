@@ -73,7 +73,7 @@ extension NamespaceFollower {
             try connection.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
                 application.take(part)
                 grown += part.reduce(0) { $0 + Self.roughBytes(of: $1) }
-                core.memory.pack(&application, grown: &grown)
+                core.memory.pack(&application, grown: &grown, of: namespace.memory)
             }
         } while application.goesOn()
         let root = application.root

@@ -304,13 +304,20 @@ public final class LiveNamespace: Sendable {
 
     /// Goes over to the tree with pages, if there is one: it is the same tree. Only for the working committer, with nothing under way.
     func takeInPacked() {
-        guard let tree = scheduling.withLock({ $0.takePacked() }) else { return }
+        guard var tree = scheduling.withLock({ $0.takePacked() }) else { return }
+        // Whatever comes of it: somebody who listens costs batches a little.
+        defer { unsubscribe(tree.recorder, at: .root) }
         let now = snapshot
-        let root = now.root.adopting(tree.packed, of: tree.base)
-        published.replaceTree(Snapshot(seq: now.seq, root: root, rules: now.rules, batch: now.batch))
-        indexes.rebase(from: now.root, to: root)
+        // The last of it is known: who publishes tells listeners before the namespace is anybody else's.
+        guard tree.catchUp() != nil, tree.seq == now.seq, tree.root.rowCount == now.root.rowCount else { return }
+        published.replaceTree(Snapshot(seq: now.seq, root: tree.root, rules: now.rules, batch: now.batch))
+        indexes.rebase(from: now.root, to: tree.root)
         // Freeing what is in pages now takes its time, which the counting thread has.
-        former.withLock { $0 = [now.root, tree.base] }
+        let freed = former.withLock { trees in
+            defer { trees = [now.root] }
+            return trees
+        }
+        withExtendedLifetime(freed) {}
         memory.wasPacked(leaving: tree.leftBytes)
         host.recount(self)
     }

@@ -1,3 +1,4 @@
+import Runtime
 import Synchronization
 
 /// What all namespaces of a gateway take of memory together, by estimate. Any thread.
@@ -43,6 +44,7 @@ final class NamespaceMemory: Sendable {
     private let isPacked = Atomic<Bool>(false)
     private let expected = Atomic<Int>(0)
     private let hasBeenPacked = Atomic<Bool>(false)
+    private let packableFrom = Atomic<Milliseconds>(0)
 
     init(in total: MemoryTotal) {
         self.total = total
@@ -90,9 +92,17 @@ final class NamespaceMemory: Sendable {
     /// - Parameter expected: what is left in memory if all pages were taken over. What is more than that was changed meanwhile, and can be packed.
     func wasPacked(leaving expected: Int = .max) {
         self.expected.store(expected, ordering: .relaxed)
-        hasBeenPacked.store(true, ordering: .relaxed)
+        notePages()
         isPacked.store(true, ordering: .releasing)
     }
+
+    /// Parts of it are in pages.
+    func notePages() { hasBeenPacked.store(true, ordering: .relaxed) }
+
+    /// It is not packed again before then, in monotonic milliseconds: half of the time at most goes into it.
+    func mayBePacked(from time: Milliseconds) { packableFrom.store(time, ordering: .relaxed) }
+
+    func mayBePacked(at time: Milliseconds) -> Bool { time >= packableFrom.load(ordering: .relaxed) }
 
     /// Whether it has been put into pages.
     var hasPages: Bool { hasBeenPacked.load(ordering: .relaxed) }

@@ -96,12 +96,14 @@ final class NamespaceTable: Sendable {
     }
 
     func loaded(_ name: String, _ result: Result<LiveNamespace, EngineError>) {
+        // Freed outside the lock.
+        var former: LiveNamespace?
         let waiting = state.withLock { state -> [Completion] in
             let slot = state.slots[name]
             switch result {
             case .success(let namespace):
                 // Another one of that id has lost its name to this one.
-                if let place = state.byID[namespace.id] { _ = state.takeOut(place) }
+                if let place = state.byID[namespace.id] { former = state.takeOut(place) }
                 let place = state.freePlaces.popLast() ?? state.residents.count
                 if place == state.residents.count { state.residents.append(namespace) }
                 state.residents[place] = namespace
@@ -118,6 +120,7 @@ final class NamespaceTable: Sendable {
             return []
         }
         for completion in waiting { completion(result) }
+        withExtendedLifetime(former) {}
     }
 }
 

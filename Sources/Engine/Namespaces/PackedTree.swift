@@ -1,9 +1,25 @@
 import Tree
 
-/// A tree and the same with pages, for a namespace that may have gone on since.
+/// A namespace's tree with pages, as of some entry, and who knows what has been written since.
 struct PackedTree: Sendable {
-    let base: Node
-    let packed: Node
+    private(set) var root: Node
+    private(set) var seq: Int64
+    let recorder: PackingRecorder
     /// What is left in memory of it, in bytes, by estimate.
     let leftBytes: Int
+
+    init(_ root: Node, seq: Int64, _ recorder: PackingRecorder, leftBytes: Int) {
+        self.root = root
+        self.seq = seq
+        self.recorder = recorder
+        self.leftBytes = leftBytes
+    }
+
+    /// Does to it what has been written since. How many entries that were; nil where some of it isn't known.
+    mutating func catchUp() -> Int? {
+        guard let writes = recorder.take() else { return nil }
+        for changes in writes.changes { root = root.replacing(changes) }
+        if let last = writes.seq { seq = last }
+        return writes.changes.count
+    }
 }

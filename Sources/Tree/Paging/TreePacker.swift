@@ -37,8 +37,28 @@ public struct TreePacker {
     /// The tree with what is not in pages yet in pages. What is small stays as it is.
     public mutating func pack(_ node: Node) -> Node {
         guard case .branch(let branch) = node else { return node }
-        let packed = pack(branch.children.root)
-        return Self.node(branch, packed.slab)
+        return Self.node(branch, Self.levelled(pack(branch.children.root).slab))
+    }
+
+    /// Deeper ones are built anew: what is divided again and again where it grows goes a level down each time.
+    private static let mostDepth = 12
+
+    private static func levelled(_ slab: ChildMap.Slab) -> ChildMap.Slab {
+        guard depth(of: slab) > mostDepth else { return slab }
+        var level = ContiguousArray<ChildMap.Slab>()
+        collect(slab, into: &level)
+        while level.count > ChildMap.width { level = ChildMap.Inner.above(level, isFull: false) }
+        return Self.slab(of: level)
+    }
+
+    private static func depth(of slab: ChildMap.Slab) -> Int {
+        guard case .inner(let inner) = slab else { return 0 }
+        return 1 + inner.slabs.reduce(0) { max($0, depth(of: $1)) }
+    }
+
+    private static func collect(_ slab: ChildMap.Slab, into level: inout ContiguousArray<ChildMap.Slab>) {
+        guard case .inner(let inner) = slab else { return level.append(slab) }
+        for slab in inner.slabs { collect(slab, into: &level) }
     }
 
     /// The same for children that are only some of a branch's; here what is small makes a page, too.
@@ -91,7 +111,9 @@ public struct TreePacker {
             }
             let below = pack(branch.children.root)
             sums.append((keyBytes + below.bytes + Self.bytes(of: branch.priority), below.isWhole))
-            if !below.isWhole { packed[index] = .init(key: entry.key, node: Self.node(branch, below.slab)) }
+            if !below.isWhole {
+                packed[index] = .init(key: entry.key, node: Self.node(branch, Self.levelled(below.slab)))
+            }
         }
         let bytes = sums.reduce(0) { $0 + $1.bytes }
         if bytes <= sizes.target, sums.allSatisfy(\.isWhole) {
