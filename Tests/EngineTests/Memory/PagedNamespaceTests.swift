@@ -64,7 +64,7 @@ import Tree
             #expect(before > 0)
             // By a count of all that there is, and not only by what is thought to be there.
             #expect(
-                eventually(seconds: 5) {
+                eventually(seconds: 8) {
                     let pages = engine.engine.memory.pages?.bytesInMemory ?? 0
                     return namespace.snapshot.root.heapBytes + pages <= Self.budget * 5 / 4
                 },
