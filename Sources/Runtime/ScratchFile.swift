@@ -8,8 +8,6 @@ public struct ScratchFileError: Error, Sendable, CustomStringConvertible {
 
     /// The system's words for the code.
     public var reason: String { String(cString: strerror(code)) }
-    /// The disk is full, or this user's part of it.
-    public var isOutOfSpace: Bool { code == ENOSPC || code == EDQUOT || code == EFBIG }
     public var description: String { "\(action): \(reason)" }
 }
 

@@ -24,6 +24,21 @@ import Testing
         }
     }
 
+    @Test func thePageFile() throws {
+        let standard = try ServiceOptionsTests.options([]).pages
+        #expect(standard.directory == "/var/tmp" && standard.isStandard && standard.bytes == nil)
+        let named = try ServiceOptionsTests.options(["--page-directory", "/srv/x", "--page-file-bytes", "3GiB"]).pages
+        #expect(named.directory == "/srv/x" && !named.isStandard && named.bytes == 3 << 30)
+        let none = try ServiceOptionsTests.options(["--page-directory", "none"])
+        #expect(try none.makePageFile() == nil)
+        #expect(
+            ServiceOptionsTests.message(["--page-file-bytes", "x"])
+                == "--page-file-bytes must be a number of bytes, such as 512MiB or 64GiB.")
+        // Four times this is no number any more.
+        let vast = try ServiceOptionsTests.options(["--tree-memory", "8000000TiB", "--page-directory", "/tmp"])
+        #expect(try vast.makePageFile() != nil)
+    }
+
     private static func limit(_ files: [String: String]) -> Int? { MachineMemory.groupLimit { files[$0] } }
 
     @Test func theLowestLimitAboveHolds() {

@@ -1,7 +1,10 @@
 """Namespaces that are larger than the memory for trees: clients notice no more than that some of it comes from the disk."""
 
+import http.client
 import json
+import os
 import random
+from pathlib import Path
 
 import pytest
 from harness import cli
@@ -91,6 +94,20 @@ def test_another_gateway_that_holds_all_of_it_agrees(large, serve):
     wait = {"X-Pathmirror-Min-Seq": str(seq)}
     assert gateway.rest.get(ns="large", headers=wait).json() == other.rest.get(ns="large", headers=wait).json()
     cli.verify("--database-url", gateway.database_url, "--ns", "large")
+
+
+def test_a_page_file_that_is_damaged_ends_the_program(large):
+    gateway, _ = large
+    assert gateway.rest.value("messages/-N00000007", ns="large") == record(7)
+    descriptors = Path(f"/proc/{gateway.process.child.pid}/fd")
+    files = [each for each in descriptors.iterdir() if "/pages/" in os.readlink(each)]
+    assert len(files) == 1
+    os.truncate(files[0], 0)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        for number in range(0, RECORDS, 97):
+            gateway.rest.value(f"messages/-N{number:08}", ns="large")
+    assert gateway.process.child.wait(timeout=30) == 1
+    assert "the program ends, as a part of a tree can't be read from the page file" in gateway.process.tail()
 
 
 def test_a_directory_that_was_named_has_to_be_there(database_url, scratch):

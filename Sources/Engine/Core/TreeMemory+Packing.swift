@@ -14,7 +14,6 @@ extension TreeMemory {
         guard let pages, let namespace = largest, namespace.memory.packableBytes > budget / Self.leastShare else {
             return
         }
-        let before = namespace.memory.bytes
         let start = Clock.monotonicMilliseconds
         let recorder = PackingRecorder()
         let base = namespace.subscribe(recorder, at: .root)
@@ -26,8 +25,9 @@ extension TreeMemory {
                 ("namespace", namespace.name), ("rows", "\(packer.packedRows)"),
                 ("ofRows", "\(base.root.rowCount)"),
             ])
-        var tree = PackedTree(
-            packed, seq: base.seq, recorder, leftBytes: max(0, before - packer.packedHeapBytes))
+        // By a count of this very tree: what is thought to be in memory may be of another by now.
+        let left = packed.heapBytes + base.rules.heapBytes
+        var tree = PackedTree(packed, seq: base.seq, recorder, leftBytes: left)
         // Here as far as it goes: the committer has the rest, and writers wait for it.
         for _ in 0..<Self.mostRounds {
             guard let count = tree.catchUp(), count > Self.fewWrites else { break }
@@ -60,8 +60,7 @@ extension TreeMemory {
 
     /// How the reading of a tree goes on, as far as memory is concerned.
     ///
-    /// - Parameters:
-    ///   - isPacking: whether what is read goes into pages already; set where it does from now on.
+    /// - Parameter isPacking: whether what is read goes into pages already; set where it does from now on.
     func step(
         _ progress: LogConnection.LoadProgress, isPacking: inout Bool
     ) -> LogConnection.LoadStep {

@@ -28,8 +28,6 @@ final class TreeMemory: Sendable {
     private static let mostLookedAt = 64
     /// How often it is looked whether something can be let go, while what is there is too much.
     private static let pollMilliseconds: Milliseconds = 500
-    /// How often namespaces with pages are counted without being asked to: a walk over what of them is in memory.
-    private static let recountMilliseconds: Milliseconds = 5_000
     /// After so many looks in a row that found too much in use, the log says so.
     private static let looksUntilTold = 4
 
@@ -134,8 +132,7 @@ final class TreeMemory: Sendable {
 
     /// Waits for something to do, and counts what there is to count. False when the engine stops.
     private func countNext(isHurried: Bool) -> Bool {
-        let patience = isHurried ? Self.pollMilliseconds : pages == nil ? nil : Self.recountMilliseconds
-        let next = state.wait(milliseconds: patience) { state -> Counting? in
+        let next = state.wait(milliseconds: isHurried ? Self.pollMilliseconds : nil) { state -> Counting? in
             if state.isStopped { return Counting() }
             // Whoever is hurried looks again soon.
             guard !state.toCount.isEmpty || state.countsPaged || (state.needsRoom && !isHurried) else { return nil }
@@ -147,8 +144,7 @@ final class TreeMemory: Sendable {
             return Counting(namespaces: state.toCount, countsPaged: state.countsPaged)
         }
         // Outside the lock: who frees a tree may wait for it, whatever locks he has.
-        // Nobody has said anything for a while: what has come loose is looked for, as much less than what is noticed may have.
-        for namespace in expanded(next ?? Counting(countsPaged: !isHurried)) {
+        for namespace in next.map(expanded) ?? [] {
             if !goesOn { break }
             namespace.countMemory()
             loaded(namespace)

@@ -5,7 +5,7 @@ struct PackedTree: Sendable {
     private(set) var root: Node
     private(set) var seq: Int64
     let recorder: PackingRecorder
-    /// What is left in memory of it, in bytes, by estimate.
+    /// What of it was not in pages before anything that was written was done to it, in bytes.
     let leftBytes: Int
 
     init(_ root: Node, seq: Int64, _ recorder: PackingRecorder, leftBytes: Int) {

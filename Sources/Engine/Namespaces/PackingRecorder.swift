@@ -19,8 +19,6 @@ final class PackingRecorder: ChangeListener {
     /// More than so many entries at a time are not kept.
     private static let most = 100_000
 
-    init() {}
-
     /// What has come since this was asked last; nil where some of it isn't known.
     func take() -> Writes? {
         state.withLock { state in

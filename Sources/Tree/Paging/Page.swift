@@ -130,7 +130,6 @@ final class PagedSlab: Sendable {
     var heapBytes: Int { page.heapBytes }
 
     /// What it stands for: no page.
-    ///
     func slab(for purpose: PagePurpose) -> ChildMap.Slab {
         // Its bytes go with it.
         withExtendedLifetime(self) { page.content(purpose) }

@@ -59,9 +59,10 @@ extension ServiceOptions {
     /// - Throws: where the directory that was named can't be used.
     func makePageFile() throws -> PageFile? {
         guard let directory = pages.directory else { return nil }
-        let (most, _) = engine.treeMemoryBytes.multipliedReportingOverflow(by: 4)
+        let (fourTimes, isTooMuch) = engine.treeMemoryBytes.multipliedReportingOverflow(by: 4)
+        let most = pages.bytes ?? (isTooMuch ? .max : Int64(fourTimes))
         do {
-            return try PageFile(in: directory, mostBytes: pages.bytes ?? Int64(most), logger) { [logger] reason in
+            return try PageFile(in: directory, mostBytes: most, logger) { [logger] reason in
                 logger.error(
                     "the program ends, as a part of a tree can't be read from the page file",
                     [("directory", directory), ("reason", reason)])

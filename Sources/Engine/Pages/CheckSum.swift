@@ -1,9 +1,9 @@
 /// A sum of 64 bits over bytes that are kept outside of memory: against damage, not against people.
-public enum CheckSum {
-    /// Eight bytes at a time: a step is FNV-1a's, with the upper half mixed in.
+enum CheckSum {
+    /// Eight bytes at a time, each multiplied in, with the upper half mixed into the lower.
     ///
     /// - Parameter place: is a part of the sum: bytes from elsewhere have another.
-    public static func of(_ bytes: UnsafeRawBufferPointer, at place: Int64 = 0) -> UInt64 {
+    static func of(_ bytes: UnsafeRawBufferPointer, at place: Int64 = 0) -> UInt64 {
         var sum: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(bytes.count) ^ (UInt64(bitPattern: place) << 20)
         var index = 0
         while index + 8 <= bytes.count {
