@@ -38,7 +38,12 @@ final class PackingRecorder: ChangeListener {
 
     func reset(to snapshot: Snapshot) { state.withLock { $0 = State(isBroken: true) } }
 
-    func rulesChanged(in snapshot: Snapshot) {}
+    /// An entry with rules changes no value, so that nobody is told of it as of a write; what came before it has been told.
+    func rulesChanged(in snapshot: Snapshot) {
+        state.withLock { state in
+            if !state.isBroken { state.writes.seq = snapshot.seq }
+        }
+    }
 
     func ended() { state.withLock { $0 = State(isBroken: true) } }
 }
