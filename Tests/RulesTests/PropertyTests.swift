@@ -115,6 +115,14 @@ import Tree
             if !rules.mayEverRead(place, query: query, auth: context, now: now) {
                 try #require(!expected, "never \(path) of \(data) as \(auth), \(label)")
             }
+            let places = SketchedPlaces(data.node)
+            let lookedUp = rules.mayRead(place, query: query, lookingUp: places, auth: context, now: now)
+            try #require(lookedUp?.isAllowed == expected, "looked up \(path) of \(data) as \(auth), \(label)")
+            let salt = maker.random.below(3)
+            places.isLost = { ($0.description.utf8.reduce(0) { $0 + Int($1) } + salt) % 3 == 0 }
+            if let known = rules.mayRead(place, query: query, lookingUp: places, auth: context, now: now) {
+                try #require(known.isAllowed == expected, "partly \(path) of \(data) as \(auth), \(label)")
+            }
             if rules.isSteadyForReading(place) {
                 let other = maker.data()
                 let later = rules.mayRead(place, query: query, root: other.node, auth: context, now: now + 1_000_000)

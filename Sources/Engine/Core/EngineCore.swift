@@ -24,6 +24,7 @@ final class EngineCore: Sendable {
     let large = LargeQueue()
     let rules = SharedRules()
     let loads: LoadQueue
+    let parts = PartQueue()
     let memory: TreeMemory
     /// One a committer.
     let stretches: [StretchMeter]
@@ -81,6 +82,7 @@ final class EngineCore: Sendable {
         stopping.broadcast { $0 = true }
         blockers.stop()
         large.stop()
+        parts.stop()
         for name in loads.stop() { namespaces.loaded(name, .failure(.stopping)) }
         memory.stop()
         jobs.stop()
@@ -97,6 +99,22 @@ final class EngineCore: Sendable {
     func withNamespace(_ name: String, _ body: @escaping NamespaceTable.Completion) {
         guard namespaces.request(name, body) else { return }
         if let refusal = loads.add(name) { namespaces.loaded(name, .failure(refusal)) }
+    }
+
+    /// The same for who wants to read a part, and takes that, too, where the whole is large and not there yet.
+    func withNamespace(_ name: String, for read: PartRead) {
+        withNamespace(name) { result in read.complete(result.map { .whole($0) }) }
+        guard settings.parts.rows > 0, read.isOfAPart, read.isWaiting else { return }
+        if let namespace = namespaces.wait(for: read, of: name) {
+            parts.add(PartQueue.Item(read: read, name: name, namespace: namespace))
+        }
+    }
+
+    /// A namespace that is being loaded has turned out to be large.
+    func turnedLarge(_ name: String, _ namespace: Int64) {
+        for read in namespaces.turnedLarge(name, namespace) {
+            parts.add(PartQueue.Item(read: read, name: name, namespace: namespace))
+        }
     }
 
     /// Waits; ends early when the engine stops.

@@ -14,6 +14,7 @@ struct NamespaceLoader {
     private let core: EngineCore
     private let host: NamespaceHost
     private let rules: StoredRulesCompiler
+    private let follower: NamespaceFollower
 
     /// A tree of more rows than this is large.
     private static let largeRows = 50_000
@@ -22,6 +23,7 @@ struct NamespaceLoader {
         self.core = core
         self.host = host
         rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)
+        follower = NamespaceFollower(core, stretches)
     }
 
     /// The namespace as it is now. Where the settings say so it is made. What is announced of it from before the tree is read
@@ -41,11 +43,16 @@ struct NamespaceLoader {
         let start = Clock.monotonicNanoseconds
         let memory = NamespaceMemory(in: core.memory.total)
         var isPacking = false
+        var isLarge = false
         let loaded = try connection.loadTree(record.id) { progress in
             // What is being read counts before it is there, and may need room.
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
-            guard progress.rows < Self.largeRows || core.loads.becomesLarge(&job) else { return .end }
+            if progress.rows >= Self.largeRows, !isLarge {
+                isLarge = true
+                core.turnedLarge(name, record.id)
+                guard core.loads.becomesLarge(&job) else { return .end }
+            }
             return core.memory.step(progress, isPacking: &isPacking)
         }
         if isPacking { memory.wasPacked() }
@@ -53,6 +60,8 @@ struct NamespaceLoader {
         let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: name), batch: batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
         namespace.countMemory()
+        // Nobody has it yet, and nobody may find it older than a part that was answered.
+        if core.namespaces.endParts(of: name) > head { _ = try follower.follow(namespace, connection) }
         note(namespace, nanoseconds: Clock.monotonicNanoseconds - start)
         isKept = true
         return .loaded(namespace)

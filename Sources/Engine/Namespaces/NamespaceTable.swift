@@ -6,11 +6,17 @@ final class NamespaceTable: Sendable {
     typealias Completion = @Sendable (Result<LiveNamespace, EngineError>) -> Void
 
     enum Slot: Sendable {
-        case loading([Completion])
+        case loading(Loading)
         /// By its place among the residents.
         case live(Int)
         /// Asked for and not there: not looked up again before this monotonic millisecond.
         case missing(until: Milliseconds)
+    }
+
+    /// Those who wait for a namespace.
+    struct Loading: Sendable {
+        var waiting: [Completion] = []
+        var parts = Parts()
     }
 
     /// How long a name that doesn't exist is remembered: it bounds what asking for invented names costs the database.
@@ -66,16 +72,16 @@ final class NamespaceTable: Sendable {
                 state.recency.use(place)
                 guard let namespace = state.residents[place] else { return .load }
                 return .now(.success(namespace))
-            case .loading(var others):
+            case .loading(var loading):
                 // Taken out first: with another reference to it the list would be copied for each who asks.
-                state.slots[name] = .loading([])
-                others.append(completion)
-                state.slots[name] = .loading(others)
+                state.slots[name] = .loading(Loading())
+                loading.waiting.append(completion)
+                state.slots[name] = .loading(loading)
                 return .later
             case .missing(let until) where until > now():
                 return .now(.failure(.unknownNamespace(name)))
             case .missing, nil:
-                state.slots[name] = .loading([completion])
+                state.slots[name] = .loading(Loading(waiting: [completion]))
                 return .load
             }
         }
@@ -116,7 +122,7 @@ final class NamespaceTable: Sendable {
                 state.slots[name] = .missing(until: now() + Self.missingMilliseconds)
             case .failure: state.slots[name] = nil
             }
-            if case .loading(let waiting) = slot { return waiting }
+            if case .loading(let loading) = slot { return loading.waiting }
             return []
         }
         for completion in waiting { completion(result) }

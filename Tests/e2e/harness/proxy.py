@@ -24,6 +24,8 @@ class Proxy:
         self._wanted: bytes | None = None
         self._unheard: bytes | None = None
         self._lost = threading.Event()
+        self._held: bytes | None = None
+        self._is_held = threading.Event()
         self._swallows = False
         self._dead: set[socket.socket] = set()
         self._door = socket.create_server(("127.0.0.1", 0))
@@ -37,6 +39,7 @@ class Proxy:
         # Closing alone does not wake the thread that accepts.
         self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
+        self.let_go()
         self.cut()
 
     def lose_answer(self, text: bytes, patience: float = PATIENCE):
@@ -50,6 +53,16 @@ class Proxy:
     def deafen(self, text: bytes):
         """From now on who is sent something with this in it by the server hears nothing more, and is not cut off."""
         self._unheard = text
+
+    def hold(self, text: bytes):
+        """From now on who is sent something with this in it by the server gets it, and what comes behind it, when `let_go` says so."""
+        self._held = text
+        self._is_held.clear()
+
+    def let_go(self):
+        self._held = None
+        self._is_held.set()
+
     def switch(self, server_port: int):
         """From now on leads to another server; the connections there are end."""
         self._server_port = server_port
@@ -99,6 +112,8 @@ class Proxy:
         _end(source, sink)
 
     def _loses(self, data: bytes) -> bool:
+        if self._held is not None and self._held in data:
+            self._is_held.wait()
         if self._unheard is not None and self._unheard in data:
             return True
         with self._lock:

@@ -1,0 +1,88 @@
+import Engine
+import LogStore
+import Rules
+import TestSupport
+import Testing
+import Tree
+
+/// Reading a little of a tree that is in the database.
+@Suite struct PartsTests {
+    /// Every place of random trees, and places where nothing is, against the tree itself.
+    @Test(arguments: 0..<4) func placesAndPartsAreThoseOfTheTree(seed: UInt64) throws {
+        var generator = TreeGenerator(seed: seed)
+        let tree = Node(children: (0..<4).map { (Key("t\($0)"), generator.tree(depth: 4)) })
+        try withTree(tree) { connection, namespace in
+            var places: [Path] = [.root, Self.path("nowhere"), Self.path("nowhere/at/all")]
+            Self.addPlaces(tree, .root, to: &places)
+            _ = try connection.readingParts(of: namespace) { (_, _) throws(LogStoreError) in
+                for path in places {
+                    let node = tree[path]
+                    let place = try connection.readPlace(namespace, path)
+                    #expect(Self.isSketch(place, of: node), "\(path): \(place) of \(node)")
+                    let part = try connection.readPart(namespace, path, mostRows: 10_000, mostBytes: 1 << 20)
+                    #expect(part == node, "\(path)")
+                    let rows = node.rowCount
+                    if rows > 1 {
+                        let less = try connection.readPart(namespace, path, mostRows: rows - 1, mostBytes: 1 << 20)
+                        #expect(less == nil, "\(path)")
+                        #expect(try connection.readPlace(namespace, path).isNull == false, "the snapshot lives")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func neighboursAreNoPartOfAPlace() throws {
+        let tree = try JSONParser.parse(
+            """
+            {"a": {"-x": 1, ".priority": 5}, "a!": 1, "a-b": {"c": 2}, "a0": 3, "b": {".value": 4, ".priority": 6}, "c": "text"}
+            """)
+        try withTree(tree) { connection, namespace in
+            let read = try connection.readingParts(of: namespace) { (head, rules) throws(LogStoreError) in
+                #expect(head == 1 && rules == nil)
+                #expect(try connection.readPlace(namespace, Self.path("a")) == tree[Self.path("a")])
+                #expect(try connection.readPlace(namespace, Self.path("b")) == tree[Self.path("b")])
+                #expect(
+                    try connection.readPart(namespace, Self.path("a"), mostRows: 9, mostBytes: 999)
+                        == tree[Self.path("a")])
+                #expect(
+                    try connection.readPart(namespace, Self.path("b"), mostRows: 9, mostBytes: 999)
+                        == tree[Self.path("b")])
+                #expect(try connection.readPart(namespace, Self.path("c"), mostRows: 9, mostBytes: 5) == nil)
+                return true
+            }
+            #expect(read == true)
+            #expect(try connection.readingParts(of: namespace + 1) { (_, _) in true } == nil)
+        }
+    }
+
+    private func withTree(_ tree: Node, _ body: (LogConnection, Int64) throws -> Void) throws {
+        try withEngines { url, engines in
+            let namespace = try engines[0].namespace()
+            let sink = CollectingSink()
+            namespace.submit(
+                Write(.set(.root, tree), operation: .set, byteCount: 0, auth: .admin), to: sink, token: 0)
+            try #require(namespace.waitFor(1))
+            try body(try LogConnection(url), namespace.id)
+        }
+    }
+
+    private static func path(_ text: String) -> Path { Path(splitting: text) }
+
+    private static func addPlaces(_ node: Node, _ path: Path, to places: inout [Path]) {
+        guard case .branch(let branch) = node else { return }
+        for entry in branch.children where path.depth < 6 {
+            let place = path.appending(entry.key)
+            places.append(place)
+            places.append(place.appending(Key("none")))
+            addPlaces(entry.node, place, to: &places)
+        }
+    }
+
+    /// A leaf as it is; of a branch its priority, and nothing that it doesn't have.
+    private static func isSketch(_ place: Node, of node: Node) -> Bool {
+        guard case .branch(let branch) = node, case .branch(let sketch) = place else { return place == node }
+        return sketch.priority == branch.priority
+            && sketch.children.allSatisfy { entry in branch.children[entry.key].map { !$0.isNull } ?? false }
+    }
+}
