@@ -10,7 +10,7 @@ extension LogConnection {
         union all
         (select path, rest, value::text from pathmirror.node
             where namespace_id = $1 and path >= $5 and path < $4
-                and pathmirror.full_path(path, rest) not like '%/.priority'
+                and coalesce(split_part(path, '#', 1) || rest, path) not like '%/.priority'
             order by path limit 1)
         """, types: [.int8, .text, .text, .text, .text])
 

@@ -21,6 +21,15 @@ def test_containers_have_no_capabilities_and_cannot_write_to_their_images(stack,
     assert stack.compose("exec", "-T", service, "sh", "-c", "echo > /etc/written", check=False).returncode != 0
 
 
+@pytest.mark.parametrize("service", GATEWAYS)
+def test_gateways_have_a_disk_for_parts_of_large_trees(stack, service):
+    assert "there is no page file" not in stack.compose("logs", service).stdout
+    # Open, and without a name.
+    files = stack.execute(service, "sh", "-c", "ls -l /proc/1/fd | grep -c '/var/tmp/.*(deleted)'")
+    assert int(files) == 1
+    assert stack.execute(service, "ls", "-A", "/var/tmp") == ""
+
+
 def test_only_gateways_reach_the_database(stack):
     assert stack.compose("exec", "-T", "proxy", "curl", "-s", "-m", "3", "telnet://postgres:5432", check=False).returncode == 6
 
