@@ -14,10 +14,13 @@ import Tree
         try withTree(tree) { connection, namespace in
             var places: [Path] = [.root, Self.path("nowhere"), Self.path("nowhere/at/all")]
             Self.addPlaces(tree, .root, to: &places)
-            _ = try connection.readingParts(of: namespace) { (_, _) throws(LogStoreError) in
+            _ = try connection.readingParts(of: namespace, named: "test") { (_, _) throws(LogStoreError) in
                 for path in places {
                     let node = tree[path]
-                    let place = try connection.readPlace(namespace, path)
+                    guard let place = try connection.readPlace(namespace, path, mostBytes: 1 << 20) else {
+                        Issue.record("\(path) is not known")
+                        continue
+                    }
                     #expect(Self.isSketch(place, of: node), "\(path): \(place) of \(node)")
                     let part = try connection.readPart(namespace, path, mostRows: 10_000, mostBytes: 1 << 20)
                     #expect(part == node, "\(path)")
@@ -25,7 +28,9 @@ import Tree
                     if rows > 1 {
                         let less = try connection.readPart(namespace, path, mostRows: rows - 1, mostBytes: 1 << 20)
                         #expect(less == nil, "\(path)")
-                        #expect(try connection.readPlace(namespace, path).isNull == false, "the snapshot lives")
+                        #expect(
+                            try connection.readPlace(namespace, path, mostBytes: 1 << 20) == place, "the snapshot lives"
+                        )
                     }
                 }
             }
@@ -38,10 +43,12 @@ import Tree
             {"a": {"-x": 1, ".priority": 5}, "a!": 1, "a-b": {"c": 2}, "a0": 3, "b": {".value": 4, ".priority": 6}, "c": "text"}
             """)
         try withTree(tree) { connection, namespace in
-            let read = try connection.readingParts(of: namespace) { (head, rules) throws(LogStoreError) in
-                #expect(head == 1 && rules == nil)
-                #expect(try connection.readPlace(namespace, Self.path("a")) == tree[Self.path("a")])
-                #expect(try connection.readPlace(namespace, Self.path("b")) == tree[Self.path("b")])
+            let read = try connection.readingParts(of: namespace, named: "test") {
+                (head, rules) throws(LogStoreError) in
+                #expect(head == 1 && rules == 0)
+                let place = try connection.readPlace(namespace, Self.path("a"), mostBytes: 999)
+                #expect(place.map { Self.isSketch($0, of: tree[Self.path("a")]) && $0.priority == .int(5) } == true)
+                #expect(try connection.readPlace(namespace, Self.path("b"), mostBytes: 999) == tree[Self.path("b")])
                 #expect(
                     try connection.readPart(namespace, Self.path("a"), mostRows: 9, mostBytes: 999)
                         == tree[Self.path("a")])
@@ -49,10 +56,12 @@ import Tree
                     try connection.readPart(namespace, Self.path("b"), mostRows: 9, mostBytes: 999)
                         == tree[Self.path("b")])
                 #expect(try connection.readPart(namespace, Self.path("c"), mostRows: 9, mostBytes: 5) == nil)
+                #expect(try connection.readPlace(namespace, Self.path("c"), mostBytes: 5) == nil)
                 return true
             }
             #expect(read == true)
-            #expect(try connection.readingParts(of: namespace + 1) { (_, _) in true } == nil)
+            #expect(try connection.readingParts(of: namespace, named: "other") { (_, _) in true } == nil)
+            #expect(try connection.readingParts(of: namespace + 1, named: "test") { (_, _) in true } == nil)
         }
     }
 

@@ -49,6 +49,15 @@ public final class PartRead: Sendable {
     /// Answers it without a namespace.
     public func refuse(_ error: EngineError) { complete(.failure(error)) }
 
+    /// Nobody waits for the answer any more.
+    public func giveUp() {
+        let forgotten = completion.withLock { completion in
+            defer { completion = nil }
+            return completion
+        }
+        withExtendedLifetime(forgotten) {}
+    }
+
     func complete(_ result: Result<ReadableNamespace, EngineError>) {
         let completion = completion.withLock { completion in
             defer { completion = nil }

@@ -45,6 +45,11 @@ final class NamespaceWaits {
             }
         }
         let read = PartRead(path, query: query, context: .overREST(query), auth: auth, readable)
+        let forget = exchange.onClose
+        exchange.onClose = {
+            forget?()
+            read.giveUp()
+        }
         databases.withNamespace(name, for: read)
     }
 }

@@ -5,6 +5,8 @@ extension Evaluator {
     mutating func node(_ ref: OpRef) throws(EvaluationError) -> Node {
         let result: Node
         if case .places(let places) = knowledge {
+            // No cheaper than with a tree, where it might be granted what is refused there.
+            try spend(1, ref)
             result = try node(at: try location(ref), in: places, ref)
         } else {
             result = try untracedNode(ref)
@@ -124,6 +126,7 @@ extension Evaluator {
             case .capture(let depth): location.keys.append(Key(frames[Int(depth)].key))
             default:
                 let text = try text(ofPart: part)
+                try spend(bytes: text.utf8.count, part)
                 try spend(bytes: text.utf8.count * 16, part)
                 location.keys.append(contentsOf: Path(splitting: text).keys)
             }

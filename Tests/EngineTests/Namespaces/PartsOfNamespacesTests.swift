@@ -78,14 +78,39 @@ import Tree
         #expect(answers.read("a/b").isOfAPart)
     }
 
-    @Test func theQueueIsBoundedAndEnds() {
+    @Test func whoeverHasGoneIsNotReadFor() {
+        let read = answers.read("a")
+        read.giveUp()
+        #expect(!read.isWaiting)
+        read.refuse(.stopping)
+        #expect(answers.count == 0)
+    }
+
+    @Test func theQueueIsBounded() {
         let queue = PartQueue()
-        for number in 0..<1_500 {
-            queue.add(PartQueue.Item(read: answers.read("a"), name: "n\(number)", namespace: 1))
+        func add(_ name: String, _ namespace: Int64) {
+            queue.add(PartQueue.Item(read: answers.read("a"), name: name, namespace: namespace))
         }
-        var names: [String] = []
-        while case .item(let item) = queue.next(milliseconds: 0) { names.append(item.name) }
-        #expect(names == (0..<1_000).map { "n\($0)" })
+        func names() -> [String] {
+            var names: [String] = []
+            while case .item(let item) = queue.next(milliseconds: 0) { names.append(item.name) }
+            return names
+        }
+        for number in 0..<300 { add("n\(number)", 1) }
+        #expect(names() == (0..<250).map { "n\($0)" }, "of one namespace")
+        for number in 0..<1_200 { add("n\(number)", Int64(number % 10)) }
+        #expect(names() == (0..<1_000).map { "n\($0)" })
+        // Never empty for long.
+        add("0", 1)
+        for number in 1..<3_000 {
+            add("\(number)", Int64(number % 3))
+            guard case .item(let item) = queue.next(milliseconds: 0) else { return #expect(Bool(false), "empty") }
+            #expect(item.name == "\(number - 1)")
+        }
+    }
+
+    @Test func theQueueEnds() {
+        let queue = PartQueue()
         queue.add(PartQueue.Item(read: answers.read("a"), name: "late", namespace: 1))
         queue.clear()
         if case .nothing = queue.next(milliseconds: 0) {} else { Issue.record("something is left") }
