@@ -109,8 +109,9 @@ extension LogConnection {
             copy (select path, rest, value from pathmirror.node where namespace_id = \(namespace) order by path)
             to stdout (format binary)
             """
+        var leaves = LeafReader()
         try postgres.copyOutRows(sql) { row in
-            let value = try row.withBytes(2) { try JSONParser.parse($0) } ?? .null
+            let value = try row.withBytes(2) { try leaves.read($0) } ?? .null
             if row.isNull(1) {
                 try row.withBytes(0) { try body($0, value, false) }
                 return

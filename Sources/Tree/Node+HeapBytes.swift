@@ -2,7 +2,7 @@ extension Node {
     /// What the node takes of the heap, the allocator's share included: a walk over all of it. Parts that versions of a tree share
     /// count in each; so do texts that several places share, but where they are near one another.
     public var heapBytes: Int {
-        var count = HeapCount()
+        var count = HeapCount(remembering: 4_096)
         count.add(self)
         return count.bytes
     }
@@ -12,9 +12,10 @@ extension Node {
 struct HeapCount {
     private(set) var bytes = 0
     /// Where texts were that have been counted: the keys of a collection's records are often the very same.
-    private var seen: [UInt] = Array(repeating: 0, count: 256)
+    private var seen: [UInt]
 
-    init() {}
+    /// - Parameter texts: how many it remembers, a power of two.
+    init(remembering texts: Int = 256) { seen = Array(repeating: 0, count: texts) }
 
     /// What an allocation of so many bytes takes: glibc rounds up to 16 with a word of its own, and gives at least 32.
     @inline(__always)
@@ -84,7 +85,7 @@ struct HeapCount {
         let count = text.utf8.count
         if count <= Self.mostInlineBytes { return }
         let address = text.withBytes { UInt(bitPattern: $0.baseAddress) }
-        let place = Int((address >> 4) & 255)
+        let place = Int(address >> 4) & (seen.count - 1)
         if seen[place] == address { return }
         seen[place] = address
         // Swift asks for a multiple of 16 bytes for a text.

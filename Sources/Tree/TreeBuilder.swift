@@ -40,7 +40,7 @@ public struct TreeBuilder: ~Copyable {
         rows += 1
         let bytes = Self.heapBytes(of: value)
         heapBytes += bytes
-        if rows == Self.leastRowsForCache { cache = KeyCache() }
+        if rows == Self.leastRowsForCache { cache = KeyCache(slots: 4_096) }
         let shared = sharedLength(with: text)
         // Keep the open branches whose whole key is shared.
         while stack.count > 1 {

@@ -9,16 +9,18 @@ struct KeyCache: ~Copyable {
         var length = -1
     }
 
-    private static let size = 512
-    private let slots: UnsafeMutablePointer<Slot>
+    private let slots: UnsafeMutableBufferPointer<Slot>
+    private let shift: UInt64
 
-    init() {
-        slots = .allocate(capacity: Self.size)
-        slots.initialize(repeating: Slot(), count: Self.size)
+    /// - Parameter count: how many keys it can remember, a power of two.
+    init(slots count: Int = 512) {
+        slots = .allocate(capacity: count)
+        slots.initialize(repeating: Slot())
+        shift = UInt64(64 - count.trailingZeroBitCount)
     }
 
     deinit {
-        slots.deinitialize(count: Self.size)
+        slots.deinitialize()
         slots.deallocate()
     }
 
@@ -34,14 +36,14 @@ struct KeyCache: ~Copyable {
     ) throws(Failure) -> Key {
         let (head, tail) = Self.words(bytes)
         let hash = (head ^ (tail &* 0x9E37_79B9_7F4A_7C15) ^ UInt64(bytes.count)) &* 0xBF58_476D_1CE4_E5B9
-        let slot = slots + Int(truncatingIfNeeded: hash >> 55)
-        if slot.pointee.head == head, slot.pointee.tail == tail, slot.pointee.length == bytes.count,
-            bytes.count <= 16 || slot.pointee.key.text.hasSameBytes(as: bytes)
+        let place = Int(truncatingIfNeeded: hash >> shift)
+        if slots[place].head == head, slots[place].tail == tail, slots[place].length == bytes.count,
+            bytes.count <= 16 || slots[place].key.text.hasSameBytes(as: bytes)
         {
-            return slot.pointee.key
+            return slots[place].key
         }
         let key = try make()
-        slot.pointee = Slot(key: key, head: head, tail: tail, length: bytes.count)
+        slots[place] = Slot(key: key, head: head, tail: tail, length: bytes.count)
         return key
     }
 
