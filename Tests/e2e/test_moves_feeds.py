@@ -1,10 +1,12 @@
 """Feeds of a namespace that moves: what became of each message goes along, also of those that failed, and webhooks go on."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from harness import cli, sql
 from harness.endpoint import OPTIONS, Answer, Endpoint
 from harness.feeds import ADMIN, PATIENT, Feed
-from harness.moves import move
+from harness.moves import held, move, mover
 from harness.waiting import wait_until
 
 STATES = "SELECT state, key, attempts FROM pathmirror.feed_message ORDER BY key, seq"
@@ -104,3 +106,35 @@ def test_a_webhook_that_fails_meanwhile(way):
             one.drained()
             assert one.dead() == []
     assert sql.rows(source, "SELECT count(*) FROM pathmirror.feed_message") == [(0,)]
+
+
+@pytest.mark.parametrize("way", ["back"], indirect=True)
+def test_whoever_asks_meanwhile_is_told_to_come_again(way):
+    """Between two databases a feed is not gone: it is as if the database were away."""
+    gateway, home, source, target, to = way
+    rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+    feed = Feed(rest, ns="m", headers=ADMIN).make()
+    rest.set("orders/a", 0)
+    feed.take()
+    pull = {"max": 1, "wait_ms": 0}
+    with ThreadPoolExecutor(2) as threads:
+        waiting = threads.submit(feed.call, "POST", "pull", {"max": 1, "wait_ms": 20_000})
+        left = "select 1 from pathmirror.former_namespace where name = 'm' and moved_to is not null"
+        # The mover writes there when the namespace has left.
+        with held(home, "lock table pathmirror.placement in share row exclusive mode"):
+            process = mover(home, "m", to)
+            wait_until(lambda: sql.rows(source, left), "the namespace to have left")
+            for asks in [lambda: feed.call("GET"), lambda: feed.call("GET", "status"), lambda: feed.call("DELETE"),
+                         lambda: rest.send("GET", "/.feeds?ns=m"), lambda: feed.call("POST", "pull", pull),
+                         lambda: feed.call("POST", "ack", {"ids": ["x"]})]:
+                # Who works the feed learns a little later that it has left, and has no message until then.
+                answer = wait_until(lambda: (said := asks()).status != 200 and said, "the feed to have left")
+                assert answer.status == 503 and int(answer.headers["Retry-After"]) > 0, answer.body
+        assert process.wait(60) == 0, process.stderr.read()
+        assert waiting.result(60).status == 503
+    served(rest)
+    wait_until(lambda: feed.call("POST", "pull", pull).status == 200, "the feed to be worked")
+    rest.set("orders/b", 0)
+    assert [message["key"] for message in feed.take()] == ["b"]
+    other = Feed(rest, "none", ns="m", headers=ADMIN)
+    assert [other.call("GET").status, other.call("POST", "pull", pull).status] == [404, 404]

@@ -29,7 +29,10 @@ public struct FeedAdministration {
 
     /// A namespace's feeds, by name.
     public func feeds(of namespace: String) throws -> [FeedRecord] {
-        guard let record = try connection.namespace(named: namespace) else { return [] }
+        guard let record = try connection.namespace(named: namespace) else {
+            guard try connection.livesElsewhere(namespace) else { return [] }
+            throw FeedError.moving(namespace)
+        }
         return try connection.feeds(of: record.id)
     }
 
@@ -38,8 +41,20 @@ public struct FeedAdministration {
 
     /// The feed of a name.
     public func feed(_ name: FeedName) throws -> FeedRecord {
-        guard let found = try find(name) else { throw FeedError.unknownFeed(name) }
+        guard let found = try find(name) else { throw try absence(of: name) }
         return found
+    }
+
+    /// Why there is no such feed here.
+    private func absence(of name: FeedName) throws -> any Error {
+        try connection.livesElsewhere(name.namespace)
+            ? FeedError.moving(name.namespace) : FeedError.unknownFeed(name)
+    }
+
+    /// Why there is no such namespace here.
+    private func absence(of namespace: String) throws -> any Error {
+        try connection.livesElsewhere(namespace)
+            ? FeedError.moving(namespace) : LogStoreError.unknownNamespace(namespace)
     }
 
     /// The feed of a name; nil where there is none.
@@ -51,7 +66,7 @@ public struct FeedAdministration {
     /// What applying a definition would do; changes nothing. A feed that would be new has no place yet: its seq is 0.
     public func plan(_ definition: FeedDefinition, for namespace: String) throws -> Applied {
         guard let record = try connection.namespace(named: namespace) else {
-            throw LogStoreError.unknownNamespace(namespace)
+            throw try absence(of: namespace)
         }
         let all = try connection.feeds(of: record.id)
         guard let existing = all.first(where: { $0.name == definition.name }) else {
@@ -70,7 +85,7 @@ public struct FeedAdministration {
         -> Applied
     {
         guard let record = try connection.namespace(named: namespace, creating: creatingNamespace) else {
-            throw LogStoreError.unknownNamespace(namespace)
+            throw try absence(of: namespace)
         }
         let text = definition.json(secrets: true)
         let all = try connection.feeds(of: record.id)
@@ -100,7 +115,7 @@ public struct FeedAdministration {
     @discardableResult
     public func remove(_ name: FeedName) throws -> Change {
         let record = try feed(name)
-        guard try connection.removeFeed(record.namespaceID, record.id) else { throw FeedError.unknownFeed(name) }
+        guard try connection.removeFeed(record.namespaceID, record.id) else { throw try absence(of: name) }
         return Change(feed: record.id, generation: .max)
     }
 
@@ -108,7 +123,7 @@ public struct FeedAdministration {
     public func seek(_ name: FeedName, to start: FeedDefinition.Start) throws -> (seq: Int64, change: Change) {
         let record = try feed(name)
         guard let namespace = try connection.namespace(id: record.namespaceID) else {
-            throw FeedError.unknownFeed(name)
+            throw try absence(of: name)
         }
         let progress = try place(start, in: namespace)
         let generation = try connection.seekFeed(record.namespaceID, record.id, to: progress)
@@ -120,7 +135,7 @@ public struct FeedAdministration {
     /// Where a start is in a namespace's log.
     private func place(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> FeedProgressRecord {
         guard let now = try connection.namespace(id: namespace.id) else {
-            throw LogStoreError.unknownNamespace(namespace.name)
+            throw try absence(of: namespace.name)
         }
         let seq: Int64
         var snapshotSeq: Int64?
@@ -195,7 +210,7 @@ public struct FeedAdministration {
     public func status(_ name: FeedName) throws -> FeedStatusRecord {
         let record = try feed(name)
         guard let status = try connection.feedStatus(record.namespaceID, record.id) else {
-            throw FeedError.unknownFeed(name)
+            throw try absence(of: name)
         }
         return status
     }

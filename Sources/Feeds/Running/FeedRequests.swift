@@ -23,6 +23,8 @@ public struct FeedDelivery: Sendable {
 /// Why a feed could not be asked, or told.
 public enum FeedRefusal: Sendable, Equatable {
     case unknownFeed
+    /// The namespace is on its way to another database, or there already.
+    case moving
     /// Another gateway works it: where that is reached.
     case elsewhere(address: String)
     /// No gateway works it yet, or this one has no word from the database.

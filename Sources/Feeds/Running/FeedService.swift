@@ -100,7 +100,7 @@ public final class FeedService: Sendable {
         let pull = FeedPull(
             id: id, feed: feed, consumer: consumer, most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
-        dispatcher.post(.pull(pull, completion))
+        dispatcher.post(.pull(pull, explaining(feed, completion)))
         return pull
     }
 
@@ -126,7 +126,36 @@ public final class FeedService: Sendable {
     ) {
         dispatcher.post(
             .settle(
-                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement, completion))
+                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement,
+                explaining(feed, completion)))
+    }
+
+    /// Has the database say what has become of a feed that is not known here: it may have left with its namespace, or have come just now.
+    private func explaining<Value: Sendable>(
+        _ feed: FeedName, _ completion: @escaping @Sendable (Result<Value, FeedRefusalError>) -> Void
+    ) -> @Sendable (Result<Value, FeedRefusalError>) -> Void {
+        { [administrator] result in
+            guard case .failure(let error) = result, error.refusal == .unknownFeed else { return completion(result) }
+            let isQueued = administrator.add { administration in
+                completion(.failure(FeedRefusalError(Self.refusal(of: feed, administration))))
+            }
+            if !isQueued { completion(.failure(FeedRefusalError(.noOwner))) }
+        }
+    }
+
+    private static func refusal(
+        of feed: FeedName, _ administration: Result<FeedAdministration, any Error>
+    ) -> FeedRefusal {
+        do {
+            _ = try administration.get().feed(feed)
+            return .noOwner
+        } catch FeedError.unknownFeed {
+            return .unknownFeed
+        } catch FeedError.moving {
+            return .moving
+        } catch {
+            return .noOwner
+        }
     }
 
     // MARK: For administrators

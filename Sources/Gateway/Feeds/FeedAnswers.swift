@@ -57,6 +57,8 @@ struct FeedAnswer: Sendable {
     init(_ refusal: FeedRefusal, of feed: FeedName) {
         switch refusal {
         case .unknownFeed: self.init(RESTError(404, "There is no feed \"\(feed.name)\" in this database"))
+        case .moving:
+            self.init(RESTError(503, "The namespace moves to another database. Try again later."), retryAfter: 1)
         case .elsewhere, .noOwner:
             self.init(RESTError(503, "No gateway works this feed at the moment. Try again later."), retryAfter: 1)
         case .isPushed:
@@ -72,6 +74,7 @@ struct FeedAnswer: Sendable {
         case let error as FeedError:
             switch error {
             case .unknownFeed(let name): self.init(FeedRefusal.unknownFeed, of: name)
+            case .moving: self.init(FeedRefusal.moving, of: FeedName(namespace: "", name: ""))
             case .pruned: self.init(RESTError(400, error.description))
             case .tooManyFeeds, .differentPaths: self.init(RESTError(409, error.description))
             }
