@@ -187,7 +187,12 @@ import Testing
                 $0.moves = [move]
                 $0.present["b"] = []
                 $0.hidden["c"] = HiddenNamespaces(copies: ["x"])
-            } == ["placement.moving warning"], "it is nowhere for a moment, or its mover has ended")
+            } == ["placement.moving problem"], "nobody is served it")
+        #expect(
+            checks {
+                $0.moves = [move]
+                $0.present["b"] = nil
+            } == ["placement.moving warning"], "who knows")
         #expect(checks { $0.hidden["home"] = HiddenNamespaces(copies: ["x"]) }.first == "placement.copies warning")
         #expect(checks { $0.hidden["b"] = HiddenNamespaces(aside: [".kept/x"]) }.first == "placement.aside note")
     }

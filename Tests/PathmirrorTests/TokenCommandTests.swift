@@ -69,6 +69,14 @@ import Tokens
         #expect(elsewhere["feed"] == "a_B-9" && elsewhere["ns"] == "shop")
     }
 
+    /// Where a gateway runs, its namespace is in the environment.
+    @Test func namespacesThatAreNotMeant() throws {
+        let words = ["token", "mint", "--secret-file", secret, "--uid", "ada"]
+        #expect(try pathmirror(words, environment: ["PATHMIRROR_NS": "shop"]).exitCode == 0)
+        let refused = try pathmirror(words + ["--ns", "shop"])
+        #expect(refused.exitCode == 2 && refused.errors.contains("--ns needs --feed."))
+    }
+
     @Test func byKey() throws {
         let token = try mint(
             "--key-file", key, "--key-id", "k1", "--project-id", "p", "--uid", "ada", "--expires-in", "90s")

@@ -74,6 +74,16 @@ extension LogConnection {
         }
     }
 
+    /// The database for which the last namespace of a name has left this one; nil where none has.
+    public func formerlyMoved(_ name: String) throws(LogStoreError) -> String? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select moved_to from pathmirror.former_namespace where name = $1 order by removed_at desc, id desc limit 1",
+                [.text(name)])
+            return rows.rowCount == 0 || rows.isNull(0, 0) ? nil : try rows.string(0, 0)
+        }
+    }
+
     /// Whether a namespace that is not here is in another database, or on its way.
     public func livesElsewhere(_ name: String) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in

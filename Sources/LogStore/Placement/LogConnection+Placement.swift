@@ -149,6 +149,23 @@ extension LogConnection {
         }
     }
 
+    /// Forgets a database. False where there is none of that name, or a namespace lives there, is leaving it or is on its way there.
+    /// Takes the schema's owner.
+    public func removeDatabase(_ name: String) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            // Whoever places a namespace or begins a move takes this lock, too.
+            try postgres.execute(
+                """
+                with next as materialized (select pathmirror.next_placement_version() as version)
+                delete from pathmirror.database using next
+                where name = $1 and next.version > 0
+                    and not exists (select from pathmirror.placement where database = $1)
+                    and not exists (select from pathmirror.namespace_move where $1 in (source, target))
+                """, [.text(name)]
+            ).affectedRows == 1
+        }
+    }
+
     /// Asks the database whether it is the one that was added.
     ///
     /// - Throws: `anotherInstallation` where it is not, or has no schema of this program.

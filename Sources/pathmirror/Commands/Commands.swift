@@ -19,7 +19,7 @@ enum Commands {
             FeedSeekCommand.self, FeedDeadListCommand.self, FeedDeadRetryCommand.self, FeedDeadDropCommand.self,
             FeedRemoveCommand.self, NamespaceListCommand.self, NamespaceCreateCommand.self, NamespaceShowCommand.self,
             NamespaceRemoveCommand.self, NamespaceMoveCommand.self, DatabaseListCommand.self, DatabaseAddCommand.self,
-            DatabaseDrainCommand.self,
+            DatabaseDrainCommand.self, DatabaseRemoveCommand.self,
             DoctorCommand.self, HelpCommand.self, CompletionsCommand.self, ManualCommand.self, VersionCommand.self,
         ]
     }

@@ -9,6 +9,7 @@ enum NameSuggestion {
     static func question(_ error: any Error, _ arguments: ParsedArguments, _ console: Console) -> String {
         // The error is told in any case: what goes wrong here has nothing to add to it.
         guard let (name, known) = try? candidates(error, arguments, console) else { return "" }
+        if known.contains(name) { return " 'pathmirror namespace show \(name)' says where it is." }
         return NearestWord.question(NearestWord.all(name, among: known))
     }
 

@@ -23,6 +23,7 @@ struct DoctorCommand: Command {
             findings += SettingsDiagnosis.findings(
                 options, listen: arguments["listen"], now: Clock.unixMilliseconds / 1_000)
         }
+        findings += SettingsDiagnosis.files([try? DatabaseLogins(arguments).warning()].compactMap { $0 })
         let home = try DatabaseVisit(arguments, options, console.interruption)
         findings += try console.telling("asking the database", isQuiet: arguments.has("json")) { line in
             var found = home.findings()

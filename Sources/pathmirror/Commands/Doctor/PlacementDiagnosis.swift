@@ -11,6 +11,12 @@ struct PlacementFacts {
     var moves: [MoveRecord] = []
     /// What each database that could be asked, the home included, has that nobody serves.
     var hidden: [String: HiddenNamespaces] = [:]
+
+    /// Whether a database could be asked, and does not have a namespace.
+    func lacks(_ namespace: String, at database: String) -> Bool {
+        if database == DatabaseRecord.home { return !atHome.contains(namespace) }
+        return present[database].map { !$0.contains(namespace) } ?? false
+    }
 }
 
 /// Judges whether namespaces are where the home says. Pure.
@@ -49,7 +55,13 @@ enum PlacementDiagnosis {
     /// What is on its way, and what was left on it.
     private static func moves(_ facts: PlacementFacts) -> [Finding] {
         var found = facts.moves.map { move in
-            Finding.warning(
+            if facts.lacks(move.namespace, at: move.source) {
+                return Finding.problem(
+                    "placement.moving",
+                    "\(move.namespace) has left \(move.source) and has not arrived in \(move.target) as far as the home says: nobody is served it",
+                    fix: "if nobody moves it at the moment, 'pathmirror namespace move \(move.namespace)' finishes it")
+            }
+            return Finding.warning(
                 "placement.moving",
                 "\(move.namespace) is on its way from \(move.source) to \(move.target) since \(move.beganAt)",
                 fix:

@@ -22,7 +22,15 @@ struct PlacementVisit {
             facts.present[record.name] = namespaces
             facts.hidden[record.name] = hidden
         }
+        // One that has ended meanwhile has left its database for good reason.
+        if !facts.moves.isEmpty, let left = try? moves() { facts.moves = facts.moves.filter(left.contains) }
         return found + PlacementDiagnosis.findings(facts)
+    }
+
+    private func moves() throws -> [MoveRecord] {
+        let connection = try home.connect()
+        defer { connection.close() }
+        return try connection.moves()
     }
 
     private func askHome() throws -> ([DatabaseRecord], PlacementFacts) {

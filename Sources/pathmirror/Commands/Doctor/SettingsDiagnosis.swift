@@ -9,7 +9,8 @@ import TLS
 enum SettingsDiagnosis {
     /// - Parameter listen: what `--listen` says.
     static func findings(_ options: ServiceOptions, listen: String?, now: Int64) -> [Finding] {
-        var found = files(options) + access(options, listen: listen)
+        var found =
+            files(options.authentication.warnings + (options.tls?.warnings ?? [])) + access(options, listen: listen)
         if let tls = options.tls { found.append(certificate(tls, now: now)) }
         found.append(descriptors(options.server.maxConnections))
         if options.connection.synchronousCommit == "off" {
@@ -22,8 +23,9 @@ enum SettingsDiagnosis {
         return found
     }
 
-    private static func files(_ options: ServiceOptions) -> [Finding] {
-        (options.authentication.warnings + (options.tls?.warnings ?? [])).map {
+    /// What others may do with files of secrets.
+    static func files(_ warnings: [SecretFile.Warning]) -> [Finding] {
+        warnings.map {
             .warning("settings.secrets", "others can read or change \($0.file) (mode \($0.mode))", fix: $0.fix)
         }
     }

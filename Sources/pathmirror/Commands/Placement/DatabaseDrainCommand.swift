@@ -25,11 +25,17 @@ struct DatabaseDrainCommand: Command {
         }
         let target = arguments["to"] ?? DatabaseRecord.home
         guard target != name else { throw UsageError("--to names the database that is drained.") }
+        if target != DatabaseRecord.home, try Database.record(target, home).isDraining {
+            throw CommandFailure("\(target) takes no new namespaces either: name another one with --to.")
+        }
         guard try home.drainDatabase(name, isDraining) else {
             throw Database.unknown(name, try home.databases())
         }
         if !arguments.has("json") {
             console.write(isDraining ? "\(name) takes no new namespaces." : "\(name) takes new namespaces.")
+        } else if !arguments.has("move") {
+            console.write(
+                JSONOutput.object(["name": .text(name), "state": .text(isDraining ? "draining" : "open")]).line)
         }
         guard arguments.has("move") else { return }
         try moveAll(

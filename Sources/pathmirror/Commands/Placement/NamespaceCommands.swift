@@ -44,7 +44,8 @@ struct NamespaceCreateCommand: Command {
         let name = try NamespaceOptions.name(arguments)
         let home = try Database.open(try Database.home(arguments), console, "namespace create")
         defer { home.close() }
-        let target = arguments["in"].flatMap { $0 == DatabaseRecord.home ? nil : $0 }
+        let placed = try home.database(of: name)?.name
+        let target = arguments["in"].map { $0 == DatabaseRecord.home ? nil : $0 } ?? placed
         let record = try target.map { try Database.record($0, home) }
         // Reached before anything is said of it: else the namespace would be nowhere until somebody tries again.
         let database = try NamespaceOptions.database(record, home, arguments, console)
@@ -59,7 +60,15 @@ struct NamespaceCreateCommand: Command {
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "database": .text(place), "isNew": .bool(!isThere)]).line
-                : isThere ? "\(name) is in \(place) already." : "\(name) is in \(place).")
+                : text(name, place, isThere: isThere, wasPlaced: placed == target))
+    }
+}
+
+extension NamespaceCreateCommand {
+    fileprivate static func text(_ name: String, _ place: String, isThere: Bool, wasPlaced: Bool) -> String {
+        guard isThere else { return "\(name) is in \(place)." }
+        return wasPlaced
+            ? "\(name) is in \(place) already." : "\(name) was in \(place), and is served from there from now on."
     }
 }
 
@@ -125,15 +134,13 @@ struct NamespaceShowCommand: Command {
         let record = try home.database(of: name)
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
-        guard let namespace = try database.namespace(named: name) else {
-            guard let record else { throw LogStoreError.unknownNamespace(name) }
-            throw CommandFailure(
-                "\"\(name)\" was placed in \(record.name) and not made there: 'pathmirror namespace create \(name) --in \(record.name)' does it."
-            )
+        let shown = try console.telling("\(name): counting", isQuiet: arguments.has("json")) { _ in
+            // What fits together, also while clients write.
+            try database.inReadTransaction {
+                try database.namespace(named: name).map { ($0, try database.facts(of: $0.id)) }
+            }
         }
-        let facts = try console.telling("\(name): counting", isQuiet: arguments.has("json")) { _ in
-            try database.facts(of: namespace.id)
-        }
+        guard let (namespace, facts) = shown else { throw try absence(of: name, record, home, database) }
         let place = record?.name ?? DatabaseRecord.home
         guard arguments.has("json") else {
             console.write("\(name)  in \(place)  seq \(namespace.head), log from \(namespace.retainedFrom)")
@@ -147,6 +154,26 @@ struct NamespaceShowCommand: Command {
                 "sessions": .number(facts.sessions), "feeds": .list(facts.feeds.map { .text($0) }),
                 "mirrors": .list(facts.mirrors.map { .text($0) }),
             ]).line)
+    }
+
+    /// Why the namespace is not where the home says.
+    private static func absence(
+        of name: String, _ record: DatabaseRecord?, _ home: LogConnection, _ database: LogConnection
+    ) throws -> any Error {
+        if let move = try home.move(of: name) {
+            return CommandFailure(
+                "\"\(name)\" is on its way from \(move.source) to \(move.target): 'pathmirror namespace move \(name)' finishes that."
+            )
+        }
+        guard let record else { return LogStoreError.unknownNamespace(name) }
+        if let target = try database.formerlyMoved(name) {
+            return CommandFailure(
+                "\"\(name)\" has moved from \(record.name) to \(target), and the home says that it is in \(record.name) still: the home went back to a backup. docs/placement.md says what to do then. Make no other one of that name."
+            )
+        }
+        return CommandFailure(
+            "\"\(name)\" was placed in \(record.name) and not made there: 'pathmirror namespace create \(name) --in \(record.name)' does it."
+        )
     }
 }
 

@@ -53,7 +53,8 @@ struct TokenMintCommand: Command {
     /// The feed that the token is to be for, if it is for one.
     private static func feed(_ arguments: ParsedArguments) throws -> FeedBinding? {
         guard let name = arguments["feed"] else {
-            guard arguments["ns"] == nil else { throw UsageError("--ns needs --feed.") }
+            // A gateway's container has it in its environment, for other commands.
+            guard arguments.source("ns") != .commandLine else { throw UsageError("--ns needs --feed.") }
             return nil
         }
         guard arguments["secret-file"] != nil else { throw UsageError("--feed needs --secret-file.") }

@@ -1,0 +1,105 @@
+"""What commands say of namespaces and databases: where they are, and what to do."""
+
+import json
+
+import pytest
+from harness import cli, sql
+from harness.moves import interrupted, move
+
+LOCK = "lock table pathmirror.placement in share row exclusive mode"
+
+
+@pytest.fixture
+def home(database_url):
+    cli.succeeds("migrate", "up", "--database-url", database_url)
+    return database_url
+
+
+@pytest.fixture
+def other(postgres, home):
+    url = postgres.create_database()
+    said(home, "database", "add", "b", url)
+    yield url
+    postgres.drop_database(url)
+
+
+def said(home, *words):
+    return cli.succeeds(*words, "--database-url", home)
+
+
+def refused(home, *words, code=1):
+    done = cli.command(*words, "--database-url", home)
+    assert done.returncode == code, done
+    return done.stderr
+
+
+def test_a_database_is_forgotten_once_it_is_empty(home, other):
+    said(home, "namespace", "create", "shop", "--in", "b")
+    text = refused(home, "database", "rm", "b")
+    assert "1 namespace live in b" in text and "(shop)" in text and "database drain b --move" in text
+    said(home, "database", "drain", "b", "--move")
+    assert said(home, "database", "rm", "b").startswith("b is forgotten.")
+    assert [json.loads(line)["name"] for line in said(home, "database", "ls", "--json").splitlines()] == ["home"]
+    assert "There is no database" in refused(home, "database", "rm", "b")
+    assert "The home can't be removed" in refused(home, "database", "rm", "home")
+    # Nothing in it was changed: it can be added again.
+    said(home, "database", "add", "b", other)
+    assert json.loads(said(home, "database", "drain", "b", "--json")) == {"name": "b", "state": "draining"}
+    assert json.loads(said(home, "database", "drain", "b", "--undo", "--json")) == {"name": "b", "state": "open"}
+    assert json.loads(said(home, "database", "rm", "b", "--json")) == {"name": "b", "removed": True}
+
+
+def test_where_all_are_draining_nothing_is_drained(home, other, postgres):
+    third = postgres.create_database()
+    said(home, "database", "add", "c", third)
+    said(home, "database", "drain", "c")
+    assert "c takes no new namespaces either" in refused(home, "database", "drain", "b", "--move", "--to", "c")
+    states = {line["name"]: line["state"] for line in map(json.loads, said(home, "database", "ls", "--json").splitlines())}
+    assert states == {"home": "open", "b": "open", "c": "draining"}
+
+
+def test_creating_again_changes_nothing_and_says_what_it_did(home, other):
+    assert said(home, "namespace", "create", "shop", "--in", "b") == "shop is in b.\n"
+    for where in (["--in", "b"], []):
+        assert said(home, "namespace", "create", "shop", *where) == "shop is in b already.\n"
+    # One that nobody has placed.
+    cli.succeeds("namespace", "create", "old", "--database-url", other)
+    assert said(home, "namespace", "create", "old", "--in", "b") == "old was in b, and is served from there from now on.\n"
+
+
+def test_a_namespace_that_is_elsewhere_is_said_to_be(home, other):
+    said(home, "namespace", "create", "shop")
+    for words in (["mirror", "ls"], ["feed", "ls"], ["log", "ls"], ["retention", "ls"]):
+        text = refused(home, *words, "--ns", "shop", "--in", "b")
+        assert "Did you mean" not in text and "'pathmirror namespace show shop' says where it is" in text, words
+    assert "Did you mean \"shop\"?" in refused(home, "log", "ls", "--ns", "shpo")
+
+
+def test_a_home_that_went_back_does_not_have_one_made_anew(home, other):
+    said(home, "namespace", "create", "shop", "--in", "b")
+    move(home, "shop", "home")
+    sql.execute(home, "update pathmirror.placement set database = 'b' where namespace = 'shop'")
+    text = refused(home, "namespace", "show", "shop")
+    assert "has moved from b to home" in text and "namespace create" not in text
+
+
+def test_between_two_databases(home, other):
+    said(home, "namespace", "create", "shop", "--in", "b")
+    interrupted(home, LOCK, home, "shop", "home")
+    assert sql.rows(other, "select 1 from pathmirror.namespace where name = 'shop'") == []
+    assert "'pathmirror namespace move shop' finishes that" in refused(home, "namespace", "show", "shop")
+    found = [json.loads(line) for line in cli.command("doctor", "--json", "--database-url", home).stdout.splitlines()]
+    (moving,) = [finding for finding in found if finding.get("check") == "placement.moving"]
+    assert moving["level"] == "problem" and "has left b and has not arrived in home" in moving["what"]
+    said(home, "namespace", "move", "shop")
+    assert "in home" in said(home, "namespace", "show", "shop")
+
+
+def test_doctor_looks_at_the_file_of_logins(home, other, scratch):
+    file = scratch / "logins"
+    file.write_text("# none\n")
+    for mode, expected in ((0o644, "warning"), (0o600, None)):
+        file.chmod(mode)
+        said = cli.command("doctor", "--json", "--database-url", home, "--database-credentials", file).stdout
+        levels = [found["level"] for found in map(json.loads, said.splitlines()) if found.get("check") == "settings.secrets"]
+        assert levels == ([expected] if expected else [])
