@@ -12,6 +12,8 @@ final class PartReader {
     private let core: EngineCore
     private let compiler: StoredRulesCompiler
     private var connection: LogConnection?
+    /// What the log has said last.
+    private var told: String?
     /// Until when none is opened.
     private var pausesUntil: Milliseconds = 0
     /// The rules that were met last, on this connection: a database that was put back may have others there.
@@ -48,7 +50,9 @@ final class PartReader {
     private func answer(_ item: PartQueue.Item) {
         // One that was opened before may be of before an outage, which says nothing about the database.
         let isOld = connection != nil
-        if !tries(item), isOld { _ = tries(item) }
+        guard !tries(item) else { return }
+        // What breaks connections is not tried by everybody who asks.
+        if !isOld || !tries(item) { core.namespaces.partIsTooLarge(at: item.read.path, of: item.name) }
     }
 
     /// False where the connection was lost. The load finds out what is wrong with the database, and says so.
@@ -65,11 +69,20 @@ final class PartReader {
             core.metrics.partReads.add()
             item.read.complete(.success(.part(part)))
         } catch {
+            tell(error)
             guard error.isConnectionLost || !current.isOpen else { return true }
             drop()
             return false
         }
         return true
+    }
+
+    /// Each reason once, until there is another.
+    private func tell(_ error: LogStoreError) {
+        let reason = "\(error)"
+        guard reason != told else { return }
+        told = reason
+        core.logger.warning("a part can't be read before the whole is loaded", [("error", reason)])
     }
 
     /// The connection, where there is one or can be. Who waits here can do without: nobody calls the database down for it.

@@ -10,13 +10,14 @@ extension LogConnection {
         from pathmirror.node where namespace_id = $1 and path in ($2, $3)
         union all
         (select path, rest, 'true' from pathmirror.node
-            where namespace_id = $1 and path >= $5 and path < $4
+            where namespace_id = $1 and path > $5 and path < $4
                 and coalesce(split_part(path, '#', 1) || rest, path) not like '%/.priority'
             order by path limit 1)
         """, types: [.int8, .text, .text, .text, .text, .int8])
 
     /// What is stored at a path (of less than `maxPlainPathBytes`): nothing or a leaf as it is; of a branch its priority, and one leaf
-    /// somewhere in it, which is true. Nil for a leaf of more than so many bytes. Costs three probes of an index, whatever there is.
+    /// somewhere in it, which is true. Nil for a leaf of more than so many bytes. Costs three probes of an index, and a row for each priority
+    /// before the first leaf.
     public func readPlace(
         _ namespace: Int64, _ path: Path, mostBytes: Int
     ) throws(LogStoreError) -> Node? {
@@ -37,20 +38,25 @@ extension LogConnection {
     /// A value's rows, and one more than are wanted where there are more.
     private static let rowsOfPart = """
         (
-            select path, rest, value::text as value from pathmirror.node where namespace_id = $1 and path = $2
+            select path, rest, value from pathmirror.node where namespace_id = $1 and path = $2
             union all
-            (select path, rest, value::text from pathmirror.node
-                where namespace_id = $1 and path >= $3 and path < $4 order by path limit $5 + 1)
+            (select path, rest, value from pathmirror.node
+                where namespace_id = $1 and path > $3 and path < $4 order by path limit $5 + 1)
         ) as part
         """
+    /// As they are stored, which may be compressed: no large value is read for that.
+    private static let countPartStatement = PostgresStatement(
+        "count_part",
+        "select count(*), coalesce(sum(pg_column_size(path) + pg_column_size(value)), 0)::bigint from \(rowsOfPart)",
+        types: [.int8, .text, .text, .text, .int8])
     private static let measurePartStatement = PostgresStatement(
         "measure_part",
         """
-        select count(*), coalesce(sum(octet_length(path) + coalesce(octet_length(rest), 0) + octet_length(value)), 0)::bigint
+        select coalesce(sum(octet_length(path) + coalesce(octet_length(rest), 0) + octet_length(value::text)), 0)::bigint
         from \(rowsOfPart)
         """, types: [.int8, .text, .text, .text, .int8])
     private static let readPartStatement = PostgresStatement(
-        "read_part", "select path, rest, value from \(rowsOfPart)", types: [.int8, .text, .text, .text, .int8])
+        "read_part", "select path, rest, value::text from \(rowsOfPart)", types: [.int8, .text, .text, .text, .int8])
 
     /// The value at a path (of less than `maxPlainPathBytes`); nil where it has more than so many rows or bytes, of which none is
     /// read then.
@@ -63,8 +69,10 @@ extension LogConnection {
         for bound in [path.description, text + "/", text + "0"] { parameters.appendText(bound) }
         parameters.appendInt8(Int64(mostRows))
         do {
+            let count = try postgres.executePrepared(Self.countPartStatement, parameters)
+            guard try count.int64(0, 0) <= mostRows, try count.int64(0, 1) <= mostBytes else { return nil }
             let size = try postgres.executePrepared(Self.measurePartStatement, parameters)
-            guard try size.int64(0, 0) <= mostRows, try size.int64(0, 1) <= mostBytes else { return nil }
+            guard try size.int64(0, 0) <= mostBytes else { return nil }
             return try Self.tree(
                 try postgres.executePrepared(Self.readPartStatement, parameters), below: text.utf8.count)
         } catch {

@@ -30,6 +30,8 @@ public final class Databases: Sendable {
         var places: [String: Int] = [:]
         /// Names of those that there are; those that were not added could not be reached yet.
         var awaited: [String] = []
+        /// Names of those that the home has forgotten, or knows as another database by now.
+        var withdrawn: Set<String> = []
         var onAdded: (@Sendable (Member) -> Void)?
     }
     private let state = Mutex(State())
@@ -65,10 +67,21 @@ public final class Databases: Sendable {
     /// Says which databases there are besides the home. Those that are not added do not answer yet.
     public func await(_ names: [String]) { state.withLock { $0.awaited = names } }
 
+    /// From now on these, and no others, have no namespaces. Those that had some before.
+    public func withdraw(_ names: Set<String>) -> [String] {
+        state.withLock { state in
+            defer { state.withdrawn = names }
+            return names.subtracting(state.withdrawn).sorted()
+        }
+    }
+
     /// The name of each, and whether it answers, the home first.
     public var reachable: [(name: String, isUp: Bool)] {
         let (others, awaited) = state.withLock { state in
-            (state.others, state.awaited.filter { state.places[$0] == nil })
+            (
+                state.others.filter { !state.withdrawn.contains($0.name) },
+                state.awaited.filter { state.places[$0] == nil }
+            )
         }
         return ([home] + others).map { ($0.name, $0.engine.health.isUp) } + awaited.map { ($0, false) }
     }
@@ -95,7 +108,9 @@ public final class Databases: Sendable {
     /// - Parameter database: nil for the home.
     private func member(named database: String?) -> Member? {
         guard let database else { return home }
-        return state.withLock { state in state.places[database].map { state.others[$0] } }
+        return state.withLock { state in
+            state.withdrawn.contains(database) ? nil : state.places[database].map { state.others[$0] }
+        }
     }
 
     // MARK: Namespaces

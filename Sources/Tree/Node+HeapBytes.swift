@@ -2,6 +2,13 @@ extension Node {
     /// What the node takes of the heap, the allocator's share included: a walk over all of it. Parts that versions of a tree share
     /// count in each; so do texts that several places share, but where they are near one another.
     public var heapBytes: Int {
+        var count = HeapCount()
+        count.add(self)
+        return count.bytes
+    }
+
+    /// The same of a whole tree, with texts that many places share counted once.
+    public var heapBytesOfTree: Int {
         var count = HeapCount(remembering: 4_096)
         count.add(self)
         return count.bytes

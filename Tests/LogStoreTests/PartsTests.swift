@@ -65,6 +65,32 @@ import Tree
         }
     }
 
+    @Test func aLeafIsTheWholeTree() throws {
+        try withTree(.string("locked")) { connection, namespace in
+            let places = try connection.readingParts(of: namespace, named: "test") { (_, _) throws(LogStoreError) in
+                #expect(try connection.readPlace(namespace, .root, mostBytes: 999) == .string("locked"))
+                #expect(try connection.readPart(namespace, .root, mostRows: 1, mostBytes: 999) == .string("locked"))
+                #expect(try connection.readPlace(namespace, Self.path("a"), mostBytes: 999) == .null)
+                return true
+            }
+            #expect(places == true)
+        }
+    }
+
+    /// What is stored compressed is not taken for small.
+    @Test func aCompressedTextIsAsLongAsItIs() throws {
+        let text = Node.string(String(repeating: "x", count: 400_000))
+        try withTree(Node(children: [(Key("a"), text), (Key("b"), .int(1))])) { connection, namespace in
+            let places = try connection.readingParts(of: namespace, named: "test") { (_, _) throws(LogStoreError) in
+                #expect(try connection.readPart(namespace, .root, mostRows: 9, mostBytes: 300_000) == nil)
+                #expect(try connection.readPart(namespace, .root, mostRows: 9, mostBytes: 500_000) != nil)
+                #expect(try connection.readPlace(namespace, Self.path("a"), mostBytes: 300_000) == nil)
+                return true
+            }
+            #expect(places == true)
+        }
+    }
+
     private func withTree(_ tree: Node, _ body: (LogConnection, Int64) throws -> Void) throws {
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()

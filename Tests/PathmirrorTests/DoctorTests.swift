@@ -182,6 +182,13 @@ import Testing
         #expect(checks { $0.present["c"]?.insert("w") } == ["placement.unplaced note"])
         let move = MoveRecord(namespace: "x", source: "b", target: "c", beganAt: "today")
         #expect(checks { $0.moves = [move] } == ["placement.moving warning"])
+        let arrived = MoveRecord(namespace: "x", source: "b", target: "c", beganAt: "today", hasLeft: true)
+        #expect(
+            checks {
+                $0.moves = [arrived]
+                $0.placed["x"] = "c"
+                $0.present = ["b": [], "c": ["x", "y"]]
+            } == ["placement.moving warning"], "it is served where it is")
         #expect(
             checks {
                 $0.moves = [move]

@@ -31,7 +31,6 @@ public final class CuttingProxy: Sendable {
         var isSwallowing = false
         var losses = 0
         var isStopping = false
-        var heldAnswer: [UInt8]?
         var pairs: [Int32: ProxiedPair] = [:]
         var held: [HeldBatch] = []
         var release: Release?
@@ -137,17 +136,6 @@ public final class CuttingProxy: Sendable {
         state.withLock { $0.release = Release(text: Array(text.utf8), count: occurrence) }
     }
 
-    /// Who is sent something with this text in it by the server gets that, and what comes behind it, when `letAnswersGo` says so.
-    public func holdAnswers(with text: String) { state.withLock { $0.heldAnswer = Array(text.utf8) } }
-
-    public func letAnswersGo() { state.broadcast { $0.heldAnswer = nil } }
-
-    /// To be called with what comes from the server before it is passed on.
-    func answerComes(_ bytes: [UInt8]) {
-        guard let text = state.withLock({ $0.heldAnswer }), bytes.contains(text) else { return }
-        _ = state.wait { $0.heldAnswer == nil ? true : nil }
-    }
-
     /// To be called with what comes from a client before it is passed on.
     func messageComes(_ bytes: [UInt8]) {
         let isDue = state.withLock { state -> Bool in
@@ -161,7 +149,6 @@ public final class CuttingProxy: Sendable {
     /// Ends everything. Must be called.
     public func stop() {
         releaseHeld()
-        letAnswersGo()
         let (pairs, threads) = state.withLock { state -> ([ProxiedPair], [Thread]) in
             state.isStopping = true
             defer { state.threads = [] }

@@ -85,7 +85,6 @@ final class ProxiedPair: Sendable {
         let sign = Array("COMMIT\0".utf8)
         while !state.withLock({ $0.isHeld }), let bytes = UnixSocket.receive(from: server) {
             if loses() { continue }
-            proxy.answerComes(bytes)
             // Of what is meant now, not of what was when it came.
             if bytes.contains(sign), state.withLock({ $0.seen }) == proxy.sign, proxy.takeCutAtAnswer() { return }
             guard UnixSocket.send(bytes[...], to: client) else { return }

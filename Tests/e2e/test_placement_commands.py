@@ -1,10 +1,12 @@
 """What commands say of namespaces and databases: where they are, and what to do."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from harness import cli, sql
-from harness.moves import interrupted, move
+from harness.moves import held, interrupted, move
+from harness.waiting import wait_until
 
 LOCK = "lock table pathmirror.placement in share row exclusive mode"
 
@@ -36,7 +38,7 @@ def refused(home, *words, code=1):
 def test_a_database_is_forgotten_once_it_is_empty(home, other):
     said(home, "namespace", "create", "shop", "--in", "b")
     text = refused(home, "database", "rm", "b")
-    assert "1 namespace live in b" in text and "(shop)" in text and "database drain b --move" in text
+    assert "b has namespaces" in text and "(shop)" in text and "database drain b --move" in text
     said(home, "database", "drain", "b", "--move")
     assert said(home, "database", "rm", "b").startswith("b is forgotten.")
     assert [json.loads(line)["name"] for line in said(home, "database", "ls", "--json").splitlines()] == ["home"]
@@ -103,3 +105,40 @@ def test_doctor_looks_at_the_file_of_logins(home, other, scratch):
         said = cli.command("doctor", "--json", "--database-url", home, "--database-credentials", file).stdout
         levels = [found["level"] for found in map(json.loads, said.splitlines()) if found.get("check") == "settings.secrets"]
         assert levels == ([expected] if expected else [])
+
+
+def test_a_name_that_comes_back_is_not_mixed_up(home, other, postgres, serve):
+    """By a gateway that runs: what it has under a name is what it was started with."""
+    said(home, "namespace", "create", "shop", "--in", "b")
+    gateway = serve("--ns", "default", "--create-namespaces")
+    rest = gateway.rest.at(ns="shop")
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")
+    rest.set("x", "in the first")
+    said(home, "database", "drain", "b", "--move")
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served at home")
+    said(home, "database", "rm", "b")
+    third = postgres.create_database()
+    said(home, "database", "add", "b", third)
+    said(home, "namespace", "create", "new", "--in", "b")
+    wait_until(lambda: gateway.rest.at(ns="new").get("x").status == 503, "what is placed in the new one to be refused")
+    # The same database under another name: not twice.
+    said(home, "database", "add", "c", other)
+    said(home, "namespace", "create", "third", "--in", "c")
+    wait_until(lambda: gateway.rest.at(ns="third").get("x").status == 503, "what is placed in the renamed one to be refused")
+    assert rest.value("x") == "in the first"
+    again = serve("--ns", "default", "--create-namespaces", name="again")
+    for name in ("new", "third", "shop"):
+        wait_until(lambda name=name: again.rest.at(ns=name).get("x").status == 200, f"{name} to be served")
+
+
+def test_a_move_that_begins_meanwhile_keeps_its_target(home, other):
+    said(home, "namespace", "create", "shop")
+    with held(home, "select from pathmirror.database where name = 'b' for share",
+              "insert into pathmirror.namespace_move (namespace, id, source, target, source_id, stream_key) "
+              "values ('shop', gen_random_uuid(), 'home', 'b', 1, gen_random_uuid())") as begun:
+        with ThreadPoolExecutor(1) as threads:
+            removing = threads.submit(refused, home, "database", "rm", "b")
+            wait_until(lambda: sql.rows(home, "select 1 from pg_stat_activity where wait_event_type = 'Lock' and "
+                                        "datname = current_database()"), "the command to wait")
+            begun.commit()
+            assert "b has namespaces" in removing.result(60)

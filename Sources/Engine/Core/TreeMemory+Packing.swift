@@ -26,7 +26,7 @@ extension TreeMemory {
                 ("ofRows", "\(base.root.rowCount)"),
             ])
         // By a count of this very tree: what is thought to be in memory may be of another by now.
-        let left = packed.heapBytes + base.rules.heapBytes
+        let left = packed.heapBytesOfTree + base.rules.heapBytes
         var tree = PackedTree(packed, seq: base.seq, recorder, leftBytes: left)
         // Here as far as it goes: the committer has the rest, and writers wait for it.
         for _ in 0..<Self.mostRounds {

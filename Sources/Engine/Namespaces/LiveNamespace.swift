@@ -290,7 +290,7 @@ public final class LiveNamespace: Sendable {
         withExtendedLifetime(former) {}
         memory.count {
             let snapshot = self.snapshot
-            return (snapshot.root.heapBytes + snapshot.rules.heapBytes, snapshot.root.rowCount)
+            return (snapshot.root.heapBytesOfTree + snapshot.rules.heapBytes, snapshot.root.rowCount)
         }
     }
 

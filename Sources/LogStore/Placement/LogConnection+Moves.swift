@@ -8,8 +8,11 @@ public struct MoveRecord: Sendable, Equatable {
     public let target: String
     /// For people.
     public let beganAt: String
+    /// The namespace is served in the target: only clearing up is left.
+    public let hasLeft: Bool
 
-    public init(namespace: String, source: String, target: String, beganAt: String) {
+    public init(namespace: String, source: String, target: String, beganAt: String, hasLeft: Bool = false) {
+        self.hasLeft = hasLeft
         self.namespace = namespace
         self.source = source
         self.target = target
@@ -36,7 +39,7 @@ extension LogConnection {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
-                select namespace, source, target, date_trunc('second', began_at)::text
+                select namespace, source, target, date_trunc('second', began_at)::text, has_left
                 from pathmirror.namespace_move order by namespace
                 """)
             var found: [MoveRecord] = []
@@ -44,7 +47,8 @@ extension LogConnection {
                 found.append(
                     MoveRecord(
                         namespace: try rows.string(row, 0), source: try rows.string(row, 1),
-                        target: try rows.string(row, 2), beganAt: try rows.string(row, 3)))
+                        target: try rows.string(row, 2), beganAt: try rows.string(row, 3),
+                        hasLeft: try rows.bool(row, 4)))
             }
             return found
         }

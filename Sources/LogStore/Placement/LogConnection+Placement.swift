@@ -153,16 +153,26 @@ extension LogConnection {
     /// Takes the schema's owner.
     public func removeDatabase(_ name: String) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
-            // Whoever places a namespace or begins a move takes this lock, too.
-            try postgres.execute(
-                """
-                with next as materialized (select pathmirror.next_placement_version() as version)
-                delete from pathmirror.database using next
-                where name = $1 and next.version > 0
-                    and not exists (select from pathmirror.placement where database = $1)
-                    and not exists (select from pathmirror.namespace_move where $1 in (source, target))
-                """, [.text(name)]
-            ).affectedRows == 1
+            try postgres.executeScript("begin isolation level read committed")
+            do throws(PostgresError) {
+                // Whoever places a namespace holds the first lock, and who begins a move the second: what they have done is seen
+                // by a statement that begins behind both.
+                _ = try postgres.execute("select pathmirror.next_placement_version()")
+                _ = try postgres.execute("select from pathmirror.database where name = $1 for update", [.text(name)])
+                let isRemoved =
+                    try postgres.execute(
+                        """
+                        delete from pathmirror.database where name = $1
+                            and not exists (select from pathmirror.placement where database = $1)
+                            and not exists (select from pathmirror.namespace_move where $1 in (source, target))
+                        """, [.text(name)]
+                    ).affectedRows == 1
+                try postgres.executeScript(isRemoved ? "commit" : "rollback")
+                return isRemoved
+            } catch {
+                try? postgres.executeScript("rollback")
+                throw error
+            }
         }
     }
 

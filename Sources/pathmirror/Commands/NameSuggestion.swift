@@ -9,8 +9,17 @@ enum NameSuggestion {
     static func question(_ error: any Error, _ arguments: ParsedArguments, _ console: Console) -> String {
         // The error is told in any case: what goes wrong here has nothing to add to it.
         guard let (name, known) = try? candidates(error, arguments, console) else { return "" }
-        if known.contains(name) { return " 'pathmirror namespace show \(name)' says where it is." }
+        if isOfNamespace(error), known.contains(name) {
+            return " 'pathmirror namespace show \(name)' says where it is."
+        }
         return NearestWord.question(NearestWord.all(name, among: known))
+    }
+
+    private static func isOfNamespace(_ error: any Error) -> Bool {
+        switch error {
+        case LogStoreError.unknownNamespace, MirrorError.log(.unknownNamespace), FeedError.unknownFeed: true
+        default: false
+        }
     }
 
     /// The name that there is not, and those that there are instead.

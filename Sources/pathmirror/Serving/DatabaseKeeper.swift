@@ -47,9 +47,18 @@ final class DatabaseKeeper: Sendable {
     func found(_ records: [DatabaseRecord]) {
         // Those that are still being tried are named as well.
         databases.await(records.map(\.name))
-        state.broadcast { state in
-            state.awaited = records.filter { state.started[$0.name] == nil }
+        let withdrawn = state.broadcast { state in
             state.isNews = true
+            // One that runs under another name would have everything twice.
+            let running = Set(state.started.values.compactMap { $0.record?.installation })
+            state.awaited = records.filter { !running.contains($0.installation) && state.started[$0.name] == nil }
+            let named = Set(records.map { [$0.name, $0.installation] })
+            return Set(state.started.filter { !named.contains([$0.key, $0.value.record?.installation ?? ""]) }.keys)
+        }
+        for name in databases.withdraw(withdrawn) {
+            shared.options.logger.notice(
+                "a database is not one of the home's any more: its namespaces are not served, and it may be added again once this gateway was restarted",
+                [("database", name)])
         }
         for record in records { warnWhereMoved(record) }
     }

@@ -25,14 +25,12 @@ import Testing
         }
     }
 
-    @Test func whatIsNoValueIsRefused() throws {
+    @Test(arguments: [
+        "\"a text \"with\" quotes in it\"", "\"a text with a \u{1} control\"", "\"a text that comes ", "", "\"",
+    ]) func whatIsNoValueIsRefused(_ json: String) throws {
         var reader = LeafReader()
         for _ in 0..<300 { _ = try read("\"a text that comes again\"", &reader) }
-        for json in [
-            "\"a text \"with\" quotes in it\"", "\"a text with a \u{1} control\"", "\"a text that comes ", "", "\"",
-        ] {
-            #expect(throws: JSONError.self, "\(json)") { try read(json, &reader) }
-        }
+        #expect(throws: JSONError.self) { try read(json, &reader) }
         #expect(try read("\"a text that comes again\"", &reader) == .string("a text that comes again"))
     }
 

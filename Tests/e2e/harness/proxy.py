@@ -112,7 +112,8 @@ class Proxy:
         _end(source, sink)
 
     def _loses(self, data: bytes) -> bool:
-        if self._held is not None and self._held in data:
+        held = self._held
+        if held is not None and held in data:
             self._is_held.wait()
         if self._unheard is not None and self._unheard in data:
             return True

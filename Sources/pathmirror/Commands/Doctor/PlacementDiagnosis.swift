@@ -55,6 +55,12 @@ enum PlacementDiagnosis {
     /// What is on its way, and what was left on it.
     private static func moves(_ facts: PlacementFacts) -> [Finding] {
         var found = facts.moves.map { move in
+            if move.hasLeft {
+                return Finding.warning(
+                    "placement.moving",
+                    "\(move.namespace) has moved from \(move.source) to \(move.target), and what is left of it is not cleared up",
+                    fix: "if nobody does that at the moment, 'pathmirror namespace move \(move.namespace)' goes on")
+            }
             if facts.lacks(move.namespace, at: move.source) {
                 return Finding.problem(
                     "placement.moving",

@@ -18,12 +18,13 @@ struct DatabaseRemoveCommand: Command {
             }
             let left = try home.namespaces(in: name)
             throw CommandFailure(
-                "\(Counted.text(left.count, "namespace")) live in \(name), or are on their way there or from there (\(left.prefix(5).joined(separator: ", "))\(left.count > 5 ? ", …" : "")): 'pathmirror database drain \(name) --move' moves them."
+                "\(name) has namespaces, or they are on their way there or from there (\(left.prefix(5).joined(separator: ", "))\(left.count > 5 ? ", …" : "")): 'pathmirror database drain \(name) --move' moves them."
             )
         }
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "removed": .bool(true)]).line
-                : "\(name) is forgotten. Gateways that run keep their connections there until they are restarted.")
+                : "\(name) is forgotten. Gateways that run keep their connections there until they are restarted; do that before its name, or the database, is added again."
+        )
     }
 }
