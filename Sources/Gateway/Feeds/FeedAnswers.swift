@@ -74,7 +74,7 @@ struct FeedAnswer: Sendable {
         case let error as FeedError:
             switch error {
             case .unknownFeed(let name): self.init(FeedRefusal.unknownFeed, of: name)
-            case .moving: self.init(FeedRefusal.moving, of: FeedName(namespace: "", name: ""))
+            case .moving(let namespace): self.init(FeedRefusal.moving, of: FeedName(namespace: namespace, name: ""))
             case .pruned: self.init(RESTError(400, error.description))
             case .tooManyFeeds, .differentPaths: self.init(RESTError(409, error.description))
             }

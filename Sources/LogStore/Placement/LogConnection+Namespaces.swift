@@ -139,11 +139,12 @@ extension LogConnection {
         }
     }
 
-    private func inTransaction<Result>(
+    func inTransaction<Result>(
         _ body: () throws(PostgresError) -> Result
     ) throws(LogStoreError) -> Result {
         try translated { () throws(PostgresError) in
-            try postgres.executeScript("begin")
+            // A statement sees what was committed before it, whatever the role has for its default.
+            try postgres.executeScript("begin isolation level read committed")
             do throws(PostgresError) {
                 let result = try body()
                 try postgres.executeScript("commit")

@@ -152,27 +152,18 @@ extension LogConnection {
     /// Forgets a database. False where there is none of that name, or a namespace lives there, is leaving it or is on its way there.
     /// Takes the schema's owner.
     public func removeDatabase(_ name: String) throws(LogStoreError) -> Bool {
-        try translated { () throws(PostgresError) in
-            try postgres.executeScript("begin isolation level read committed")
-            do throws(PostgresError) {
-                // Whoever places a namespace holds the first lock, and who begins a move the second: what they have done is seen
-                // by a statement that begins behind both.
-                _ = try postgres.execute("select pathmirror.next_placement_version()")
-                _ = try postgres.execute("select from pathmirror.database where name = $1 for update", [.text(name)])
-                let isRemoved =
-                    try postgres.execute(
-                        """
-                        delete from pathmirror.database where name = $1
-                            and not exists (select from pathmirror.placement where database = $1)
-                            and not exists (select from pathmirror.namespace_move where $1 in (source, target))
-                        """, [.text(name)]
-                    ).affectedRows == 1
-                try postgres.executeScript(isRemoved ? "commit" : "rollback")
-                return isRemoved
-            } catch {
-                try? postgres.executeScript("rollback")
-                throw error
-            }
+        try inTransaction { () throws(PostgresError) in
+            // Whoever places a namespace holds the first lock, and who begins a move the second: what they have done is seen by a
+            // statement that begins behind both.
+            _ = try postgres.execute("select pathmirror.next_placement_version()")
+            _ = try postgres.execute("select from pathmirror.database where name = $1 for update", [.text(name)])
+            return try postgres.execute(
+                """
+                delete from pathmirror.database where name = $1
+                    and not exists (select from pathmirror.placement where database = $1)
+                    and not exists (select from pathmirror.namespace_move where $1 in (source, target))
+                """, [.text(name)]
+            ).affectedRows == 1
         }
     }
 

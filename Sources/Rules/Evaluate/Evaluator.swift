@@ -32,8 +32,8 @@ enum Knowledge {
         }
     }
 
-    /// Whether what comes out has to be what comes out of everything. Where it may be more, a term that is not known need not decide: but
-    /// it may be one that fails, and then so does the whole.
+    /// Whether the result has to be the one that knowing everything would give. Then a term that is not known leaves the whole
+    /// unknown, whatever the others are: it may be one that fails, and the whole with it.
     var isDefinite: Bool { if case .places = self { true } else { false } }
 
     var isEverything: Bool { if case .everything = self { true } else { false } }
