@@ -48,7 +48,8 @@ class Gateway:
         def look():
             if not self.process.running:
                 raise Late(f"{self.process.name} ended with {self.process.child.returncode}:\n{self.process.tail()}")
-            return self.ready()
+            # Its own word first: what answers at the port may be another server.
+            return "pathmirror: ready on " in self.process.stdout() and self.ready()
 
         wait_until(look, f"{self.process.name} to be ready", patience)
         return self
