@@ -133,7 +133,8 @@ def main():
         definitions.write_text(json.dumps(MIRRORS))
         cli.succeeds("mirror", "apply", definitions, "--yes", "--ns", NAME, "--database-url", campaign.urls[0])
         moves = 0
-        with Load(rests, options.seed % 1000, writers=4) as load:
+        # A move copies the whole log: without pauses it grows so fast that a hundred moves take a day.
+        with Load(rests, options.seed % 1000, writers=4, pause=0.03) as load:
             while moves < options.moves and time.monotonic() - start < options.seconds:
                 campaign.move(load)
                 moves += 1

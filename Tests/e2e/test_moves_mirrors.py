@@ -174,7 +174,7 @@ def test_what_is_in_the_way_is_said_before_anything_is_done(moved):
     assert "view public.authors reads mirror.posts" in said and "drop it" in said
     sql.execute(moved.home, "DROP VIEW authors")
     sql.execute(moved.other, "CREATE SCHEMA mirror CREATE TABLE posts (x int)")
-    assert "mirror.posts exists and is no mirror's table" in refused()
+    assert "In b: mirror.posts exists and is no mirror's table" in refused()
     sql.execute(moved.other, "DROP TABLE mirror.posts")
     sql.execute(moved.home, "INSERT INTO pathmirror.mirror (namespace_id, name, definition) SELECT namespace_id, 'unmade', "
                 "'{\"name\": \"unmade\", \"path\": \"/x/{y}\", \"columns\": {}}' FROM pathmirror.mirror")

@@ -1,12 +1,14 @@
 """What commands say of namespaces and databases: where they are, and what to do."""
 
 import json
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from harness import cli, sql
 from harness.moves import held, interrupted, move
 from harness.waiting import wait_until
+from psycopg.conninfo import make_conninfo
 
 LOCK = "lock table pathmirror.placement in share row exclusive mode"
 
@@ -58,6 +60,20 @@ def test_where_all_are_draining_nothing_is_drained(home, other, postgres):
     assert "c takes no new namespaces either" in refused(home, "database", "drain", "b", "--move", "--to", "c")
     states = {line["name"]: line["state"] for line in map(json.loads, said(home, "database", "ls", "--json").splitlines())}
     assert states == {"home": "open", "b": "open", "c": "draining"}
+
+
+@pytest.mark.parametrize("words", [("database", "drain", "b"), ("namespace", "rm", "shop", "--confirm", "shop"), ("namespace", "create", "new", "--in", "b")])
+def test_gateways_role_is_told_who_may(home, other, words):
+    said(home, "namespace", "create", "shop", "--in", "b")
+    role = f"gateway_{uuid.uuid4().hex[:12]}"
+    sql.execute(home, f"CREATE ROLE {role} LOGIN")
+    try:
+        sql.execute(home, f"GRANT pathmirror_gateway TO {role}")
+        done = cli.command(*words, "--database-url", make_conninfo(home, user=role))
+        assert done.returncode == 1 and "the owner of schema pathmirror may" in done.stderr
+        assert "pathmirror: permission denied" in done.stderr and "SQLSTATE" not in done.stderr
+    finally:
+        sql.execute(home, f"DROP ROLE {role}")
 
 
 def test_creating_again_changes_nothing_and_says_what_it_did(home, other):

@@ -76,39 +76,49 @@ public struct MirrorVersions: Sendable {
             .textArray,
         ])
 
-    /// Looks from key to key: what it takes goes by the number of records, not by that of their versions.
+    /// The keys of a range, each once. It looks from key to key: what it takes goes by the number of records, not by that of their
+    /// versions. The upper end is looked at outside: as a condition of the look for the next key it would have all behind it read
+    /// where there is none.
+    private static let keysOfRange = """
+        with recursive keys as (
+            (
+                select key from pathmirror.mirror_version
+                where namespace_id = $1 and mirror = $2 and key > given.low order by key limit 1
+            )
+            union all
+            select (
+                select next.key from pathmirror.mirror_version as next
+                where next.namespace_id = $1 and next.mirror = $2 and next.key > keys.key order by next.key limit 1)
+            from keys where keys.key is not null and (given.high is null or keys.key < given.high)
+        )
+        select key from keys where key is not null and (given.high is null or key < given.high)
+        """
+    /// Whether the newest version of a picked key says that the record is gone.
+    private static let newestOfPicked = """
+        select record is null as is_gone from pathmirror.mirror_version as newest
+        where newest.namespace_id = $1 and newest.mirror = $2 and \(isKey("newest.key", "picked.key"))
+        order by newest.key desc, newest.seq desc limit 1
+        """
+
+    private static let keys = PostgresStatement(
+        "keys_of_mirror_versions",
+        """
+        select given.n, case when not newest.is_gone then picked.key end
+        from unnest($3, $4) with ordinality as given (low, high, n)
+        cross join lateral (\(keysOfRange) limit $5) as picked cross join lateral (\(newestOfPicked)) as newest
+        """, types: [.int8, .uuid, .textArray, .textArray, .int8])
+
     private static let clear = PostgresStatement(
         "clear_mirror_versions",
         """
         with picked as (
             select given.n, below.key from unnest($3, $4) with ordinality as given (low, high, n)
-            cross join lateral (
-                with recursive keys as (
-                    (
-                        select key from pathmirror.mirror_version
-                        where namespace_id = $1 and mirror = $2 and key > given.low
-                            and (given.high is null or key < given.high)
-                        order by key limit 1
-                    )
-                    union all
-                    select (
-                        select next.key from pathmirror.mirror_version as next
-                        where next.namespace_id = $1 and next.mirror = $2 and next.key > keys.key
-                            and (given.high is null or next.key < given.high)
-                        order by next.key limit 1)
-                    from keys where keys.key is not null
-                )
-                select key from keys where key is not null limit $10
-            ) as below
+            cross join lateral (\(keysOfRange) limit $10) as below
         ), made as (
             insert into pathmirror.mirror_version
                 (namespace_id, mirror, key, seq, at, uid, is_admin, via, is_begin, record)
             select $1, $2, picked.key, $5, $6, $7, $8, $9, false, null
-            from picked cross join lateral (
-                select record is null as is_gone from pathmirror.mirror_version as newest
-                where newest.namespace_id = $1 and newest.mirror = $2 and \(isKey("newest.key", "picked.key"))
-                order by newest.key desc, newest.seq desc limit 1
-            ) as newest where not is_gone
+            from picked cross join lateral (\(newestOfPicked)) as newest where not is_gone
             on conflict (namespace_id, mirror, key, seq) do update set record = null
         )
         select n, max(key) from picked group by n having count(*) = $10
@@ -173,30 +183,58 @@ public struct MirrorVersions: Sendable {
         _ target: PostgresConnection, below beginnings: [String?], by version: MirrorVersionRecord
     ) throws(PostgresError) {
         for start in stride(from: 0, to: beginnings.count, by: Self.rangesAtOnce) {
-            // 0 is the character behind /.
-            var left = beginnings[start..<min(start + Self.rangesAtOnce, beginnings.count)].map { first in
-                (low: first.map { Array(($0 + "/").utf8) } ?? [], high: first.map { $0 + "0" })
-            }
+            var left = beginnings[start..<min(start + Self.rangesAtOnce, beginnings.count)].map(Self.range)
             while !left.isEmpty {
-                var low = PostgresArray(of: .text)
-                var high = PostgresArray(of: .text)
-                for range in left {
-                    low.appendText(range.low)
-                    if let end = range.high { high.appendText(end) } else { high.appendNull() }
-                }
-                var parameters = parameters
-                parameters.append(low)
-                parameters.append(high)
+                var parameters = parameters(left)
                 Self.append(version, to: &parameters)
                 parameters.appendInt8(Self.clearedAtOnce)
                 let rows = try target.executePrepared(Self.clear, parameters)
-                var next: [(low: [UInt8], high: String?)] = []
+                var next: [KeyRange] = []
                 for row in 0..<rows.rowCount {
                     next.append((try rows.bytes(row, 1), left[Int(try rows.int64(row, 0)) - 1].high))
                 }
                 left = next
             }
         }
+    }
+
+    /// Asks for the records whose keys begin with some keys: those that `clear` says are gone.
+    ///
+    /// - Parameter count: so many keys of each range are looked at, the lowest.
+    public func keysStep(below beginnings: [String?], atMost count: Int) -> PipelineStep {
+        var parameters = parameters(beginnings.map(Self.range))
+        parameters.appendInt8(Int64(count))
+        return .prepared(Self.keys, parameters)
+    }
+
+    /// What `keysStep` found: keys, nil for each record that is gone, and the index of the beginning that it is below.
+    public static func keys(_ rows: PostgresResult) throws(PostgresError) -> [(place: Int, key: String?)] {
+        var found: [(place: Int, key: String?)] = []
+        found.reserveCapacity(rows.rowCount)
+        for row in 0..<rows.rowCount {
+            found.append((Int(try rows.int64(row, 0)) - 1, rows.isNull(row, 1) ? nil : try rows.string(row, 1)))
+        }
+        return found
+    }
+
+    private typealias KeyRange = (low: [UInt8], high: String?)
+
+    /// 0 is the character behind /.
+    private static func range(_ beginning: String?) -> KeyRange {
+        (low: beginning.map { Array(($0 + "/").utf8) } ?? [], high: beginning.map { $0 + "0" })
+    }
+
+    private func parameters(_ ranges: [KeyRange]) -> PostgresParameters {
+        var low = PostgresArray(of: .text)
+        var high = PostgresArray(of: .text)
+        for range in ranges {
+            low.appendText(range.low)
+            if let end = range.high { high.appendText(end) } else { high.appendNull() }
+        }
+        var parameters = parameters
+        parameters.append(low)
+        parameters.append(high)
+        return parameters
     }
 
     /// Records of a range, and ranges, that one statement clears.

@@ -19,6 +19,8 @@ struct Stepper {
     private static let nanosecondsAtMost: UInt64 = 500_000_000
     /// The longest record that mirrors keep.
     var maxRecordBytes = StoredRecord.maxBytes
+    /// As in `MirrorSettings`.
+    var rangeRecords = RangeRecords.mostRecords
 
     /// Who has begun the transaction on the target and will commit it.
     enum Transaction {
@@ -180,7 +182,7 @@ struct Stepper {
         var keepers: [(index: Int, keeper: HistoryWriter, answer: Int?)] = []
         var questions: [(step: PipelineStep, mirror: ActiveMirror)] = []
         for index in kept {
-            var keeper = HistoryWriter(source, maxRecordBytes: maxRecordBytes)
+            var keeper = HistoryWriter(source, maxRecordBytes: maxRecordBytes, rangeRecords: rangeRecords)
             let question = keeper.begin(page, mirrors[index], besides: kept.count - 1)
             keepers.append((index, keeper, question.map { _ in questions.count }))
             if let question { questions.append((question, mirrors[index])) }

@@ -15,6 +15,10 @@ struct HistoryWriter {
     private var entries: ArraySlice<LoggedEntry> = []
     /// What the entries up to there do to single records.
     private var writes = RecordWrites()
+    /// What is known of the records below places that entries replace.
+    private var ranges: RangeRecords
+    /// Places of which `begin` asked.
+    private var askedPlaces: [[Key]] = []
     /// Versions that are written together with the next ones of their records.
     private var gathered: [MirrorVersionRecord] = []
     private var gatheredBytes = 0
@@ -24,11 +28,17 @@ struct HistoryWriter {
     /// More than this goes at once.
     static let maxVersions = 5_000
     static let maxBytes = 4 << 20
+    /// More changes of single records are not gathered at once.
+    private static let maxWrites = 20_000
     /// About what a version takes beside its key and record.
     private static let versionBytes = 100
 
-    init(_ source: LogConnection, maxRecordBytes: Int = StoredRecord.maxBytes) {
+    init(
+        _ source: LogConnection, maxRecordBytes: Int = StoredRecord.maxBytes,
+        rangeRecords: Int = RangeRecords.mostRecords
+    ) {
         self.source = source
+        ranges = RangeRecords(upTo: rangeRecords)
         self.maxRecordBytes = maxRecordBytes
     }
 
@@ -38,6 +48,8 @@ struct HistoryWriter {
     /// - Parameter others: so many mirrors ask at the same time.
     mutating func begin(_ page: [LoggedEntry], _ mirror: ActiveMirror, besides others: Int) -> PipelineStep? {
         entries = page.drop { $0.entry.seq <= mirror.seq }
+        askedPlaces = unknownPlaces(mirror)
+        guard askedPlaces.isEmpty else { return ranges.question(askedPlaces, mirror) }
         gather(mirror)
         guard !writes.isEmpty else { return nil }
         return NewestRecords.question(writes.keys, mirror, upTo: MirrorVersions.bytesAtOnce / (others + 1))
@@ -47,35 +59,84 @@ struct HistoryWriter {
     mutating func finish(
         _ mirror: inout ActiveMirror, _ writer: inout TableWriter, _ answer: PostgresResult?
     ) throws {
-        try write(answer, &mirror, &writer)
-        while let entry = entries.popFirst()?.entry {
-            if entry.isBulk {
-                try load(entry, &mirror, &writer)
-            } else {
-                try replace(entry, &mirror, &writer)
-            }
+        if let answer, !askedPlaces.isEmpty {
+            ranges.take(try MirrorVersions.keys(answer), of: askedPlaces)
+            gather(mirror)
+            try write(nil, &mirror, &writer)
+        } else {
+            try write(answer, &mirror, &writer)
+        }
+        while let entry = entries.first?.entry {
+            try takeWhole(entry, &mirror, &writer)
             gather(mirror)
             try write(nil, &mirror, &writer)
         }
     }
 
+    /// Takes an entry that `gather` came to and could not take, or finds out what it needs to take it.
+    private mutating func takeWhole(_ entry: Entry, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
+        if entry.isBulk {
+            // What is elsewhere is for `gather` to pass by.
+            guard mirror.definition.pattern.captured(entry.path) != nil else { return }
+            entries.removeFirst()
+            ranges.forget()
+            return try load(entry, &mirror, &writer)
+        }
+        let changes = Self.changes(entry, mirror)
+        switch ranges.reach(of: changes) {
+        case .known: break
+        case .unknown:
+            let places = unknownPlaces(mirror)
+            let answers = try writer.flush(asking: [(ranges.question(places, mirror), mirror)])
+            for answer in answers { ranges.take(try MirrorVersions.keys(answer), of: places) }
+        case .large:
+            entries.removeFirst()
+            ranges.forget(around: changes)
+            try replace(entry, &mirror, &writer)
+        }
+    }
+
+    /// The places that entries replace, up to one that is gathered by itself anyway.
+    private func unknownPlaces(_ mirror: ActiveMirror) -> [[Key]] {
+        let pattern = mirror.definition.pattern
+        let some = entries.lazy.map(\.entry).prefix { !$0.isBulk || pattern.captured($0.path) == nil }
+        return ranges.unknownPlaces(of: some.map { Self.changes($0, mirror) })
+    }
+
+    private static func changes(_ entry: Entry, _ mirror: ActiveMirror) -> [RecordChange] {
+        entry.changes.compactMap { RecordChange($0, mirror.definition.pattern) }
+    }
+
     // MARK: Single records
 
-    /// Gathers what entries do to single records, up to one that does more.
+    /// Gathers what entries do to single records, up to one that does more to others than is known or than can be gathered.
     private mutating func gather(_ mirror: ActiveMirror) {
         let pattern = mirror.definition.pattern
-        while let entry = entries.first?.entry {
+        while writes.count < Self.maxWrites, let entry = entries.first?.entry {
             if entry.isBulk {
                 if pattern.captured(entry.path) != nil { return }
             } else {
-                let changes = entry.changes.compactMap { RecordChange($0, pattern) }
-                if changes.contains(where: \.isRange) { return }
-                let stamp = changes.isEmpty ? nil : EntryStamp(entry)
-                for case .record(let keys, let place, let value) in changes where mirror.projector.holds(keys) {
-                    if let stamp { writes.add(keys, place, value, stamp) }
-                }
+                let changes = Self.changes(entry, mirror)
+                guard ranges.reach(of: changes) == .known else { return }
+                if !changes.isEmpty { gather(changes, EntryStamp(entry), mirror) }
             }
             entries.removeFirst()
+        }
+    }
+
+    private mutating func gather(_ changes: [RecordChange], _ stamp: EntryStamp, _ mirror: ActiveMirror) {
+        func add(_ keys: [Key], _ place: Path, _ value: Node) {
+            guard mirror.projector.holds(keys) else { return }
+            writes.add(keys, place, value, stamp)
+            ranges.add(keys)
+        }
+        for change in changes {
+            switch change {
+            case .record(let keys, let place, let value): add(keys, place, value)
+            case .range(let keys, let value, let part):
+                for record in ranges.remove(below: keys) { writes.add(record, .root, .null, stamp) }
+                RecordChange.each(in: value, mirror.definition.pattern, part: part, keys) { add($0, .root, $1) }
+            }
         }
     }
 
@@ -94,16 +155,22 @@ struct HistoryWriter {
                 let key = RecordKey.text(record.keys)
                 rows.begin(record.keys, before: record.value, isFirst: record.isFirst)
                 var last: Int64?
+                var needed = NeededVersions()
                 try writes[record.keys].forEachVersion(of: key, after: record.value, upTo: maxRecordBytes) {
                     stored, version in
                     last = stored.seq
                     rows.take(version)
-                    try gather(stored, record.keys, mirror, &writer)
+                    if mirror.definition.keeps == .latest {
+                        needed.take(stored, makesRow: rows.lastRowSeq == stored.seq)
+                    } else {
+                        try gather(stored, record.keys, mirror, &writer)
+                    }
                     if rows.work.rows.count >= Self.maxVersions || rows.byteCount >= Self.maxBytes {
                         try put(&rows, &mirror, &writer)
                     }
                 }
                 rows.end()
+                for version in needed.versions { try gather(version, record.keys, mirror, &writer) }
                 if let last { thinning.note(key, rowSeq: rows.lastRowSeq, lastSeq: last) }
             }
             try store(&mirror, &writer)

@@ -7,10 +7,6 @@ enum RecordChange {
     /// All records below these first keys are gone, and those are there that are in the value, which is at the pattern's part.
     case range([Key], value: Node, part: Int)
 
-    var isRange: Bool {
-        if case .range = self { true } else { false }
-    }
-
     /// Nil for a change that touches no record. A priority above the records is none of theirs: it has no captured keys.
     init?(_ change: Change, _ pattern: PathPattern) {
         let path = change.path

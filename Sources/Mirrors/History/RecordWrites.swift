@@ -12,11 +12,14 @@ struct RecordWrites {
     /// The records, in the order in which they were touched first.
     private(set) var keys: [[Key]] = []
     private var writes: [[Key]: [Write]] = [:]
+    /// How many changes there are.
+    private(set) var count = 0
 
     var isEmpty: Bool { keys.isEmpty }
 
     /// Adds a change of one record.
     mutating func add(_ keys: [Key], _ place: Path, _ value: Node, _ stamp: EntryStamp) {
+        count += 1
         if writes[keys] == nil { self.keys.append(keys) }
         // In place: the array is not copied.
         writes[keys, default: []].add(place, value, stamp)

@@ -24,3 +24,16 @@ struct Thinning {
         }
     }
 }
+
+/// Of a record's new versions, those that `Thinning` would leave: they alone are stored. Holds three of them, each of which may be as
+/// large as a record that is kept.
+struct NeededVersions {
+    private(set) var versions: [MirrorVersionRecord] = []
+
+    /// Takes the next version.
+    mutating func take(_ version: MirrorVersionRecord, makesRow: Bool) {
+        if makesRow { versions.removeAll() }
+        if versions.count == 3 { versions.removeLast() }
+        versions.append(version)
+    }
+}

@@ -119,8 +119,12 @@ public final class MirrorMover: MoveCompanion {
         of mirror: CatalogMirror, _ definition: MirrorDefinition, _ here: PostgresConnection
     ) throws {
         let others = try target.mirrors().filter { $0.id != mirror.id }
-        // No namespace has the number 0: as for a mirror that nobody has heard of.
-        _ = try MirrorPlan.make(definition, namespace: (0, mirror.namespace), mirrors: others, target: here)
+        do {
+            // No namespace has the number 0: as for a mirror that nobody has heard of.
+            _ = try MirrorPlan.make(definition, namespace: (0, mirror.namespace), mirrors: others, target: here)
+        } catch MirrorError.refused(let reason) {
+            throw MirrorError.refused("In \(place): \(reason)")
+        }
     }
 
     /// Where a mirror of the source is.

@@ -16,6 +16,9 @@ public struct MirrorSettings: Sendable {
     public var lockTimeoutMilliseconds: Milliseconds = 2_000
     /// Entries read at once.
     public var entriesAtOnce = 2_500
+    /// Where more records than this are below a place that is replaced, histories have the database find those that go. Nil for what
+    /// the stepper takes to be few.
+    var rangeRecords: Int?
     /// For targets of the form `env:NAME`.
     public var environment: [String: String] = [:]
     /// Names this gateway in `pathmirror.mirror_run`.

@@ -44,6 +44,7 @@ struct MirrorWork {
         self.target = target
         var stepper = Stepper(source: source, target: target, namespace: group.namespaceID)
         stepper.entriesAtOnce = core.settings.entriesAtOnce
+        if let few = core.settings.rangeRecords { stepper.rangeRecords = few }
         self.stepper = stepper
     }
 
@@ -121,13 +122,26 @@ struct MirrorWork {
         let high = able.map { active[$0].seq }.max() ?? 0
         guard head > low || mayBeLate || able.contains(where: { active[$0].hasFreed }) else { return true }
         mayBeLate = false
-        // Those far behind go by themselves, so that the others don't wait for them.
-        if high - low <= Int64(core.settings.entriesAtOnce) { return try advance(able, through: .max) }
+        if max(high, head) - low <= Int64(core.settings.entriesAtOnce) { return try advance(able, through: .max) }
+        // A step of those that ask the tree goes to the head. Those that keep what records were take long over so many entries, and
+        // need not do it in one transaction.
+        let tables = try stepTogether(able.filter { active[$0].definition.keeps == nil }, head)
+        guard !needsReload else { return false }
+        let histories = try stepTogether(able.filter { active[$0].definition.keeps != nil }, head)
+        return tables && histories
+    }
+
+    /// Those far behind go by themselves, so that the others don't wait for them.
+    private mutating func stepTogether(_ able: [Int], _ head: Int64) throws -> Bool {
+        let low = able.map { active[$0].seq }.min() ?? 0
+        let high = able.map { active[$0].seq }.max() ?? 0
+        if able.isEmpty || high - low <= Int64(core.settings.entriesAtOnce) {
+            return try able.isEmpty || advance(able, through: .max)
+        }
         var isDone = true
         if head > high { isDone = try advance(able.filter { active[$0].seq == high }, through: .max) }
         guard !needsReload else { return false }
-        _ = try advance(able.filter { active[$0].seq < high }, through: high)
-        return isDone && position >= head
+        return try advance(able.filter { active[$0].seq < high }, through: high) && isDone
     }
 
     /// Moves some of the mirrors; true when they have come to the head.

@@ -92,7 +92,7 @@ enum Commands {
             console.error("pathmirror \(name): \(error.message) Try 'pathmirror \(name) --help'.")
             return 2
         default:
-            console.error("pathmirror: \(error)\(question)")
+            console.error("pathmirror: \(MissingRight.text(error) ?? "\(error)\(question)")")
             return command.failureCode
         }
     }

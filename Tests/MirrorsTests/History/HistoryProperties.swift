@@ -40,7 +40,7 @@ import Tree
             let trees = LogTrees()
             let operators = try MirrorAdministration(url, environment: [:])
             defer { operators.close() }
-            var services = (0..<2).map { _ in makeService(url, engines[0]) }
+            var services = (0..<2).map { _ in makeService(url, engines[0], seed) }
             defer { for service in services { service.stop() } }
             let kept = [#", "keeps": "changes""#, #", "keeps": "versions""#, #", "deleted": "soft""#, ""].enumerated()
                 .map { Kept(name: "h\($0)", pattern: generator.pattern(), member: $1) }
@@ -66,7 +66,7 @@ import Tree
                     _ = try operators.execute(try operators.plan(definition, namespace: "test"))
                 case 3:
                     services.removeFirst().stop()
-                    services.append(makeService(url, engines[0]))
+                    services.append(makeService(url, engines[0], seed))
                 case 4: try loseConnections(log.sql)
                 case 5: try RandomLoad.load(url, &generator)
                 case 6:
@@ -93,13 +93,15 @@ import Tree
         }
     }
 
-    private func makeService(_ url: PostgresURL, _ engine: TestEngine) -> MirrorService {
+    private func makeService(_ url: PostgresURL, _ engine: TestEngine, _ seed: UInt64) -> MirrorService {
         var settings = MirrorSettings()
         settings.pollMilliseconds = 100
         settings.takeoverMilliseconds = 50
         settings.firstRetryMilliseconds = 10
         settings.maxRetryMilliseconds = 200
         settings.entriesAtOnce = 7
+        // Some places have too many records to be replaced record by record, or all of them.
+        settings.rangeRecords = [RangeRecords.mostRecords, 2, 0][Int(seed % 3)]
         return MirrorService(
             url: url, settings: settings, announcements: engine.engine.announcements,
             logger: Logger(level: .error, descriptor: -1))

@@ -39,9 +39,10 @@ class Load:
     at the seq of its answer.
     """
 
-    def __init__(self, rests, seed, writers=3):
-        """`rests` are the namespace through one gateway each; each writer uses one of them, and the others where that is away."""
-        self.rests, self.seed, self.writers = rests, seed, writers
+    def __init__(self, rests, seed, writers=3, pause=0):
+        """`rests` are the namespace through one gateway each; each writer uses one of them, and the others where that is away.
+        `pause` is the longest time between two writes of one writer."""
+        self.rests, self.seed, self.writers, self.pause = rests, seed, writers, pause
         self.stopped = threading.Event()
         # (seq, path, value), and how often each number was sent.
         self.acknowledged, self.sent = [], {}
@@ -70,6 +71,8 @@ class Load:
                 self.acknowledged.append((answer.seq, "/" + path if is_counted else None, what))
                 self.longest = max(self.longest, time.monotonic() - last)
                 last = time.monotonic()
+                if self.pause:
+                    time.sleep(dice.uniform(0, self.pause))
             elif answer.status != 400:
                 self.refused.append(answer.status)
                 time.sleep(0.02)

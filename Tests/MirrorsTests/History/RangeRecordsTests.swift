@@ -1,0 +1,121 @@
+import LogStore
+import TestSupport
+import Testing
+import Tree
+
+@testable import Mirrors
+
+/// Goal: an entry that replaces a place with few records is taken as changes of just these records, and of a record's new versions those
+/// are stored that thinning would leave. Method: places and answers by hand; random versions against thinning as it is described.
+@Suite struct RangeRecordsTests {
+    private func key(_ text: String) -> [Key] { RecordKey.keys(text) }
+
+    private func replaced(_ keys: [Key], _ value: Node = .null) -> RecordChange { .range(keys, value: value, part: 1) }
+
+    /// Below a: a/x and a/y. Of b nothing is known yet.
+    private func someRecords(upTo limit: Int = 2) throws -> RangeRecords {
+        var ranges = RangeRecords(upTo: limit)
+        ranges.take([(0, "a/x"), (0, "a/y")], of: [key("a")])
+        return ranges
+    }
+
+    @Test func whatIsKnownAndWhatIsNot() throws {
+        let ranges = try someRecords()
+        #expect(ranges.reach(of: [replaced(key("a"))]) == .known)
+        #expect(ranges.reach(of: [replaced(key("a")), replaced(key("b"))]) == .unknown)
+        #expect(
+            ranges.unknownPlaces(of: [[replaced(key("a"))], [replaced(key("b"))], [replaced(key("b"))]]) == [key("b")])
+        // Single records need no asking.
+        #expect(ranges.reach(of: [.record(key("c/x"), place: .root, value: .null)]) == .known)
+    }
+
+    @Test func whatIsTooMuch() throws {
+        let few = try someRecords(upTo: 1)
+        #expect(few.reach(of: [replaced(key("a"))]) == .large)
+        #expect(few.unknownPlaces(of: [[replaced(key("a"))]]).isEmpty)
+        #expect(try someRecords().reach(of: [replaced(key("a"), large())]) == .large)
+        #expect(RangeRecords().reach(of: (0...50).map { replaced(key("p\($0)")) }) == .large)
+    }
+
+    /// Places that are asked for are bounded, and an entry's are asked for together.
+    @Test func placesOfOneQuestion() {
+        let entries = (0..<30).map { entry in (0..<2).map { replaced(key("p\(entry)-\($0)")) } }
+        let places = RangeRecords().unknownPlaces(of: entries)
+        #expect(places.count == 50 && Set(places).count == 50)
+        #expect(places.suffix(2).allSatisfy { $0[0].text.hasPrefix("p24-") })
+    }
+
+    /// Records that are gone don't count, but are looked at in bounded number.
+    @Test func manyThatAreGone() {
+        for (gone, expected) in [(200, RangeRecords.Reach.known), (400, .large)] {
+            var ranges = RangeRecords(upTo: 2)
+            ranges.take([(0, "a/x"), (0, "a/y")] + (0..<gone).map { _ in (0, nil) }, of: [key("a")])
+            #expect(ranges.reach(of: [replaced(key("a"))]) == expected)
+        }
+    }
+
+    /// Behind an entry that is too large, what it has to do with is to be asked anew, and nothing else.
+    @Test func aLargeEntryIsForgottenAround() throws {
+        var ranges = RangeRecords(upTo: 2)
+        ranges.take([(1, "a/b/x"), (2, "c/y")], of: [[], key("a/b"), key("c")])
+        #expect(
+            ranges.unknownPlaces(of: [[replaced(key("d"))], [replaced(key("a"), try large())], [replaced(key("e"))]])
+                == [key("d")])
+        ranges.forget(around: [replaced(key("a"), try large()), .record(key("c/z"), place: .root, value: .bool(true))])
+        #expect(ranges.reach(of: [replaced([])]) == .unknown)
+        #expect(ranges.reach(of: [replaced(key("a/b"))]) == .unknown)
+        #expect(ranges.remove(below: key("c")) == [key("c/y"), key("c/z")])
+    }
+
+    private func large() throws -> Node { try node("{\((0...1_000).map { #""k\#($0)": 1"# }.joined(separator: ","))}") }
+
+    @Test func recordsComeAndGo() throws {
+        var ranges = try someRecords()
+        ranges.add(key("a/z"))
+        ranges.add(key("other/z"))
+        #expect(ranges.remove(below: key("a")) == [key("a/x"), key("a/y"), key("a/z")])
+        #expect(ranges.remove(below: key("a")).isEmpty)
+    }
+
+    /// A place above and one below know of each other's records.
+    @Test func placesInPlaces() {
+        var ranges = RangeRecords()
+        ranges.take([(0, "a/b/x"), (0, "c/d/y"), (1, "a/b/x")], of: [[], key("a/b")])
+        ranges.add(key("a/b/z"))
+        #expect(ranges.remove(below: key("a/b")) == [key("a/b/x"), key("a/b/z")])
+        ranges.add(key("a/b/w"))
+        #expect(ranges.remove(below: []) == [key("a/b/w"), key("c/d/y")])
+        #expect(ranges.remove(below: key("a/b")).isEmpty)
+    }
+
+    @Test func whatIsForgottenIsAskedAgain() throws {
+        var ranges = try someRecords()
+        ranges.forget()
+        #expect(ranges.reach(of: [replaced(key("a"))]) == .unknown)
+    }
+
+    /// Thinning of all versions leaves the same as thinning of those that were stored.
+    @Test(arguments: 0..<200 as Range<UInt64>) func storedVersionsAreThoseThatStay(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        // Versions of before, as thinning left them.
+        let old = (0..<random.below(3)).map { Int64($0) }
+        let new = (0..<1 + random.below(8)).map { (seq: Int64(10 + $0), makesRow: random.oneIn(3)) }
+        var needed = NeededVersions()
+        for version in new {
+            needed.take(
+                MirrorVersionRecord(key: "k", seq: version.seq, at: nil, author: nil, isBegin: false, record: nil),
+                makesRow: version.makesRow)
+        }
+        let rowSeq = new.last(where: \.makesRow)?.seq
+        let all = thinned(old + new.map(\.seq), rowSeq, new.last?.seq)
+        #expect(thinned(old + needed.versions.map(\.seq), rowSeq, new.last?.seq) == all)
+        #expect(needed.versions.count <= 3)
+    }
+
+    /// What `Thinning` says: older than the last row goes; and, if the newest makes none, what is between the two oldest and the newest.
+    private func thinned(_ seqs: [Int64], _ rowSeq: Int64?, _ lastSeq: Int64?) -> [Int64] {
+        let left = seqs.filter { $0 >= rowSeq ?? 0 }
+        guard rowSeq != lastSeq else { return left }
+        return left.enumerated().filter { $0.offset < 2 || $0.element == lastSeq }.map(\.element)
+    }
+}
