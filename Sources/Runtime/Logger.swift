@@ -3,6 +3,24 @@ internal import Synchronization
 
 /// Writes structured lines to standard error: one event a line, `key=value` text or JSON.
 public final class Logger: Sendable {
+    /// What loggers of one output have in common.
+    private final class Output: Sendable {
+        private let descriptor: Int32
+        private let isWriting = Mutex(())
+
+        init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+        func write(_ line: String) {
+            isWriting.withLock { _ in
+                var text = line
+                text.withUTF8 { buffer in
+                    // A log that can't be written must not stop the service.
+                    _ = Glibc.write(descriptor, buffer.baseAddress, buffer.count)
+                }
+            }
+        }
+    }
+
     public enum Level: Int, Sendable, Comparable, CaseIterable {
         case debug, info, notice, warning, error
 
@@ -22,18 +40,31 @@ public final class Logger: Sendable {
 
     private let level: Level
     private let format: Format
-    private let descriptor: Int32
-    private let isWriting = Mutex(())
+    private let output: Output
+    /// Behind those of each line.
+    private let common: [(String, String)]
 
     public init(level: Level = .info, format: Format = .text, descriptor: Int32 = 2) {
         self.level = level
         self.format = format
-        self.descriptor = descriptor
+        output = Output(descriptor)
+        common = []
     }
+
+    private init(_ logger: Logger, _ fields: [(String, String)]) {
+        level = logger.level
+        format = logger.format
+        output = logger.output
+        common = logger.common + fields
+    }
+
+    /// A logger for the same output that adds some fields to each line.
+    public func adding(_ fields: [(String, String)]) -> Logger { Logger(self, fields) }
 
     /// Writes a line, if the level is one that is wanted. Fields keep their order.
     public func log(_ level: Level, _ message: String, _ fields: [(String, String)] = []) {
         guard level >= self.level else { return }
+        let fields = fields + common
         var line = ""
         switch format {
         case .text:
@@ -45,13 +76,7 @@ public final class Logger: Sendable {
             line += "}"
         }
         line += "\n"
-        isWriting.withLock { _ in
-            var text = line
-            text.withUTF8 { buffer in
-                // A log that can't be written must not stop the service.
-                _ = Glibc.write(descriptor, buffer.baseAddress, buffer.count)
-            }
-        }
+        output.write(line)
     }
 
     /// For whoever looks for a defect.

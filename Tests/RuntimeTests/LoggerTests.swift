@@ -36,6 +36,18 @@ import Testing
         #expect(found.allSatisfy { !$0.utf8.contains { $0 < 0x20 } })
     }
 
+    /// A logger of its own for one part of a program; the other goes on as it was.
+    @Test(arguments: [Logger.Format.text, .json])
+    func addedFields(format: Logger.Format) {
+        let found = lines(format) { logger in
+            logger.adding([("database", "b")]).adding([("part", "c")]).info("one", [("key", "value")])
+            logger.info("two")
+        }
+        let text = format == .text ? "key=value database=b part=c" : #""key":"value","database":"b","part":"c"}"#
+        #expect(found[0].hasSuffix(text))
+        #expect(found[1].hasSuffix(format == .text ? "info two" : #""message":"two"}"#))
+    }
+
     /// Each level shows itself and those above.
     @Test(arguments: Logger.Level.allCases)
     func levelsAreOrdered(level: Logger.Level) {

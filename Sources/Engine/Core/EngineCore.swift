@@ -130,18 +130,13 @@ final class EngineCore: Sendable {
 
     func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
         if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
-            logger.error("database lost", nameInLogs + [("error", "\(error)")])
+            logger.error("database lost", [("error", "\(error)")])
             // The tail looks whether it is.
             news.wakeReader()
         }
     }
 
     func databaseAnswered() {
-        if health.markUp() { logger.notice("database connected", nameInLogs) }
-    }
-
-    /// Which database it is, for who reads the log of a gateway with several.
-    private var nameInLogs: [(String, String)] {
-        settings.databaseName.isEmpty ? [] : [("database", settings.databaseName)]
+        if health.markUp() { logger.notice("database connected") }
     }
 }

@@ -39,10 +39,12 @@ extension NamespaceFollower {
             let hasMoved = try connection.hasMoved(namespace.id)
             core.namespaces.forget(namespace)
             // Of one that has moved, whoever reads right now sees what was there, and whoever comes again finds it elsewhere.
-            namespace.end(
+            let isNews = namespace.end(
                 with: hasMoved
                     ? namespace.snapshot : Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules),
                 hasMoved ? .moving : .unknownNamespace(namespace.name))
+            // Several may find it at once.
+            guard isNews else { throw .unknownNamespace(namespace.name) }
             let key = String(decoding: namespace.streamKey, as: UTF8.self)
             if try connection.wasRemoved(namespace.id, streamKey: key) {
                 core.logger.notice(

@@ -326,10 +326,13 @@ public final class LiveNamespace: Sendable {
     func recount() { host.recount(self) }
 
     /// The database has this namespace no more: what listens ends, and so do writes.
-    func end(with snapshot: Snapshot, _ error: EngineError) {
-        ended.store(true, ordering: .releasing)
+    ///
+    /// - Returns: false where it had ended before.
+    @discardableResult func end(with snapshot: Snapshot, _ error: EngineError) -> Bool {
+        let hadEnded = ended.exchange(true, ordering: .acquiringAndReleasing)
         refuseWrites(error)
         published.end(with: snapshot)
+        return !hadEnded
     }
 
     func reset(to snapshot: Snapshot) {

@@ -43,8 +43,10 @@ final class DatabaseServices: Sendable {
     ) throws {
         self.record = record
         let options = shared.options
+        // Which of several databases a line is about.
+        let logger = record.map { options.logger.adding([("database", $0.name)]) } ?? options.logger
         // One for all: whoever meets the new primary first makes the others let go of the old one.
-        let servers = ServerFence(options.logger, expecting: record)
+        let servers = ServerFence(logger, expecting: record)
         var settings = options.engine
         settings.database = number
         settings.databaseName = record?.name ?? ""
@@ -56,20 +58,20 @@ final class DatabaseServices: Sendable {
         }
         let engine = try Engine(
             url: url, settings: settings, connectionSettings: options.connection, metrics: shared.metrics,
-            logger: options.logger, servers: servers, budget: shared.budget, placement: placement)
+            logger: logger, servers: servers, budget: shared.budget, placement: placement)
         self.engine = engine
         mirrors = MirrorService(
-            url: url, settings: options.mirrors, announcements: engine.announcements, logger: options.logger,
+            url: url, settings: options.mirrors, announcements: engine.announcements, logger: logger,
             servers: servers)
         feeds = FeedService(
             url: url, settings: feedSettings, connectionSettings: options.connection,
-            announcements: engine.announcements, trees: RecentTrees(engine), logger: options.logger,
+            announcements: engine.announcements, trees: RecentTrees(engine), logger: logger,
             sinks: SinkMaker(
                 client: shared.webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
                 environment: options.environment),
             servers: servers)
         retention = RetentionService(
-            url: url, settings: options.retention, connectionSettings: options.connection, logger: options.logger,
+            url: url, settings: options.retention, connectionSettings: options.connection, logger: logger,
             metrics: retentionMetrics, servers: servers)
     }
 
