@@ -116,6 +116,16 @@ def test_what_is_written_meanwhile_is_seen_and_stays(held, serve):
     assert waits.result(60).status == 200 and rest.value("rooms/r/late") == 1
 
 
+def test_the_whole_is_not_as_old_as_its_load(held, serve):
+    """Also where no part was answered: who asks has been told of writes that came after the load began."""
+    other = Rest(serve("--ns", "large", url=held.url).port, params=held.rest.params, headers=held.rest.headers)
+    written = other.set("rooms/r/number", 5)
+    held.proxy.let_go()
+    whole = held.whole.result(60)
+    assert whole.seq >= written.seq and whole.json()["rooms"]["r"]["number"] == 5
+    assert parts(held) == 0
+
+
 def test_a_large_part_waits(held):
     many = [held.threads.submit(held.rest.get, "many") for _ in range(4)]
     shallow = held.threads.submit(held.rest.get, "many", shallow="true")

@@ -15,7 +15,7 @@ extension TreeMemory {
             return
         }
         let start = Clock.monotonicMilliseconds
-        let recorder = PackingRecorder()
+        let recorder = PackingRecorder(mostBytes: budget / Self.leastShare)
         let base = namespace.subscribe(recorder, at: .root)
         var packer = TreePacker(pages) { [self] in goesOn }
         let packed = packer.pack(base.root)

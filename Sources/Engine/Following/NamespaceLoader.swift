@@ -45,6 +45,8 @@ struct NamespaceLoader {
         var isPacking = false
         var isLarge = false
         let loaded = try connection.loadTree(record.id) { progress in
+            // Nobody waits for the rest when the gateway stops.
+            if core.stopsNow { return .end }
             // What is being read counts before it is there, and may need room.
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
@@ -60,8 +62,13 @@ struct NamespaceLoader {
         let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: name), batch: batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
         namespace.countMemory()
-        // Nobody has it yet, and nobody may find it older than a part that was answered.
-        if core.namespaces.endParts(of: name) > head { _ = try follower.follow(namespace, connection) }
+        // Nobody has it yet, and nobody may find it older than a part that was answered, or than what was committed before they asked:
+        // reading a large tree takes long.
+        let newest = max(core.namespaces.endParts(of: name), core.namespaces.announcedHead(of: record.id))
+        let milliseconds = Milliseconds((Clock.monotonicNanoseconds - start) / 1_000_000)
+        if newest > head || milliseconds >= core.settings.pollMilliseconds {
+            _ = try follower.follow(namespace, connection)
+        }
         note(namespace, nanoseconds: Clock.monotonicNanoseconds - start)
         isKept = true
         return .loaded(namespace)

@@ -53,6 +53,9 @@ extension NamespaceTable {
     /// From now on what is announced of this namespace, which is about to be read, is kept until `takeAnnounced`.
     func watchAnnouncements(of id: Int64) { state.withLock { $0.announced[id] = 0 } }
 
+    /// The head that has been announced since `watchAnnouncements`; 0 where none was.
+    func announcedHead(of id: Int64) -> Int64 { state.withLock { $0.announced[id] ?? 0 } }
+
     /// The head that was announced while the namespace was read; 0 where none was.
     func takeAnnounced(of id: Int64) -> Int64 {
         state.withLock { $0.announced.removeValue(forKey: id) ?? 0 }

@@ -12,17 +12,25 @@ final class PackingRecorder: ChangeListener {
 
     private struct State: Sendable {
         var writes = Writes()
+        var bytes = 0
         var isBroken = false
     }
     private let state = Mutex(State())
 
     /// More than so many entries at a time are not kept.
     private static let most = 100_000
+    private let mostBytes: Int
+
+    /// - Parameter mostBytes: values that take more at a time are not kept either: they are there when memory is short.
+    init(mostBytes: Int) { self.mostBytes = mostBytes }
 
     /// What has come since this was asked last; nil where some of it isn't known.
     func take() -> Writes? {
         state.withLock { state in
-            defer { state.writes = Writes() }
+            defer {
+                state.writes = Writes()
+                state.bytes = 0
+            }
             return state.isBroken ? nil : state.writes
         }
     }
@@ -30,9 +38,12 @@ final class PackingRecorder: ChangeListener {
     func changed(_ steps: [Step]) {
         state.withLock { state in
             guard !state.isBroken, let last = steps.last else { return }
-            state.writes.changes += steps.map(\.entry.changes)
+            for step in steps {
+                state.writes.changes.append(step.entry.changes)
+                state.bytes += step.entry.changes.reduce(0) { $0 + $1.value.heapBytes }
+            }
             state.writes.seq = last.entry.seq
-            if state.writes.changes.count > Self.most { state = State(isBroken: true) }
+            if state.writes.changes.count > Self.most || state.bytes > mostBytes { state = State(isBroken: true) }
         }
     }
 

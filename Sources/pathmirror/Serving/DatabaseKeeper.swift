@@ -127,12 +127,17 @@ final class DatabaseKeeper: Sendable {
             "database added", [("database", record.name), ("address", record.address)])
     }
 
-    /// From now on it is one of the others. False when the program is stopping: nobody else would stop it.
+    /// From now on it is one of the others. False when the program is stopping, as nobody else would stop it; and when the home has
+    /// forgotten the database since, or has another one of that name.
     private func register(_ services: DatabaseServices, _ record: DatabaseRecord) -> Bool {
         state.withLock { state -> Bool in
-            guard !state.isStopping else { return false }
+            guard !state.isStopping,
+                let index = state.awaited.firstIndex(where: {
+                    $0.name == record.name && $0.installation == record.installation
+                })
+            else { return false }
             state.started[record.name] = services
-            state.awaited.removeAll { $0.name == record.name }
+            state.awaited.remove(at: index)
             state.told[record.name] = nil
             return true
         }

@@ -187,22 +187,13 @@ import Tree
                     if cut == .batchArrivesLate { proxy.releaseHeld() }
                 }
             }
-            let each = 300
             let sinks = (0..<40).map { _ in CollectingSink() }
-            let namespace = batches.namespace
-            let writers = (0..<4).map { number in
-                Thread(name: "writer") {
-                    for token in 0..<UInt64(each) {
-                        for sink in sinks[(number * 10)..<(number * 10 + 10)] {
-                            namespace.submit(.increment("n"), to: sink, token: token)
-                        }
-                        for sink in sinks[(number * 10)..<(number * 10 + 10)] where token % 4 == 0 {
-                            _ = sink.outcome(token)
-                        }
-                    }
-                }
-            }
-            for writer in writers { writer.join() }
+            var each = 0
+            // A busy machine may let no batch follow another for a while.
+            repeat {
+                writeMuch(batches.namespace, sinks, each..<each + 300)
+                each += 300
+            } while (proxy.cutCount == 0 || metrics.batchesBehind.current == 0) && each < 30_000
             let outcomes = sinks.map { $0.all(each) }
             isDone.withLock { $0 = true }
             cutter.join()
@@ -214,5 +205,19 @@ import Tree
             #expect(metrics.batchesBehind.current > 0)
             try batches.checkStored(n: batches.before + Int64(each * sinks.count))
         }
+    }
+
+    /// Four threads, each of which writes for a quarter of the sinks.
+    private func writeMuch(_ namespace: LiveNamespace, _ sinks: [CollectingSink], _ tokens: Range<Int>) {
+        let writers = (0..<4).map { number in
+            Thread(name: "writer") {
+                let mine = sinks[(number * sinks.count / 4)..<((number + 1) * sinks.count / 4)]
+                for token in tokens {
+                    for sink in mine { namespace.submit(.increment("n"), to: sink, token: UInt64(token)) }
+                    for sink in mine where token % 4 == 0 { _ = sink.outcome(UInt64(token)) }
+                }
+            }
+        }
+        for writer in writers { writer.join() }
     }
 }

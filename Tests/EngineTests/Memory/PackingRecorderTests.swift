@@ -9,7 +9,7 @@ import Tree
 /// What is written to a namespace while its tree is put into pages.
 @Suite struct PackingRecorderTests {
     @Test func writesAreDoneInTheirOrderAndRulesMoveTheEntry() throws {
-        let recorder = PackingRecorder()
+        let recorder = PackingRecorder(mostBytes: 1 << 20)
         var tree = PackedTree(.null, seq: 3, recorder, leftBytes: 0)
         #expect(tree.catchUp() == 0 && tree.seq == 3)
         recorder.changed([Self.step(4, "a", 1), Self.step(5, "a/b", 2)])
@@ -22,7 +22,7 @@ import Tree
 
     @Test(arguments: [false, true])
     func aWayThatIsNotKnownIsNotGone(ends: Bool) {
-        let recorder = PackingRecorder()
+        let recorder = PackingRecorder(mostBytes: 1 << 20)
         var tree = PackedTree(.null, seq: 3, recorder, leftBytes: 0)
         recorder.changed([Self.step(4, "a", 1)])
         if ends { recorder.ended() } else { recorder.reset(to: Self.snapshot(9)) }
@@ -32,8 +32,22 @@ import Tree
         #expect(tree.catchUp() == nil, "nor later")
     }
 
-    private static func step(_ seq: Int64, _ path: String, _ value: Int64) -> Step {
-        let change = Change(path: Path(splitting: path), value: .int(value))
+    /// Large values to one path, of which the tree has the last: what is kept of them is bounded.
+    @Test func whatIsTooMuchIsNotKept() {
+        let recorder = PackingRecorder(mostBytes: 10_000)
+        var tree = PackedTree(.null, seq: 3, recorder, leftBytes: 0)
+        for seq in 4..<10 { recorder.changed([Self.step(Int64(seq), "a", Int64(seq))]) }
+        #expect(tree.catchUp() == 6)
+        for seq in 10..<14 as Range<Int64> {
+            recorder.changed([Self.step(seq, "a", .string(String(repeating: "x", count: 3_000)))])
+        }
+        #expect(tree.catchUp() == nil)
+    }
+
+    private static func step(_ seq: Int64, _ path: String, _ value: Int64) -> Step { step(seq, path, .int(value)) }
+
+    private static func step(_ seq: Int64, _ path: String, _ value: Node) -> Step {
+        let change = Change(path: Path(splitting: path), value: value)
         return Step(
             entry: Entry(seq: seq, committedAt: 0, operation: .set, path: change.path, changes: [change]),
             before: .null,
