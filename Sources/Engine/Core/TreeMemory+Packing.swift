@@ -8,6 +8,8 @@ extension TreeMemory {
     private static let leastShare = 16
     /// A tree that is being read and takes more than this part of the budget goes into pages when there is too much.
     private static let leastShareRead = 4
+    /// What is written while a tree is put into pages and takes more than this part of the budget has the packing given up.
+    private static let leastShareRecorded = 4
 
     /// Puts the tree that has most in memory into pages, if that is worth it. A committer gives it to the namespace.
     func packLargest() {
@@ -15,7 +17,7 @@ extension TreeMemory {
             return
         }
         let start = Clock.monotonicMilliseconds
-        let recorder = PackingRecorder(mostBytes: budget / Self.leastShare)
+        let recorder = PackingRecorder(mostBytes: budget / Self.leastShareRecorded)
         let base = namespace.subscribe(recorder, at: .root)
         var packer = TreePacker(pages) { [self] in goesOn }
         let packed = packer.pack(base.root)

@@ -2,7 +2,8 @@ import LogStore
 import Mirrors
 import Postgres
 
-/// What to say to whoever runs a command as a role that may not do what it does: which role may, in place of the statement.
+/// What to say to whoever runs a command as a role that may not do what it does to Pathmirror's own tables: which role may, in place of
+/// the statement. What mirrors' tables lack is another role's to give, and said as it is.
 enum MissingRight {
     /// Nil for errors of another kind.
     static func text(_ error: any Error) -> String? {
@@ -13,9 +14,7 @@ enum MissingRight {
 
     private static func database(_ error: any Error) -> PostgresError? {
         switch error {
-        case let error as PostgresError: error
-        case LogStoreError.database(let error), MirrorError.database(let error): error
-        case MirrorError.log(.database(let error)): error
+        case LogStoreError.database(let error), MirrorError.log(.database(let error)): error
         default: nil
         }
     }
