@@ -102,8 +102,13 @@ public struct TreeBuilder: ~Copyable {
     public mutating func beginPacking(_ packer: consuming TreePacker) {
         // What is finished already; the rest of the branches above comes with their rows.
         finished.changeEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
+        // Where another one has come to its end.
+        heapBytes -= self.packer?.packedHeapBytes ?? 0
         self.packer = packer
     }
+
+    /// Whether all that can be goes into pages.
+    public var isPacking: Bool { packer?.hasEnded == false }
 
     /// About what takes memory of what was added, in bytes.
     public var heapBytesInMemory: Int { max(0, heapBytes - (packer?.packedHeapBytes ?? 0)) }

@@ -1,4 +1,3 @@
-import Engine
 import Feeds
 import LogStore
 import Rules
@@ -7,6 +6,7 @@ import TestSupport
 import Testing
 import Tree
 
+@testable import Engine
 @testable import pathmirror
 
 /// The trees behind a namespace's last entries, which feeds begin with.
@@ -106,9 +106,8 @@ import Tree
     }
 
     @Test func whoWatchesIsTold() {
-        let history = TreeHistory()
         let count = MutexBox(0)
-        history.watch { count.withLock { $0 += 1 } }
+        let history = TreeHistory { count.withLock { $0 += 1 } }
         history.changed(stamped(1...3))
         history.reset(to: snapshot(8))
         #expect(count.withLock { $0 } == 2)
@@ -183,7 +182,9 @@ import Tree
     @Test func anEnginesTrees() throws {
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()
-            let trees = RecentTrees(engines[0].engine)
+            let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
+            trees.watch("test") {}
+            #expect(eventually { !trees.isComing("test") })
             #expect(namespace.write(.set("/a", .int(1)))?.committedSeq == 1)
             let first = try #require(trees.tree(of: "test", at: 1))
             #expect(first.seq == 1 && first.root.child(Key("a")) == .int(1))
@@ -199,8 +200,58 @@ import Tree
             trees.forget("test")
             trees.forget("test")
             trees.forget("unknown")
+            #expect(trees.tree(of: "test", at: 5) == nil && trees.standing(of: "test") == nil)
+            trees.watch("test") {}
+            #expect(eventually { !trees.isComing("test") })
             #expect(trees.tree(of: "test", at: 5)?.seq == 5)
             #expect(trees.tree(of: "test", at: 4) == nil)
+            #expect(trees.standing(of: "test")?.seq == 5)
         }
+    }
+
+    /// Nobody waits for a namespace that is being read: who watches is woken, whether it has come or not.
+    @Test func whoWatchesIsWokenWhenANamespaceHasBeenRead() throws {
+        try withEngines { _, engines in
+            engines[0].stop()
+            let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
+            let woken = MutexBox(0)
+            trees.watch("test") { woken.withLock { $0 += 1 } }
+            // The engine stops: it can't be had.
+            #expect(eventually { woken.withLock { $0 } == 1 })
+            #expect(!trees.isComing("test") && trees.tree(of: "test", at: 1) == nil)
+        }
+        try withEngines { _, engines in
+            let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
+            let woken = MutexBox(0)
+            for _ in 0..<50 {
+                // Forgotten before it has come: nobody listens then.
+                trees.watch("other") { woken.withLock { $0 += 1 } }
+                trees.forget("other")
+            }
+            let namespace = try engines[0].namespace("other")
+            #expect(eventually { namespace.isUnused })
+            trees.watch("other") { woken.withLock { $0 += 1 } }
+            #expect(eventually { trees.standing(of: "other") != nil })
+            let before = woken.withLock { $0 }
+            #expect(namespace.write(.set("/a", .int(1)))?.committedSeq == 1)
+            #expect(eventually { woken.withLock { $0 } > before })
+        }
+    }
+
+    /// Who took the tree before it went into pages has another one, with all of it in memory.
+    @Test func exchangesAreCounted() {
+        let history = TreeHistory()
+        #expect(history.standing == nil)
+        history.begin(with: snapshot(5))
+        history.changed(steps(6...8))
+        #expect(history.standing.map { [Int($0.seq), $0.exchanges] } == [8, 0])
+        history.treeReplaced(in: snapshot(7))
+        #expect(history.standing?.exchanges == 0)
+        history.treeReplaced(in: snapshot(8))
+        #expect(history.standing?.exchanges == 1 && seq(history, at: 7) == nil)
+        history.reset(to: snapshot(4))
+        #expect(history.standing.map { [Int($0.seq), $0.exchanges] } == [4, 2])
+        history.ended()
+        #expect(history.standing == nil)
     }
 }

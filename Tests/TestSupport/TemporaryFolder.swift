@@ -19,6 +19,17 @@ public enum TemporaryFolder {
         return "\(base)/pathmirror-\(name)-\(getpid())-\(number)"
     }
 
+    /// Makes a folder that only this user may look into.
+    public static func make(_ path: String) throws {
+        guard mkdir(path, 0o700) == 0 else { throw Failure(path: path, code: errno) }
+    }
+
+    /// A folder that can't be made.
+    public struct Failure: Error {
+        public let path: String
+        public let code: Int32
+    }
+
     /// Removes a folder (or file) and everything in it; follows no links.
     public static func remove(_ path: String) {
         var information = stat()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness import cli
+from harness.feeds import PATIENT, Feed
 from harness.gateway import SECRET
 from harness.sse import Listener
 from harness.waiting import wait_until
@@ -96,6 +97,60 @@ def test_another_gateway_that_holds_all_of_it_agrees(large, serve):
     wait = {"X-Pathmirror-Min-Seq": str(seq)}
     assert gateway.rest.get(ns="large", headers=wait).json() == other.rest.get(ns="large", headers=wait).json()
     cli.verify("--database-url", gateway.database_url, "--ns", "large")
+
+
+def test_a_feed_that_another_gateway_takes_over_behind_the_head(large, serve, scratch):
+    """It has to make the tree of where the feed is from the import and the log: of that, too, no more is in memory than may be."""
+    gateway, content = large
+    feed = Feed(gateway.rest, "names", "large", ADMIN).make("/messages/{id}/name", start="now", include=["value", "old"], **PATIENT)
+    feed.drained()
+    random.seed(3)
+    changed = random.sample(range(RECORDS), 300)
+    for number in changed[:150]:
+        gateway.rest.set(f"messages/-N{number:08}/name", f"new {number}", ns="large")
+    taken = feed.take(100)
+    gateway.process.stop()
+    (scratch / "other").mkdir()
+    other = serve("--tree-memory", str(BUDGET), "--page-directory", str(scratch / "other"), name="other")
+    for number in changed[150:]:
+        other.rest.set(f"messages/-N{number:08}/name", f"new {number}", ns="large")
+    feed = feed.through(other.rest)
+    while len(taken) < 300:
+        taken += feed.take(min(50, 300 - len(taken)))
+        within(other)
+    assert [(message["value"], message["old"]) for message in taken] == [(f"new {number}", f"record {number}") for number in changed]
+    feed.drained()
+    assert other.metric("pathmirror_page_file_bytes") > 1 << 20
+    within(other)
+
+
+def test_a_feed_that_nobody_takes_messages_of(large, scratch):
+    """It begins with all records as they were, however much is written meanwhile; the old ones leave memory."""
+    gateway, content = large
+    feed = Feed(gateway.rest, "records", "large", ADMIN).make("/messages/{id}", start="snapshot", include=["value"], **PATIENT)
+    first = feed.next(5)
+    changes = {f"messages/-N{number:08}/name": "changed" for number in range(0, RECORDS, 2)}
+    gateway.rest.patch("", changes, ns="large")
+    again = {f"-N{number:08}": {"name": "imported"} for number in range(0, RECORDS, 4)}
+    cli.succeeds("import", "--database-url", gateway.database_url, "--ns", "large", "--path", "/messages", "-", stdin=json.dumps(again).encode())
+    wait_until(lambda: gateway.rest.value("messages/-N00000004", ns="large") == {"name": "imported"}, "the import to be there")
+    within(gateway)
+    feed.ack(first)
+    count = RECORDS + RECORDS // 2 + RECORDS
+    messages = first
+    while len(messages) < count:
+        some = feed.pull(1_000, 1_000)
+        feed.ack(some)
+        messages += some
+    assert len(messages) == count
+    began = messages[:RECORDS]
+    assert {message["key"]: message["value"] for message in began} == content["messages"]
+    now = {}
+    for message in messages[RECORDS:]:
+        now[message["key"]] = message["value"]
+    assert {key: value for key, value in now.items() if value is not None} == again
+    feed.drained()
+    within(gateway)
 
 
 def test_a_page_file_that_is_damaged_ends_the_program(large):

@@ -1,3 +1,4 @@
+public import LogStore
 import Runtime
 
 /// What the trees of all engines of a program may take of memory. Each engine lets go of its own: the one whose namespace has just
@@ -29,6 +30,22 @@ public final class TreeBudget: Sendable {
     var keptBytes: Int {
         // Outside the lock, which who frees a tree may wait for, whatever locks he has.
         members.withLock { $0 }.reduce(0) { $0 + $1.keptBytes }
+    }
+
+    /// Whether trees take more than they may.
+    var isOver: Bool {
+        let bytes = total.bytes
+        return bytes > total.budget && bytes - keptBytes > total.budget
+    }
+
+    /// Room for a tree that is made beside those of the namespaces, as for a feed that is behind.
+    ///
+    /// - Parameter goesOn: asked before each page whether there is still use for it.
+    public func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { BudgetedRoom(self, goesOn) }
+
+    /// Has all let go of what they can.
+    func needRoom() {
+        for member in members.withLock({ $0 }) { member.needRoom() }
     }
 
     /// Has the others let go of what they can.

@@ -46,10 +46,7 @@ final class TreeMemory: Sendable {
     var keptBytes: Int { namespaces.keptBytes }
 
     /// Whether the trees take more than they may.
-    var isOver: Bool {
-        let bytes = total.bytes
-        return bytes > budget && bytes - shared.keptBytes > budget
-    }
+    var isOver: Bool { shared.isOver }
 
     /// Has it counted what a namespace takes.
     func recount(_ namespace: LiveNamespace) {

@@ -31,8 +31,8 @@ struct FeedLane {
     private struct Wide {
         let facts: EntryFacts
         let cursor: LogCursor
-        let before: Node
-        let after: Node
+        var before: Node
+        var after: Node
         var records: RecordEnumerator
         var index: Int64
         let isSnapshot: Bool
@@ -181,4 +181,32 @@ struct FeedLane {
 
     /// The same tree, shared with others.
     mutating func share(_ root: Node) { self.root = root }
+
+    /// Has the same trees with other parts of them in memory.
+    ///
+    /// - Parameter exchanged: gives the same tree for each.
+    mutating func exchange(_ exchanged: (Node) -> Node) {
+        let former = root
+        root = exchanged(root)
+        guard var wide else { return }
+        // Let go of before there are others.
+        self.wide = nil
+        wide.before = wide.before.isIdentical(to: former) ? root : exchanged(wide.before)
+        wide.after = wide.after.isIdentical(to: former) ? root : exchanged(wide.after)
+        wide.records.exchange(before: wide.before, after: wide.after)
+        self.wide = wide
+    }
+
+    /// About what its trees take of memory, in bytes, where nobody else has them.
+    var heapBytes: Int {
+        var bytes = root.heapBytesOfTree
+        guard let wide else { return bytes }
+        for tree in [wide.before, wide.after] where !tree.isIdentical(to: root) { bytes += tree.heapBytesOfTree }
+        return bytes
+    }
+
+    /// The newest of its trees, and the entry that it is of.
+    var newest: TreeVersion {
+        wide.map { TreeVersion(seq: $0.cursor.seq, root: $0.after) } ?? TreeVersion(seq: cursor.seq, root: root)
+    }
 }

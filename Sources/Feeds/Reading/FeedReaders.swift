@@ -97,7 +97,9 @@ final class FeedReaders: Sendable {
             firstMilliseconds: core.settings.firstRetryMilliseconds,
             longestMilliseconds: core.settings.maxRetryMilliseconds)
         while case .work(let id, let reader, let starting, let ending, let hasNews) = next() {
-            var starts = starting[...]
+            // The first of them have what the others begin with.
+            var starts = starting.sorted { $0.wantedSeq < $1.wantedSeq }[...]
+            var early: [FeedStart] = []
             do {
                 let open = try connection ?? core.connect("feed reader")
                 connection = open
@@ -105,7 +107,7 @@ final class FeedReaders: Sendable {
                 if hasNews { reader.headSeen() }
                 while let start = starts.first {
                     do {
-                        try reader.add(start, on: open)
+                        if try !reader.add(start, on: open) { early.append(start) }
                     } catch {
                         // The connection is everybody's trouble; anything else is this feed's.
                         guard open.isOpen else { throw error }
@@ -115,9 +117,9 @@ final class FeedReaders: Sendable {
                 }
                 let hasMore = try step(reader, open)
                 backoff.reset()
-                giveBack(id, hasMore: hasMore)
+                giveBack(id, hasMore: hasMore, starting: early)
             } catch {
-                giveBack(id, hasMore: false, starting: Array(starts), hasNews: true)
+                giveBack(id, hasMore: false, starting: early + starts, hasNews: true)
                 guard !core.stopsNow else { break }
                 core.logger.warning("feeds can't read the log", [("error", "\(error)")])
                 if let lost = connection, !lost.isOpen { lost.close() }

@@ -7,6 +7,9 @@ struct FeedStart: Sendable {
     let feed: LaneFeed
     let name: FeedName
     let progress: FeedProgress
+
+    /// The entry behind which it begins.
+    var wantedSeq: Int64 { progress.snapshotSeq ?? progress.seq }
 }
 
 /// Reads a namespace's log for the feeds that are worked here. Feeds that have come to the same entry are read together, in a lane; one whose
@@ -14,28 +17,19 @@ struct FeedStart: Sendable {
 ///
 /// Belongs to the thread that works the namespace at the time.
 final class NamespaceReader {
-    private struct Reading {
-        var lane: FeedLane
-        var follower: LogFollower
-        /// Entries that were read and not passed yet.
-        var page: ArraySlice<LoggedEntry> = []
-        /// A load that was read and not passed yet: its parts have to be read, too.
-        var bulk: LoggedEntry?
-        var isAtEnd = false
-    }
-
-    private let core: FeedCore
-    private let namespaceID: Int64
+    let core: FeedCore
+    let namespaceID: Int64
     private let found: ([LaneFinding]) -> Void
     private let restart: (Set<FeedClaim>, String) -> Void
-    private let keep: (TreeVersion) -> Void
+    let keep: (TreeVersion) -> Void
     private let wake: @Sendable () -> Void
     /// The newest tree that is kept whole, so that who takes over need not make it from the whole log; nil where that is not known.
-    private var keptSeq: Int64?
-    private var readings: [Reading] = []
-    private var name = ""
+    var keptSeq: Int64?
+    var readings: [LaneReading] = []
+    private(set) var name = ""
+    private var isWatched = false
     /// When the lanes' trees were exchanged for the gateway's own last.
-    private var sharedAt: Milliseconds = 0
+    var sharedAt: Milliseconds = 0
     /// When the log was read last, not only what the gateway knows of it.
     private var readAt: Milliseconds = 0
 
@@ -61,30 +55,37 @@ final class NamespaceReader {
 
     // MARK: Feeds come and go
 
-    /// Makes the tree at the place where a feed begins, and reads it from there.
-    func add(_ start: FeedStart, on connection: LogConnection) throws {
+    /// Makes the tree at the place where a feed begins, and reads it from there. False, and nothing is done, while the gateway reads the
+    /// namespace for itself: it is woken when that has ended.
+    func add(_ start: FeedStart, on connection: LogConnection) throws -> Bool {
         name = start.name.namespace
-        if isIdle { core.trees.watch(name, wake) }
-        let wanted = start.progress.snapshotSeq ?? start.progress.seq
-        let root = try tree(of: start.name.namespace, at: wanted, on: connection)
-        let cursor = LogCursor(seq: wanted)
+        if !isWatched {
+            core.trees.watch(name, wake)
+            isWatched = true
+        }
+        guard !core.trees.isComing(name) else { return false }
+        let (root, meter, exchanges) = try tree(at: start.wantedSeq, on: connection)
+        let cursor = LogCursor(seq: start.wantedSeq)
         let lane: FeedLane
         if start.progress.snapshotSeq != nil {
-            let time = try wanted == 0 ? nil : connection.entry(namespaceID, wanted)?.entry.committedAt
+            let time = try cursor.seq == 0 ? nil : connection.entry(namespaceID, cursor.seq)?.entry.committedAt
             lane = FeedLane(
                 start.feed, snapshot: root, at: cursor, from: start.progress.index,
                 time: time ?? Clock.unixMilliseconds)
         } else {
             lane = FeedLane([start.feed], root: root, at: cursor)
         }
-        readings.append(Reading(lane: lane, follower: follower(at: cursor)))
+        readings.append(LaneReading(lane, follower(at: cursor), meter: meter, exchanges: exchanges))
         if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
+        return true
     }
 
     func remove(_ claim: FeedClaim) {
         for index in readings.indices { readings[index].lane.remove(claim) }
         readings.removeAll { $0.lane.feeds.isEmpty }
-        if readings.isEmpty, !name.isEmpty { core.trees.forget(name) }
+        guard readings.isEmpty, isWatched else { return }
+        core.trees.forget(name)
+        isWatched = false
     }
 
     private func follower(at cursor: LogCursor) -> LogFollower {
@@ -93,24 +94,6 @@ final class NamespaceReader {
             $0.separatesKinds = true
             $0.checksHistory = true
         }
-    }
-
-    private func tree(of namespace: String, at seq: Int64, on connection: LogConnection) throws -> Node {
-        guard seq > 0 else { return .null }
-        if let known = core.trees.tree(of: namespace, at: seq), known.seq <= seq {
-            if known.seq == seq { return known.root }
-            var tree = PastTree(connection, namespaceID, root: known.root, at: known.seq)
-            try tree.advance(to: seq)
-            return tree.root
-        }
-        guard let record = try connection.namespace(id: namespaceID) else {
-            throw LogStoreError.unknownNamespace(namespace)
-        }
-        var tree = try PastTree(connection, record, for: seq)
-        try tree.advance(to: seq) { _ in
-            if core.stopsNow { throw LogStoreError.corrupt("the gateway stops") }
-        }
-        return tree.root
     }
 
     // MARK: Reading
@@ -135,17 +118,20 @@ final class NamespaceReader {
 
     private func step(_ index: Int, on connection: LogConnection) throws -> Bool {
         if readings[index].lane.isWide {
-            guard let finding = readings[index].lane.goOn() else { return false }
+            guard let finding = readings[index].lane.goOn() else {
+                grewOld(index)
+                return false
+            }
             found([finding])
             return true
         }
         if let full = readings[index].lane.splitFull() {
-            readings.append(
-                Reading(
-                    lane: full, follower: readings[index].follower, page: readings[index].page,
-                    bulk: readings[index].bulk))
+            readings.append(readings[index].splitting(full, in: room))
         }
-        if readings[index].lane.isFull { return false }
+        if readings[index].lane.isFull {
+            grewOld(index)
+            return false
+        }
         if let bulk = readings[index].bulk {
             try passBulk(index, bulk, on: connection)
             return true
@@ -163,6 +149,7 @@ final class NamespaceReader {
     /// where that is not known; else whether there was something.
     private func takeSteps(_ index: Int) -> Bool? {
         let cursor = readings[index].lane.cursor
+        let exchanges = core.trees.standing(of: name)?.exchanges
         guard let steps = core.trees.steps(of: name, after: cursor, most: Self.mostSteps) else { return nil }
         guard let first = steps.first else {
             // The gateway need not have heard of everything: the log is looked at now and then.
@@ -170,19 +157,25 @@ final class NamespaceReader {
             readings[index].isAtEnd = true
             return false
         }
-        if let root = first.before { readings[index].lane.share(root) }
+        if let root = first.before { readings[index].share(root, exchanges: exchanges) }
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         var left: [FeedLane] = []
         for step in steps {
+            let after = step.after ?? Self.applied(step.entry, to: readings[index].lane.root)
             left += readings[index].lane.pass(
-                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch),
-                after: step.after ?? Self.applied(step.entry, to: readings[index].lane.root),
+                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch), after: after,
                 places: step.entry.changes.map(\.path), &findings)
+            if step.after == nil {
+                readings[index].grew(by: step.entry.changes)
+            } else {
+                readings[index].isShared(exchanges)
+            }
             if findings.isEmpty || !left.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
         readings[index].follower.restart(at: readings[index].lane.cursor)
-        let follower = readings[index].follower
-        finish(index, findings, left.map { Reading(lane: $0, follower: follower) })
+        readings[index].settle()
+        let reading = readings[index]
+        finish(index, findings, left.map { reading.splitting($0, in: room) })
         return true
     }
 
@@ -219,18 +212,19 @@ final class NamespaceReader {
     /// Passes entries of the page until many messages are found.
     private func pass(_ index: Int) {
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
-        var left: [Reading] = []
+        var left: [LaneReading] = []
         while let logged = readings[index].page.popFirst() {
             let root = Self.applied(logged.entry, to: readings[index].lane.root)
             for lane in readings[index].lane.pass(
                 logged.entry, at: logged.cursor, after: root, places: logged.entry.changes.map(\.path), &findings)
             {
                 // Its own follower goes on behind the entry.
-                left.append(
-                    Reading(lane: lane, follower: readings[index].follower, page: readings[index].page))
+                left.append(readings[index].splitting(lane, in: room))
             }
+            readings[index].grew(by: logged.entry.changes)
             if findings.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
+        readings[index].settle()
         finish(index, findings, left)
     }
 
@@ -238,7 +232,7 @@ final class NamespaceReader {
         root.replacing(entry.changes)
     }
 
-    private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [Reading]) {
+    private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [LaneReading]) {
         let told = findings + readings[index].lane.takePartial()
         readings += left
         if readings[index].lane.feeds.isEmpty { readings[index].isAtEnd = true }
@@ -254,41 +248,33 @@ final class NamespaceReader {
     }
 
     private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws {
-        var tree = PastTree(
-            connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq)
-        try tree.apply(logged.entry)
+        let seq = logged.entry.seq
+        let exchanges = core.trees.standing(of: name)?.exchanges
+        let after: Node
+        var meter: TreeMeter?
+        if let known = core.trees.tree(of: name, at: seq), known.seq == seq {
+            after = known.root
+        } else {
+            let lane = readings[index].lane
+            var tree = PastTree(
+                connection, namespaceID, root: lane.root, at: lane.cursor.seq,
+                meter: readings[index].meter ?? TreeMeter(room(), sharesBase: true))
+            try tree.apply(logged.entry)
+            (after, meter) = (tree.root, tree.meter)
+        }
         readings[index].bulk = nil
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
-        let left = readings[index].lane.pass(
-            logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
-        ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
-        finish(index, findings, left)
-    }
-
-    /// Goes on from the gateway's own tree of the same entry, now and then: what is applied here and there shares ever less.
-    private func shareTree(_ index: Int) {
-        let now = Clock.monotonicMilliseconds
-        guard now - sharedAt >= 1_000 else { return }
-        sharedAt = now
-        let seq = readings[index].lane.cursor.seq
-        guard let known = core.trees.tree(of: name, at: seq), known.seq == seq else { return }
-        readings[index].lane.share(known.root)
-    }
-
-    /// Has the tree kept now and then, where the log has grown by more than there is in it.
-    private func keepTree() {
-        guard let keptSeq, let lane = readings.first?.lane, !lane.isWide,
-            lane.cursor.seq - keptSeq >= max(core.settings.entriesBetweenTrees, Int64(lane.root.rowCount))
-        else { return }
-        self.keptSeq = lane.cursor.seq
-        keep(TreeVersion(seq: lane.cursor.seq, root: lane.root))
+        let left = readings[index].lane.pass(logged.entry, at: logged.cursor, after: after, places: nil, &findings)
+        if let meter { readings[index].isMade(meter) } else { readings[index].isShared(exchanges) }
+        let reading = readings[index]
+        finish(index, findings, left.map { reading.splitting($0, in: room) })
     }
 
     /// Lanes that have come to the same entry go on together.
     private func joinLevel() {
         readings.removeAll { $0.lane.feeds.isEmpty }
         guard readings.count > 1 else { return }
-        var kept: [Reading] = []
+        var kept: [LaneReading] = []
         for reading in readings {
             let isFree = !reading.lane.isWide && reading.page.isEmpty && reading.bulk == nil
             if isFree,

@@ -13,9 +13,11 @@ extension Change {
 
 /// A namespace's tree as it was, rebuilt from a snapshot and the log behind it; can be moved on to later entries.
 ///
-/// Memory holds the tree, or the part of it that is asked for, and one page of the log.
+/// Memory holds the tree, or the part of it that is asked for, and one page of the log. With a room for it, what is too much goes into pages.
 public struct PastTree {
     public private(set) var root: Node
+    /// Counts the tree; nil where nobody wants to know.
+    public private(set) var meter: TreeMeter?
     /// The entry that the tree is after.
     public private(set) var seq: Int64
     /// The snapshot that it began with, or 0.
@@ -33,11 +35,15 @@ public struct PastTree {
 
     /// Begins with the newest tree that is kept whole, at or before `seq`.
     ///
-    /// - Parameter path: what is needed of the tree; nil for all of it.
+    /// - Parameters:
+    ///   - path: what is needed of the tree; nil for all of it.
+    ///   - room: where the tree goes; nil for memory, however much it takes.
     public init(
-        _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64, within path: Path? = nil
+        _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64, within path: Path? = nil,
+        in room: (any TreeRoom)? = nil
     ) throws {
-        try self.init(connection, from: try Self.start(connection, namespace, for: seq), within: path)
+        let start = try Self.start(connection, namespace, for: seq)
+        try self.init(connection, start.namespace, from: start.snapshot?.seq, within: path, in: room)
     }
 
     /// Begins where `start` says.
@@ -88,7 +94,10 @@ public struct PastTree {
     }
 
     /// Begins with a tree that somebody knows.
-    public init(_ connection: LogConnection, _ namespace: Int64, root: Node, at seq: Int64) {
+    ///
+    /// - Parameter meter: counts the tree.
+    public init(_ connection: LogConnection, _ namespace: Int64, root: Node, at seq: Int64, meter: TreeMeter? = nil) {
+        self.meter = meter
         self.connection = connection
         self.namespace = namespace
         self.root = root
@@ -101,7 +110,7 @@ public struct PastTree {
     /// Begins with a snapshot, or with the empty tree.
     init(
         _ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil,
-        bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
+        in room: (any TreeRoom)? = nil, bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
     ) throws {
         let path = path.flatMap { $0.isRoot ? nil : $0 }
         self.connection = connection
@@ -111,13 +120,16 @@ public struct PastTree {
         seq = startSeq
         self.tellBulk = tellBulk
         var read = BulkRead()
+        var meter = room.map { TreeMeter($0, sharesBase: false) }
         root =
             try snapshot.map {
-                try connection.loadSnapshot(namespace, at: $0, within: path) {
+                try connection.loadSnapshot(namespace, at: $0, within: path, &meter) {
                     read.snapshotLeaves = $0
                     try tellBulk(read)
                 }
             } ?? .null
+        meter?.count(bytes: root.heapBytesOfTree)
+        self.meter = meter
         bulk = read
     }
 
@@ -129,6 +141,7 @@ public struct PastTree {
                 throw ReplayError.pruned(seq: seq + 1)
             }
             for logged in page { try apply(logged.entry) }
+            if let settled = meter?.settled(root) { root = settled }
             try progress(seq)
         }
     }
@@ -144,7 +157,9 @@ public struct PastTree {
             try takeParts(of: entry.seq, &application)
             root = application.root
         } else {
-            root = root.replacing(narrowed(entry.changes))
+            let changes = narrowed(entry.changes)
+            root = root.replacing(changes)
+            meter?.grew(by: changes)
         }
         seq = entry.seq
         entryCount += 1
@@ -155,7 +170,13 @@ public struct PastTree {
         repeat {
             var number: Int32 = 0
             while let part = try connection.part(number, of: seq, namespace) {
-                application.take(narrowed(part))
+                let changes = narrowed(part)
+                application.take(changes)
+                meter?.grew(by: changes)
+                if var packer = meter?.packer(for: application.root) {
+                    application.pack(with: &packer)
+                    meter?.count(bytes: application.root.heapBytesOfTree)
+                }
                 number += 1
                 // What is gone over again was read before.
                 if isFirstPass { bulk.take(part.count) }

@@ -129,9 +129,12 @@ extension LogConnection {
 
     /// The tree of a snapshot, or what is in it at and below a path, at its place.
     ///
-    /// - Parameter progress: is told of the leaves that were read.
+    /// - Parameters:
+    ///   - meter: counts what is read.
+    ///   - progress: is told of the leaves that were read.
     func loadSnapshot(
-        _ namespace: Int64, at seq: Int64, within path: Path? = nil, progress: (Int64) throws -> Void = { _ in }
+        _ namespace: Int64, at seq: Int64, within path: Path? = nil, _ meter: inout TreeMeter?,
+        progress: (Int64) throws -> Void = { _ in }
     ) throws -> Node {
         let known = try postgres.execute(
             "select row_count from pathmirror.snapshot where namespace_id = $1 and seq = $2",
@@ -156,6 +159,7 @@ extension LogConnection {
                 }
             }
             chunk += 1
+            if let packer = meter?.packer(whileReading: builder.heapBytesInMemory) { builder.beginPacking(packer) }
             try progress(rowCount)
         }
         let expected = try known.int64(0, 0)

@@ -137,7 +137,8 @@ public struct Verification: Sendable {
                 snapshots.removeFirst()
                 try progress(.comparing("the snapshot at seq \(tree.seq)"))
                 var diff = RowDiff(DifferenceSink())
-                diff.compare(try connection.loadSnapshot(record.id, at: tree.seq), tree.root, changedAt: .root)
+                var meter: TreeMeter?
+                diff.compare(try connection.loadSnapshot(record.id, at: tree.seq, &meter), tree.root, changedAt: .root)
                 if let first = diff.sink.first.first {
                     problems.append(
                         "The snapshot at seq \(tree.seq) differs from the log in \(diff.sink.count) rows, first at \(first.path)."

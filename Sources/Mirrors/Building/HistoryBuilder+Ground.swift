@@ -84,9 +84,9 @@ extension HistoryBuilder {
 
     private func past(_ record: NamespaceRecord, _ seq: Int64) throws -> PastTree {
         do {
-            return try PastTree(source, record, for: seq, within: definition.pattern.base)
+            return try PastTree(source, record, for: seq, within: definition.pattern.base, in: room)
         } catch ReplayError.notRetained(_, let oldest) {
-            return try PastTree(source, record, for: oldest, within: definition.pattern.base)
+            return try PastTree(source, record, for: oldest, within: definition.pattern.base, in: room)
         }
     }
 

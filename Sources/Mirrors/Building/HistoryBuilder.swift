@@ -20,6 +20,8 @@ final class HistoryBuilder {
     var handmade: HandmadeIndexes?
     /// What the table gets that somebody has made on the mirror's table in another database.
     var brought: HandmadeIndexes?
+    /// Where trees of the past go; nil for memory, however much they take.
+    var room: (any TreeRoom)?
     private let shadow: String
     private static let swapAttempts = 60
     /// How often a history may begin anew whose first entries have gone meanwhile.

@@ -49,9 +49,10 @@ extension GroupRunner {
         let target = try core.target(group.target)
         defer { core.close(target) }
         if cursor.definition.keeps != nil {
-            return try HistoryBuilder(
-                source: source, target: target, mirror: mirror, definition: cursor.definition
-            ).run(follows: false)
+            let builder = HistoryBuilder(
+                source: source, target: target, mirror: mirror, definition: cursor.definition)
+            builder.room = core.makeRoom()
+            return try builder.run(follows: false)
         }
         let lookup = try core.source("mirror builder")
         defer { core.close(lookup) }

@@ -39,11 +39,14 @@ public final class MirrorService: Sendable {
     /// - Parameters:
     ///   - announcements: what is heard of the database.
     ///   - servers: which servers are gone on with; one for all that this program does with the database.
+    ///   - makeRoom: makes room for a tree of the past, of which a history is made anew; it is given what says whether there is still
+    ///     use for it. Nil for memory, however much such trees take.
     public init(
         url: PostgresURL, settings: MirrorSettings = MirrorSettings(), announcements: Announcements, logger: Logger,
-        servers: ServerFence = ServerFence()
+        servers: ServerFence = ServerFence(),
+        makeRoom: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)? = nil
     ) {
-        let core = MirrorCore(url: url, settings: settings, logger: logger, servers: servers)
+        let core = MirrorCore(url: url, settings: settings, logger: logger, servers: servers, roomMaker: makeRoom)
         let announcements = announcements.subscribe(to: .mirrors)
         self.core = core
         self.announcements = announcements
@@ -68,6 +71,7 @@ final class MirrorCore: Sendable {
     let logger: Logger
     let board = ReportBoard()
     private let servers: ServerFence
+    private let roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)?
     private let stopping = Condition(false)
     private struct Registered: Sendable {
         let handle: PostgresCancelHandle
@@ -80,7 +84,11 @@ final class MirrorCore: Sendable {
     /// How long the supervisor waits for an answer until the database counts as lost.
     static let lookMilliseconds: Milliseconds = 10_000
 
-    init(url: PostgresURL, settings: MirrorSettings, logger: Logger, servers: ServerFence) {
+    init(
+        url: PostgresURL, settings: MirrorSettings, logger: Logger, servers: ServerFence,
+        roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)? = nil
+    ) {
+        self.roomMaker = roomMaker
         self.servers = servers
         self.url = url
         self.settings = settings
@@ -88,6 +96,9 @@ final class MirrorCore: Sendable {
     }
 
     var stopsNow: Bool { stopping.withLock { $0 } }
+
+    /// Room for a tree of the past; nil for memory.
+    func makeRoom() -> (any TreeRoom)? { roomMaker?({ [weak self] in self.map { !$0.stopsNow } ?? false }) }
 
     func stop() {
         stopping.broadcast { $0 = true }

@@ -62,10 +62,10 @@ final class DatabaseServices: Sendable {
         self.engine = engine
         mirrors = MirrorService(
             url: url, settings: options.mirrors, announcements: engine.announcements, logger: logger,
-            servers: servers)
+            servers: servers, makeRoom: { shared.budget.room(while: $0) })
         feeds = FeedService(
             url: url, settings: feedSettings, connectionSettings: options.connection,
-            announcements: engine.announcements, trees: RecentTrees(engine), logger: logger,
+            announcements: engine.announcements, trees: RecentTrees(engine, shared.budget), logger: logger,
             sinks: SinkMaker(
                 client: shared.webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
                 environment: options.environment),

@@ -8,42 +8,94 @@ import Tree
 /// The trees of the last entries of the namespaces that have feeds, as the engine has them: feeds begin with these instead of making
 /// them from the log once more. Any thread.
 final class RecentTrees: TreeSource {
-    private let engine: Engine
-    private let histories = Mutex<[String: TreeHistory]>([:])
-    /// How long a namespace may take to load.
-    private static let patienceMilliseconds: Milliseconds = 10_000
-
-    init(_ engine: Engine) { self.engine = engine }
-
-    func tree(of namespace: String, at seq: Int64) -> TreeVersion? { history(of: namespace)?.tree(at: seq) }
-
-    func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]? {
-        histories.withLock { $0[namespace] }?.steps(after: cursor, most: most)
+    private struct Place: Sendable {
+        let wake: @Sendable () -> Void
+        var history: TreeHistory?
+        /// Which reading of the namespace is under way; nil where none is.
+        var coming: Int?
+        /// When it was asked for last.
+        var askedAt: Milliseconds = 0
+    }
+    private struct State: Sendable {
+        var places: [String: Place] = [:]
+        var askings = 0
     }
 
-    func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void) { history(of: namespace)?.watch(body) }
+    private let engine: Engine
+    private let budget: TreeBudget
+    private let state = Mutex(State())
+    /// A namespace that can't be had is not asked for again before then.
+    private static let pauseMilliseconds: Milliseconds = 1_000
 
-    private func history(of namespace: String) -> TreeHistory? {
-        let known = histories.withLock { $0[namespace] }
-        if let known, !known.isOver { return known }
-        guard let live = load(namespace) else { return nil }
-        let history = TreeHistory(watchedBy: known?.watcher)
-        let snapshot = live.subscribe(history, at: .root)
-        history.begin(with: snapshot)
-        histories.withLock { $0[namespace] = history }
-        return history
+    init(_ engine: Engine, _ budget: TreeBudget) {
+        self.engine = engine
+        self.budget = budget
+    }
+
+    func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { budget.room(while: goesOn) }
+
+    func tree(of namespace: String, at seq: Int64) -> TreeVersion? {
+        guard let history = history(of: namespace) else { return nil }
+        guard history.isOver else { return history.tree(at: seq) }
+        ask(namespace)
+        return nil
+    }
+
+    func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]? {
+        history(of: namespace)?.steps(after: cursor, most: most)
+    }
+
+    func standing(of namespace: String) -> TreeStanding? { history(of: namespace)?.standing }
+
+    func isComing(_ namespace: String) -> Bool { state.withLock { $0.places[namespace]?.coming != nil } }
+
+    func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void) {
+        state.withLock { $0.places[namespace] = Place(wake: body) }
+        ask(namespace)
     }
 
     func forget(_ namespace: String) {
-        guard let history = histories.withLock({ $0.removeValue(forKey: namespace) }) else { return }
-        engine.liveNamespace(namespace)?.unsubscribe(history, at: .root)
+        let history = state.withLock { $0.places.removeValue(forKey: namespace)?.history }
+        if let history { engine.liveNamespace(namespace)?.unsubscribe(history, at: .root) }
     }
 
-    private func load(_ namespace: String) -> LiveNamespace? {
-        if let live = engine.liveNamespace(namespace) { return live }
-        let loaded = Condition<Result<LiveNamespace, EngineError>?>(nil)
-        engine.withNamespace(namespace) { result in loaded.signal { $0 = result } }
-        let result = loaded.wait(milliseconds: Self.patienceMilliseconds) { $0 }
-        return try? result?.get()
+    private func history(of namespace: String) -> TreeHistory? { state.withLock { $0.places[namespace]?.history } }
+
+    private func ask(_ namespace: String) {
+        let asking = state.withLock { state -> Int? in
+            guard var place = state.places[namespace], place.coming == nil else { return nil }
+            let now = Clock.monotonicMilliseconds
+            guard place.askedAt == 0 || now - place.askedAt >= Self.pauseMilliseconds else { return nil }
+            state.askings += 1
+            place.coming = state.askings
+            place.askedAt = now
+            state.places[namespace] = place
+            return state.askings
+        }
+        guard let asking else { return }
+        engine.withNamespace(namespace) { [weak self] in self?.came(namespace, asking, try? $0.get()) }
+    }
+
+    private func came(_ namespace: String, _ asking: Int, _ live: LiveNamespace?) {
+        let place = state.withLock { $0.places[namespace] }
+        guard let place, place.coming == asking else { return }
+        var history: TreeHistory?
+        if let live {
+            let begun = TreeHistory(watchedBy: place.wake)
+            begun.begin(with: live.subscribe(begun, at: .root))
+            history = begun
+        }
+        let isKept = state.withLock { state in
+            guard state.places[namespace]?.coming == asking else { return false }
+            state.places[namespace]?.coming = nil
+            if let history { state.places[namespace]?.history = history }
+            return true
+        }
+        guard isKept else {
+            // It was forgotten meanwhile.
+            if let history { live?.unsubscribe(history, at: .root) }
+            return
+        }
+        place.wake()
     }
 }

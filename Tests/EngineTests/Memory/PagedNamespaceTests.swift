@@ -199,10 +199,10 @@ import Tree
 
     // MARK: Help
 
-    private static func record(_ number: Int) -> Path { Path(splitting: "records/r\(100_000 + number)") }
+    static func record(_ number: Int) -> Path { Path(splitting: "records/r\(100_000 + number)") }
 
     /// Rows of records without entries that made them: there are none to be read.
-    private static func insertRecords(_ count: Int, _ url: PostgresURL, in name: String = "test") throws {
+    static func insertRecords(_ count: Int, _ url: PostgresURL, in name: String = "test") throws {
         let connection = try LogConnection(url)
         defer { connection.close() }
         let record = try #require(try connection.namespace(named: name, creating: true))
@@ -215,7 +215,7 @@ import Tree
             """)
     }
 
-    private static func storedRoot(_ url: PostgresURL) throws -> Node {
+    static func storedRoot(_ url: PostgresURL) throws -> Node {
         let connection = try LogConnection(url)
         defer { connection.close() }
         let record = try #require(try connection.namespace(named: "test"))

@@ -16,7 +16,12 @@ final class FeedBench {
         func tree(of namespace: String, at seq: Int64) -> TreeVersion? { nil }
         func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
         func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void) {}
+        func isComing(_ namespace: String) -> Bool { false }
+        func standing(of namespace: String) -> TreeStanding? { nil }
         func forget(_ namespace: String) {}
+        func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { budget.room(while: goesOn) }
+
+        let budget = TreeBudget(bytes: 1 << 30)
     }
 
     let url: PostgresURL
