@@ -76,11 +76,11 @@ final class Committer {
             if task.hasToFollow(from: namespace.snapshot.seq) { try catchUp(namespace, to: task.remoteHead) }
         } catch {
             let facts = [("namespace", namespace.name), ("error", "\(error)")]
-            if case .unknownNamespace = error {
-                // Whether that was meant has been said already.
-                core.logger.notice("the log is gone with its namespace", facts)
-            } else {
-                core.logger.error("the log can't be read", facts)
+            switch error {
+            // Whether that was meant has been said already.
+            case .unknownNamespace: core.logger.notice("the log is gone with its namespace", facts)
+            case .stopped: core.logger.debug("a namespace is not read any more", facts)
+            default: core.logger.error("the log can't be read", facts)
             }
             context.answers.fail(task.batch, namespace.meaning(of: error))
             return false

@@ -3,9 +3,7 @@ public import Tree
 
 extension LogConnection {
     /// The tree, and the head and rules that belong to it, in one consistent read.
-    public func loadTree(
-        _ namespace: Int64
-    ) throws(LogStoreError) -> (head: Int64, root: Node, rules: StoredRules?, batch: [UInt8]?) {
+    public func loadTree(_ namespace: Int64) throws(LogStoreError) -> LoadedTree {
         guard let loaded = try loadTree(namespace, { _ in .goOn }) else { preconditionFailure("nobody said no") }
         return loaded
     }
@@ -14,12 +12,25 @@ extension LogConnection {
     private static let rowsOfProgress = 8_192
     private static let bytesOfProgress = 4 << 20
 
+    /// A namespace's tree and rules as of its head.
+    public struct LoadedTree: Sendable {
+        public let head: Int64
+        public let root: Node
+        public let rules: StoredRules?
+        /// The batch of the head's entry; nil where there is none.
+        public let batch: [UInt8]?
+        /// All of it that can be is in pages.
+        public let isPacked: Bool
+    }
+
     /// How far the reading of a tree has come.
     public struct LoadProgress: Sendable {
         /// Rows that have been read.
         public let rows: Int
         /// About what takes memory of them, in bytes; not what is in pages.
         public let heapBytes: Int
+        /// Whether what is read goes into pages. Not any more where there was no room in them.
+        public let isPacking: Bool
     }
 
     /// How the reading of a tree goes on.
@@ -33,7 +44,7 @@ extension LogConnection {
     /// The same; `step` is told every so often how far it has come, and says how it goes on. Nil when it said `end`.
     public func loadTree(
         _ namespace: Int64, _ step: (LoadProgress) -> LoadStep
-    ) throws(LogStoreError) -> (head: Int64, root: Node, rules: StoredRules?, batch: [UInt8]?)? {
+    ) throws(LogStoreError) -> LoadedTree? {
         struct Ended: Error {}
         do {
             return try readingPatiently {
@@ -53,7 +64,9 @@ extension LogConnection {
                         if case .string(let text) = value { untold.bytes += text.utf8.count }
                         if untold.rows == Self.rowsOfProgress || untold.bytes >= Self.bytesOfProgress {
                             untold = (0, 0)
-                            switch step(LoadProgress(rows: rows, heapBytes: builder.heapBytesInMemory)) {
+                            let progress = LoadProgress(
+                                rows: rows, heapBytes: builder.heapBytesInMemory, isPacking: builder.isPacking)
+                            switch step(progress) {
                             case .goOn: break
                             case .pack(let packer): builder.beginPacking(packer)
                             case .end: throw Ended()
@@ -65,7 +78,10 @@ extension LogConnection {
                             builder.add(path, value)
                         }
                     }
-                    return (head, builder.finish(), try currentRules(namespace), batch)
+                    let root = builder.finish()
+                    return LoadedTree(
+                        head: head, root: root, rules: try currentRules(namespace), batch: batch,
+                        isPacked: builder.isPacking)
                 }
             }
         } catch is Ended {

@@ -19,6 +19,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case importConflict(String)
     /// Something in the database that this program would never have written.
     case corrupt(String)
+    /// The program stops: what was under way was given up.
+    case stopped
     /// The server only repeats what another one writes.
     case standby
     /// The server is a primary, and takes no writes.
@@ -64,6 +66,7 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
             "The database's functions of \"\(file)\" are not this program's: run 'pathmirror migrate up'."
         case .unknownNamespace(let name): "There is no namespace \"\(name)\"."
         case .importConflict(let what), .misplaced(let what): what
+        case .stopped: "The program stops."
         case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."
         }
     }
@@ -86,6 +89,11 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         case .standby, .readOnly, .outdated, .anotherInstallation: true
         default: false
         }
+    }
+
+    /// Nothing went wrong: the program stops.
+    public var isStop: Bool {
+        if case .stopped = self { true } else { false }
     }
 
     /// The server has committed, and a failover may take it back: see `PostgresError.Kind.localCommit`.

@@ -82,7 +82,13 @@ public struct TreeBuilder: ~Copyable {
     public mutating func finish() -> Node {
         while stack.count > 1 { closeLast() }
         let priority = stack[0].priority
-        var root = finished.count == 0 && stack[0].runs == nil ? rootLeaf.withPriority(priority) : takeBranch(stack[0])
+        var root = rootLeaf.withPriority(priority)
+        if finished.count > 0 || stack[0].runs != nil {
+            var whole = stack[0]
+            // The other one is the only reference to its runs.
+            stack[0].runs = nil
+            root = takeBranch(&whole)
+        }
         if root.isNull, !priority.isNull { late.append((Path([.priority]), priority)) }
         // What has made no whole run.
         if packer != nil, let packed = packer?.pack(root) { root = packed }
@@ -103,6 +109,7 @@ public struct TreeBuilder: ~Copyable {
         // What is finished already; the rest of the branches above comes with their rows.
         finished.changeEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
         // Where another one has come to its end.
+        for index in stack.indices { stack[index].runs?.pack(&packer) }
         heapBytes -= self.packer?.packedHeapBytes ?? 0
         self.packer = packer
     }
@@ -173,9 +180,9 @@ public struct TreeBuilder: ~Copyable {
     }
 
     private mutating func closeLast() {
-        guard let last = stack.popLast() else { return }
+        guard var last = stack.popLast() else { return }
         if finished.count > last.base || last.runs != nil {
-            let node = takeBranch(last)
+            let node = takeBranch(&last)
             if !node.isNull { append(last.key, node, heapBytes: last.heapBytes) }
             return
         }
@@ -187,11 +194,14 @@ public struct TreeBuilder: ~Copyable {
         }
     }
 
-    private mutating func takeBranch(_ open: Open) -> Node {
+    /// - Parameter open: has no runs afterwards.
+    private mutating func takeBranch(_ open: inout Open) -> Node {
         var entries = finished.take(from: open.base)
-        if var runs = open.runs {
-            if !entries.isEmpty { runs.add(&entries, isSorted: open.isSorted, &packer) }
-            return .branch(Branch(priority: open.priority, children: runs.joined(&packer)))
+        if open.runs != nil {
+            if !entries.isEmpty { open.runs?.add(&entries, isSorted: open.isSorted, &packer) }
+            let children = open.runs?.joined(&packer)
+            open.runs = nil
+            if let children { return .branch(Branch(priority: open.priority, children: children)) }
         }
         if !open.isSorted { return Node(sorting: &entries, priority: open.priority) }
         return .branch(Branch(priority: open.priority, children: ChildMap(sorted: entries)))

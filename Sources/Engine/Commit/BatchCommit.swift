@@ -96,6 +96,7 @@ struct BatchCommit {
         case .reportFailure where namespace.hasEnded:
             // That has been said.
             break
+        case .reportFailure where progress.error?.isStop == true: break
         case .reportFailure:
             context.core.logger.error(
                 "commit failed", [("namespace", namespace.name), ("error", progress.error.map { "\($0)" } ?? "")])

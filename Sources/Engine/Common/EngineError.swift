@@ -36,6 +36,7 @@ extension EngineError {
         switch error {
         case .corrupt(let what): self = .corrupt(what)
         case .unknownNamespace(let name): self = .unknownNamespace(name)
+        case .stopped: self = .stopping
         default: self = .unavailable("\(error)")
         }
     }

@@ -62,14 +62,12 @@ extension TreeMemory {
 
     /// How the reading of a tree goes on, as far as memory is concerned.
     ///
-    /// - Parameter isPacking: whether what is read goes into pages already; set where it does from now on.
-    func step(
-        _ progress: LogConnection.LoadProgress, isPacking: inout Bool
-    ) -> LogConnection.LoadStep {
-        guard !isPacking, let pages, isOver,
-            progress.heapBytes > budget / Self.leastShareRead
-        else { return .goOn }
-        isPacking = true
+    /// - Parameter packedAt: what was in memory when it began to go into pages last; nil where it hasn't.
+    func step(_ progress: LogConnection.LoadProgress, packedAt: inout Int?) -> LogConnection.LoadStep {
+        guard !progress.isPacking, let pages, isOver else { return .goOn }
+        // Where there was no room in the pages, it is tried again when there is more to put there.
+        guard progress.heapBytes - (packedAt ?? 0) > budget / Self.leastShareRead else { return .goOn }
+        packedAt = progress.heapBytes
         return .pack(TreePacker(pages) { [self] in goesOn })
     }
 }

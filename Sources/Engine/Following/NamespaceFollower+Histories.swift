@@ -57,17 +57,21 @@ extension NamespaceFollower {
             }
             throw .unknownNamespace(namespace.name)
         }
-        var isPacking = false
+        var packedAt: Int?
         // What is being read counts beside what there is.
         let memory = NamespaceMemory(in: core.memory.total)
         let loaded = try connection.loadTree(namespace.id) { progress in
+            // Nobody waits for the rest when the gateway stops.
+            if core.stopsNow { return .end }
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
-            return core.memory.step(progress, isPacking: &isPacking)
+            return core.memory.step(progress, packedAt: &packedAt)
         }
-        guard let (head, root, stored, batch) = loaded else { return }
-        let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: namespace.name), batch: batch)
-        if isPacking { namespace.memory.wasPacked() }
+        guard let loaded else { throw .stopped }
+        let snapshot = Snapshot(
+            seq: loaded.head, root: loaded.root, rules: rules.version(loaded.rules, of: namespace.name),
+            batch: loaded.batch)
+        namespace.memory.wasRead(isPacked: loaded.isPacked, hasPages: packedAt != nil)
         namespace.reset(to: snapshot)
         core.recent.note(namespace.id, snapshot)
     }

@@ -42,7 +42,7 @@ struct NamespaceLoader {
         defer { if !isKept { _ = core.namespaces.takeAnnounced(of: record.id) } }
         let start = Clock.monotonicNanoseconds
         let memory = NamespaceMemory(in: core.memory.total)
-        var isPacking = false
+        var packedAt: Int?
         var isLarge = false
         let loaded = try connection.loadTree(record.id) { progress in
             // Nobody waits for the rest when the gateway stops.
@@ -55,11 +55,13 @@ struct NamespaceLoader {
                 core.turnedLarge(name, record.id)
                 guard core.loads.becomesLarge(&job) else { return .end }
             }
-            return core.memory.step(progress, isPacking: &isPacking)
+            return core.memory.step(progress, packedAt: &packedAt)
         }
-        if isPacking { memory.wasPacked() }
-        guard let (head, root, stored, batch) = loaded else { return .postponed }
-        let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: name), batch: batch)
+        guard let loaded else { return .postponed }
+        memory.wasRead(isPacked: loaded.isPacked, hasPages: packedAt != nil)
+        let head = loaded.head
+        let snapshot = Snapshot(
+            seq: head, root: loaded.root, rules: rules.version(loaded.rules, of: name), batch: loaded.batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
         namespace.countMemory()
         // Nobody has it yet, and nobody may find it older than a part that was answered, or than what was committed before they asked:

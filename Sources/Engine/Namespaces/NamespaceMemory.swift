@@ -96,6 +96,15 @@ final class NamespaceMemory: Sendable {
         isPacked.store(true, ordering: .releasing)
     }
 
+    /// It has been read.
+    ///
+    /// - Parameters:
+    ///   - isPacked: whether all that can be is in pages.
+    ///   - hasPages: whether parts of it are.
+    func wasRead(isPacked: Bool, hasPages: Bool) {
+        if isPacked { wasPacked() } else if hasPages { notePages() }
+    }
+
     /// Parts of it are in pages.
     func notePages() { hasBeenPacked.store(true, ordering: .relaxed) }
 

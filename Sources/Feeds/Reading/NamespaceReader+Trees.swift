@@ -41,7 +41,7 @@ extension NamespaceReader {
     private func advance(_ tree: PastTree, to seq: Int64) throws -> PastTree {
         var tree = tree
         try tree.advance(to: seq) { _ in
-            if core.stopsNow { throw LogStoreError.corrupt("the gateway stops") }
+            if core.stopsNow { throw LogStoreError.stopped }
         }
         return tree
     }

@@ -11,17 +11,23 @@ struct PagedRuns {
         runs.append(packer?.pack(run) ?? run)
     }
 
-    /// All of them.
-    consuming func joined(_ packer: inout TreePacker?) -> ChildMap {
+    /// Puts those into pages that are not.
+    mutating func pack(_ packer: inout TreePacker) {
+        for index in runs.indices { runs[index] = packer.pack(runs[index]) }
+    }
+
+    /// All of them; there are none here afterwards.
+    mutating func joined(_ packer: inout TreePacker?) -> ChildMap {
         while !areInOrder {
             // Each run that is read has a page in memory: so few at a time.
             var merged: [ChildMap] = []
             for first in stride(from: 0, to: runs.count, by: Self.mostRead) {
-                let some = runs[first..<min(first + Self.mostRead, runs.count)]
-                merged.append(Self.joined(Self.merged(some, &packer)))
+                let places = first..<min(first + Self.mostRead, runs.count)
+                merged.append(Self.joined(Self.merged(&runs, places, &packer)))
             }
             runs = merged
         }
+        defer { runs = [] }
         return Self.joined(runs)
     }
 
@@ -49,9 +55,11 @@ struct PagedRuns {
         }
     }
 
-    /// Runs that follow one another, with what these have.
-    private static func merged(_ runs: ArraySlice<ChildMap>, _ packer: inout TreePacker?) -> [ChildMap] {
-        var heap = RunHeap(runs.map { $0.makeIterator() })
+    /// Runs that follow one another, with what these have. These are given up on the way, so that their pages are free for those that are made.
+    private static func merged(
+        _ runs: inout [ChildMap], _ places: Range<Int>, _ packer: inout TreePacker?
+    ) -> [ChildMap] {
+        var heap = RunHeap(&runs, places)
         var made: [ChildMap] = []
         var entries = ContiguousArray<ChildMap.Entry>()
         var bytes = 0
@@ -80,7 +88,7 @@ struct PagedRuns {
 private struct RunHeap {
     private struct Run {
         var head: ChildMap.Entry
-        var rest: ChildMap.Iterator
+        var rest: RunEntries
         let number: Int
 
         func comesBefore(_ other: Run) -> Bool {
@@ -91,9 +99,10 @@ private struct RunHeap {
 
     private var runs: [Run] = []
 
-    init(_ iterators: [ChildMap.Iterator]) {
-        for (number, iterator) in iterators.enumerated() {
-            var rest = iterator
+    /// - Parameter taken: those at `places` are empty afterwards.
+    init(_ taken: inout [ChildMap], _ places: Range<Int>) {
+        for number in places {
+            var rest = RunEntries(&taken[number])
             if let head = rest.next() { runs.append(Run(head: head, rest: rest, number: number)) }
         }
         for index in runs.indices.reversed() { sink(index) }
@@ -123,5 +132,34 @@ private struct RunHeap {
             runs.swapAt(index, least)
             index = least
         }
+    }
+}
+
+/// The entries of a run in order. What lies behind is given up, and so are its pages where nobody else has them.
+private struct RunEntries {
+    /// What is still to come, the next of it last.
+    private var slabs: ContiguousArray<ChildMap.Slab>
+    private var entries: ContiguousArray<ChildMap.Entry> = []
+    private var index = 0
+
+    /// - Parameter run: is empty afterwards.
+    init(_ run: inout ChildMap) {
+        slabs = [run.root]
+        run = ChildMap(sorted: [])
+    }
+
+    mutating func next() -> ChildMap.Entry? {
+        while index >= entries.count {
+            guard let slab = slabs.popLast() else { return nil }
+            switch slab {
+            case .inner(let inner): slabs.append(contentsOf: inner.slabs.reversed())
+            case .paged(let paged): slabs.append(paged.slab(for: .walk))
+            case .entries(let found):
+                entries = found
+                index = 0
+            }
+        }
+        defer { index += 1 }
+        return entries[index]
     }
 }

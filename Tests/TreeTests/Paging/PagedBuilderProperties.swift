@@ -44,6 +44,34 @@ struct PagedBuilderProperties {
         #expect(list.children.map { Int($0.key.text) } == (0..<3_000).map { $0 - 100 })
         #expect(list.children.allSatisfy { $0.node.child(Key("value")) == .string($0.key.text) })
         #expect(pages.count > 50)
+        // What is merged is given up on the way: two copies of it would need twice the disk.
+        #expect(pages.mostCount < pages.count * 5 / 4, "\(pages.mostCount) of \(pages.count)")
+    }
+
+    /// Where the keeper had no room, the rest stays in memory until another packer comes.
+    @Test func `another packer comes where one has ended`() {
+        let full = TestPages(room: 10)
+        let pages = TestPages()
+        var builder = TreeBuilder()
+        var states = [builder.isPacking]
+        builder.beginPacking(full.packer())
+        states.append(builder.isPacking)
+        for number in 100_000..<110_000 {
+            Array("/m\(number)/text".utf8).withUnsafeBytes { builder.add($0, .string("hello \(number)")) }
+            if number == 105_000 {
+                states.append(builder.isPacking)
+                let bytes = builder.heapBytesInMemory
+                #expect(bytes > 400_000 && full.count == 10)
+                builder.beginPacking(pages.packer())
+            }
+        }
+        states.append(builder.isPacking)
+        let bytes = builder.heapBytesInMemory
+        #expect(bytes < 50_000 && states == [false, true, false, true])
+        let built = builder.finish()
+        #expect(built.rowCount == 10_000 && full.count == 10 && pages.count > 50)
+        #expect(built.child(Key("m104000")).child(Key("text")) == .string("hello 104000"))
+        #expect(built.child(Key("m109999")).child(Key("text")) == .string("hello 109999"))
     }
 
     @Test func `little of a large tree is in memory while it is built`() {

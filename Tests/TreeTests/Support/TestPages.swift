@@ -6,6 +6,8 @@ import Synchronization
 final class TestPages: PageKeeper {
     private struct State: Sendable {
         var kept: [[UInt8]?] = []
+        var present = 0
+        var most = 0
         var listed: [Page] = []
         var bytes = 0
         var reads = 0
@@ -19,6 +21,8 @@ final class TestPages: PageKeeper {
 
     /// Pages that have bytes here.
     var count: Int { state.withLock { $0.kept.count { $0 != nil } } }
+    /// The most that had bytes here at a time.
+    var mostCount: Int { state.withLock { $0.most } }
     /// What the pages in memory take.
     var bytesInMemory: Int { state.withLock { $0.bytes } }
     var reads: Int { state.withLock { $0.reads } }
@@ -27,6 +31,8 @@ final class TestPages: PageKeeper {
         state.withLock { state in
             guard state.kept.count < room else { return nil }
             state.kept.append(Array(bytes))
+            state.present += 1
+            state.most = max(state.most, state.present)
             return PagePlace(offset: Int64(state.kept.count - 1), length: Int32(bytes.count))
         }
     }
@@ -40,7 +46,12 @@ final class TestPages: PageKeeper {
         return bytes.withUnsafeBytes(body)
     }
 
-    func free(_ place: PagePlace) { state.withLock { $0.kept[Int(place.offset)] = nil } }
+    func free(_ place: PagePlace) {
+        state.withLock { state in
+            state.kept[Int(place.offset)] = nil
+            state.present -= 1
+        }
+    }
 
     func cameIn(_ page: Page) {
         state.withLock { state in
