@@ -89,15 +89,11 @@ public final class Engine: Sendable {
     /// The namespace, if it is in use already.
     public func liveNamespace(_ name: String) -> LiveNamespace? { core.namespaces.live(name) }
 
-    /// A namespace of this name is about to be looked for here, having been in another database: what is in memory is what it was
-    /// here before, and nobody gets it any more. A committer then ends it for who listens.
+    /// A namespace of this name is about to be looked for here, having been in another database: what is in memory, or is being read, is
+    /// what it was here before, and nobody gets it any more. A committer then ends it for who listens.
     ///
     /// - Parameter wasAway: false where it may have been here all the time: then it is compared with the database only.
-    public func expect(_ name: String, wasAway: Bool) {
-        guard let namespace = core.namespaces.live(name) else { return }
-        if wasAway { core.namespaces.forget(namespace) }
-        namespace.suspect()
-    }
+    public func expect(_ name: String, wasAway: Bool) { core.namespaces.expect(name, wasAway: wasAway)?.suspect() }
 
     public var liveNamespaces: [LiveNamespace] { core.namespaces.all }
 

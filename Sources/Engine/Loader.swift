@@ -39,17 +39,24 @@ final class Loader {
     private func load(_ job: LoadQueue.Job) {
         var job = job
         defer { core.loads.finished(job) }
-        switch attempt(&job) {
+        while !end(job, attempt(&job)) {}
+    }
+
+    /// Tells who waits. False where it has to be read once more.
+    private func end(_ job: LoadQueue.Job, _ outcome: NamespaceLoader.Outcome) -> Bool {
+        switch outcome {
         case .postponed:
             if !core.loads.postpone(job) { core.namespaces.loaded(job.name, .failure(.stopping)) }
-        case .failed(let error): core.namespaces.loaded(job.name, .failure(error))
+            return true
+        case .failed(let error): return core.namespaces.loaded(job.name, .failure(error))
         case .loaded(let namespace):
             // Before anybody has it: else it could be let go at once.
             core.memory.loaded(namespace)
-            core.namespaces.loaded(job.name, .success(namespace))
+            let isMeant = core.namespaces.loaded(job.name, .success(namespace))
             // What was committed while the tree was being read has been announced to nobody else.
             let head = core.namespaces.takeAnnounced(of: namespace.id)
-            if head > 0 { namespace.headSeen(head) }
+            if isMeant, head > 0 { namespace.headSeen(head) }
+            return isMeant
         }
     }
 

@@ -29,14 +29,19 @@ extension TreeMemory {
             ])
         // By a count of this very tree: what is thought to be in memory may be of another by now.
         let left = packed.heapBytesOfTree + base.rules.heapBytes
-        var tree = PackedTree(packed, seq: base.seq, recorder, leftBytes: left)
+        var tree = PackedTree(packed, seq: base.seq, recorder, leftBytes: packer.hasEnded ? nil : left)
         // Here as far as it goes: the committer has the rest, and writers wait for it.
         for _ in 0..<Self.mostRounds {
             guard let count = tree.catchUp(), count > Self.fewWrites else { break }
         }
-        namespace.memory.mayBePacked(from: Clock.monotonicMilliseconds * 2 - start)
+        let now = Clock.monotonicMilliseconds
+        // Half of the time at most; and where there was no room in the page file, it has to come first.
+        namespace.memory.mayBePacked(from: now + (packer.hasEnded ? max(now - start, Self.pauseWhenFull) : now - start))
         namespace.give(tree)
     }
+
+    /// A tree that found no room in the page file is not tried again before then.
+    private static let pauseWhenFull: Milliseconds = 60_000
 
     /// How often what was written meanwhile is done to the packed tree, and how few writes are left to the committer.
     private static let mostRounds = 32

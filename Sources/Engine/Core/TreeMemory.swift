@@ -43,7 +43,12 @@ final class TreeMemory: Sendable {
     var total: MemoryTotal { shared.total }
     var pages: TreePages? { shared.pages }
     /// What the namespace takes that is kept although it takes more than the budget.
-    var keptBytes: Int { namespaces.keptBytes }
+    var keptBytes: Int { namespaces.keptMemory.map(fixedBytes) ?? 0 }
+
+    /// What of a namespace has to be in memory: what can go to the disk is no reason to keep all of it.
+    private func fixedBytes(of memory: NamespaceMemory) -> Int {
+        pages?.hasRoom == true ? memory.bytes - memory.packableBytes : memory.bytes
+    }
 
     /// Whether the trees take more than they may.
     var isOver: Bool { shared.isOver }
@@ -66,9 +71,7 @@ final class TreeMemory: Sendable {
     /// A namespace has been read.
     func loaded(_ namespace: LiveNamespace) {
         let bytes = namespace.memory.bytes
-        // What can go to the disk is no reason to keep all of it.
-        let fixed = pages == nil ? bytes : bytes - namespace.memory.packableBytes
-        guard fixed > budget, namespaces.keep(namespace) else { return }
+        guard fixedBytes(of: namespace.memory) > budget, namespaces.keep(namespace) else { return }
         logger.warning(
             "a namespace takes more memory than --tree-memory, and is kept all the same",
             [("namespace", namespace.name), ("bytes", "\(bytes)"), ("budget", "\(budget)")])

@@ -318,7 +318,7 @@ public final class LiveNamespace: Sendable {
             return trees
         }
         withExtendedLifetime(freed) {}
-        memory.wasPacked(leaving: tree.leftBytes)
+        if let left = tree.leftBytes { memory.wasPacked(leaving: left) } else { memory.notePages() }
         host.recount(self)
     }
 

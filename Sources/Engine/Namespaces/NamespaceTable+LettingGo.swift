@@ -40,11 +40,11 @@ extension NamespaceTable {
         }
     }
 
-    /// What the namespace takes that is kept; 0 where none is.
-    var keptBytes: Int {
+    /// What the namespace takes that is kept; nil where none is.
+    var keptMemory: NamespaceMemory? {
         state.withLock { state in
-            guard let kept = state.kept, let place = state.byID[kept] else { return 0 }
-            return state.residents[place]?.memory.bytes ?? 0
+            guard let kept = state.kept, let place = state.byID[kept] else { return nil }
+            return state.residents[place]?.memory
         }
     }
 

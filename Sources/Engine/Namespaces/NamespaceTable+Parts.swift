@@ -16,6 +16,9 @@ extension NamespaceTable {
         /// Paths at which there was too much. No more than so many are remembered.
         var tooLarge: Set<Path> = []
         static let mostTooLarge = 1_000
+
+        /// What is known is of a namespace that is not meant any more. Those who wait go on waiting.
+        mutating func forget() { self = Parts(waiting: waiting) }
     }
 
     /// Has a read wait for a part, should the namespace turn out to be large. Its id where it has already.

@@ -17,6 +17,10 @@ final class NamespaceTable: Sendable {
     struct Loading: Sendable {
         var waiting: [Completion] = []
         var parts = Parts()
+        /// It has come from another database since its reading began: what is read may be what was here before.
+        var isOutdated = false
+        /// It may have.
+        var isSuspect = false
     }
 
     /// How long a name that doesn't exist is remembered: it bounds what asking for invented names costs the database.
@@ -101,11 +105,50 @@ final class NamespaceTable: Sendable {
         }
     }
 
-    func loaded(_ name: String, _ result: Result<LiveNamespace, EngineError>) {
+    /// A namespace is about to be looked for here, having been in another database: nobody gets what was read of it before.
+    ///
+    /// - Parameter wasAway: false where it may have been here all the time: then what was read has to be compared with the database.
+    /// - Returns: the namespace, if it was there.
+    func expect(_ name: String, wasAway: Bool) -> LiveNamespace? {
+        state.withLock { state in
+            switch state.slots[name] {
+            case .live(let place): return wasAway ? state.takeOut(place) : state.residents[place]
+            case .loading(var loading):
+                state.slots[name] = .loading(Loading())
+                if wasAway {
+                    loading.isOutdated = true
+                    loading.parts.forget()
+                } else {
+                    loading.isSuspect = true
+                }
+                state.slots[name] = .loading(loading)
+            case .missing: state.slots[name] = nil
+            case nil: break
+            }
+            return nil
+        }
+    }
+
+    private static func isStop(_ result: Result<LiveNamespace, EngineError>) -> Bool {
+        if case .failure(.stopping) = result { true } else { false }
+    }
+
+    /// What has become of a namespace that was read.
+    ///
+    /// - Returns: false where it has to be read once more, as it has come from another database meanwhile. Who waits goes on waiting.
+    @discardableResult
+    func loaded(_ name: String, _ result: Result<LiveNamespace, EngineError>) -> Bool {
         // Freed outside the lock.
         var former: LiveNamespace?
-        let waiting = state.withLock { state -> [Completion] in
-            let slot = state.slots[name]
+        let loading = state.withLock { state -> Loading? in
+            var loading = Loading()
+            if case .loading(let known) = state.slots[name] { loading = known }
+            if loading.isOutdated, !Self.isStop(result) {
+                state.slots[name] = .loading(Loading())
+                loading.isOutdated = false
+                state.slots[name] = .loading(loading)
+                return nil
+            }
             switch result {
             case .success(let namespace):
                 // Another one of that id has lost its name to this one.
@@ -122,11 +165,13 @@ final class NamespaceTable: Sendable {
                 state.slots[name] = .missing(until: now() + Self.missingMilliseconds)
             case .failure: state.slots[name] = nil
             }
-            if case .loading(let loading) = slot { return loading.waiting }
-            return []
+            return loading
         }
-        for completion in waiting { completion(result) }
+        guard let loading else { return false }
+        if loading.isSuspect, case .success(let namespace) = result { namespace.suspect() }
+        for completion in loading.waiting { completion(result) }
         withExtendedLifetime(former) {}
+        return true
     }
 }
 

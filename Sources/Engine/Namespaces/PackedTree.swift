@@ -5,10 +5,11 @@ struct PackedTree: Sendable {
     private(set) var root: Node
     private(set) var seq: Int64
     let recorder: PackingRecorder
-    /// What of it was not in pages before anything that was written was done to it, in bytes.
-    let leftBytes: Int
+    /// What of it was not in pages before anything that was written was done to it, in bytes; nil where there was no room for all that
+    /// can be.
+    let leftBytes: Int?
 
-    init(_ root: Node, seq: Int64, _ recorder: PackingRecorder, leftBytes: Int) {
+    init(_ root: Node, seq: Int64, _ recorder: PackingRecorder, leftBytes: Int?) {
         self.root = root
         self.seq = seq
         self.recorder = recorder

@@ -16,6 +16,9 @@ public final class PageFile: Sendable {
     /// How often the log says that there is no room.
     private static let tellMilliseconds: Int64 = 60_000
 
+    /// When it could not take a page last.
+    private let refusedAt = Atomic<Milliseconds>(.min)
+
     /// - Parameters:
     ///   - directory: where it is made; on a disk, as one that is itself in memory saves none.
     ///   - mostBytes: what it may take of the disk.
@@ -36,7 +39,7 @@ public final class PageFile: Sendable {
     func write(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
         let count = bytes.count + Self.sumBytes
         guard let length = Int32(exactly: bytes.count), let offset = extents.withLock({ $0.take(count) }) else {
-            tell("it has all that it may have (--page-file-bytes)")
+            refused("it has all that it may have (--page-file-bytes)")
             return nil
         }
         let whole = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 8)
@@ -48,7 +51,7 @@ public final class PageFile: Sendable {
             return PagePlace(offset: offset, length: length)
         } catch {
             give(offset, count)
-            tell(error.reason)
+            refused(error.reason)
             return nil
         }
     }
@@ -83,8 +86,15 @@ public final class PageFile: Sendable {
         }
     }
 
-    private func tell(_ reason: String) {
+    /// Whether it has taken all that it was given lately.
+    var hasRoom: Bool {
+        let last = refusedAt.load(ordering: .relaxed)
+        return last == .min || Clock.monotonicMilliseconds - last >= Self.tellMilliseconds
+    }
+
+    private func refused(_ reason: String) {
         let now = Clock.monotonicMilliseconds
+        refusedAt.store(now, ordering: .relaxed)
         let last = toldAt.load(ordering: .relaxed)
         guard last == .min || now - last >= Self.tellMilliseconds,
             toldAt.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged

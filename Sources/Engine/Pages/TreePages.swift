@@ -44,6 +44,9 @@ final class TreePages: PageKeeper {
             writes: writes.current)
     }
 
+    /// Whether the file takes pages.
+    var hasRoom: Bool { file.hasRoom }
+
     // MARK: PageKeeper
 
     func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {

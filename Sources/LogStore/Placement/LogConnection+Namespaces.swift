@@ -44,9 +44,17 @@ extension LogConnection {
 
     /// Removes a namespace with all that is of it, in one transaction: whoever writes to it meanwhile fails. False where it is not
     /// there any more. Takes the schema's owner. Its mirrors' tables are not touched: drop the mirrors first.
+    ///
+    /// Tables of its own that its log has are left to `removeLeftovers`.
     public func removeNamespace(_ namespace: Int64) throws(LogStoreError) -> Bool {
         try inTransaction { () throws(PostgresError) in try remove(namespace) }
     }
+
+    /// Drops the tables that the logs of removed namespaces had of their own, one by one, once nobody reads them any more who began
+    /// before; it keeps nobody waiting meanwhile. Cut short it goes on when it is called again. False where there is nothing.
+    ///
+    /// - Parameter name: what the namespaces were called.
+    public func removeLeftovers(of name: String) throws(LogStoreError) -> Bool { try dropPartitions(ofRemoved: name) }
 
     /// Whether a namespace is gone from this database on purpose.
     ///
@@ -102,8 +110,11 @@ extension LogConnection {
         }
     }
 
-    /// Removes what is left of a namespace that has left this database by a move; nothing where its id is another's by now.
+    /// Removes what is left of a namespace that has left this database by a move; nothing where its id is another's by now. What is cut
+    /// short goes on when it is called again.
     public func clearFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) {
+        guard try isFormerNamespace(namespace, move: move) else { return }
+        try dropPartitions(of: namespace)
         try inTransaction { () throws(PostgresError) in
             guard try isFormer(namespace, move, "for update") else { return }
             try removeRows(namespace)
@@ -127,14 +138,22 @@ extension LogConnection {
 
     /// Removes the copies that a move has made here, as long as they are dormant. Takes the schema's owner.
     public func removeCopies(of move: String) throws(LogStoreError) {
+        let isCopy = """
+            name = (
+                select '\(NamespaceCopy.namePrefix)' || copy.namespace from pathmirror.namespace_copy as copy
+                where copy.namespace_id = namespace.id and copy.move = $1::text::uuid and copy.is_dormant)
+            """
+        // Without its rows nobody would know what else there is.
+        let copies = try translated { () throws(PostgresError) in
+            let rows = try postgres.execute("select id from pathmirror.namespace where \(isCopy)", [.text(move)])
+            var copies: [Int64] = []
+            for row in 0..<rows.rowCount { copies.append(try rows.int64(row, 0)) }
+            return copies
+        }
+        for copy in copies { try dropPartitions(of: copy) }
         try inTransaction { () throws(PostgresError) in
             let gone = try postgres.execute(
-                """
-                delete from pathmirror.namespace where name = (
-                    select '\(NamespaceCopy.namePrefix)' || copy.namespace from pathmirror.namespace_copy as copy
-                    where copy.namespace_id = namespace.id and copy.move = $1::text::uuid and copy.is_dormant
-                ) returning id
-                """, [.text(move)])
+                "delete from pathmirror.namespace where \(isCopy) returning id", [.text(move)])
             for row in 0..<gone.rowCount { try removeRows(try gone.int64(row, 0)) }
         }
     }
@@ -180,12 +199,6 @@ extension LogConnection {
             where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p') and not relispartition
             order by relname = 'mirror', 1
             """)
-        // Partitions of its own are dropped at the end: everybody who reads or writes the log waits for that.
-        let partitions = try postgres.execute(
-            """
-            select relname from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r'
-                and relname ~ ('^log_' || $1 || '_[0-9]+$') order by 1
-            """, [.text("\(namespace)")])
         for row in 0..<tables.rowCount {
             let table = try tables.string(row, 0)
             guard table != "log" else { continue }
@@ -197,10 +210,5 @@ extension LogConnection {
                 "delete from pathmirror.\(quotedIdentifier(table)) where namespace_id = $1\(own)", [.int8(namespace)])
         }
         _ = try postgres.execute("delete from pathmirror.log_begin where namespace_id = $1", [.int8(namespace)])
-        if partitions.rowCount > 0 { try postgres.executeScript("set local lock_timeout = '5s'") }
-        for row in 0..<partitions.rowCount {
-            let partition = quotedIdentifier(try partitions.string(row, 0))
-            try postgres.executeScript("drop table pathmirror.\(partition)")
-        }
     }
 }

@@ -58,7 +58,7 @@ extension LogConnection {
     public func takeSnapshot(
         _ namespace: Int64, for purpose: TreeSnapshot.Purpose = .manual, progress: (Int) throws -> Void = { _ in }
     ) throws -> Int64 {
-        try inSnapshotTransaction {
+        try inSnapshotTransaction(of: namespace) {
             let head = try postgres.execute(
                 "select head from pathmirror.namespace where id = $1", [.int8(namespace)]
             ).int64(0, 0)
@@ -85,7 +85,7 @@ extension LogConnection {
     public func saveSnapshot(
         _ namespace: Int64, at seq: Int64, _ root: Node, for purpose: TreeSnapshot.Purpose = .manual
     ) throws {
-        try inSnapshotTransaction {
+        try inSnapshotTransaction(of: namespace) {
             guard try beginSnapshot(namespace, seq, purpose) else { return }
             var leaves = JSONWriter(form: .export)
             var isEmpty = true
@@ -193,28 +193,49 @@ extension LogConnection {
     ) throws(PostgresError) -> Bool {
         try postgres.execute(
             """
-            insert into pathmirror.snapshot (namespace_id, seq, entry_at, row_count, made_by)
-            values ($1, $2, (select committed_at from pathmirror.log where namespace_id = $1 and seq = $2), 0, $3)
+            insert into pathmirror.snapshot (namespace_id, seq, row_count, made_by) values ($1, $2, 0, $3)
             on conflict (namespace_id, seq) do nothing
             """, [.int8(namespace), .int8(seq), .text(purpose.rawValue)]
         ).affectedRows == 1
     }
 
     private func endSnapshot(_ namespace: Int64, _ seq: Int64, _ rowCount: Int) throws(PostgresError) {
+        // The log is looked at last: nobody can drop tables of it from then on until the transaction ends.
         _ = try postgres.execute(
-            "update pathmirror.snapshot set row_count = $3 where namespace_id = $1 and seq = $2",
-            [.int8(namespace), .int8(seq), .int8(Int64(rowCount))])
+            """
+            update pathmirror.snapshot
+            set row_count = $3, entry_at = (select committed_at from pathmirror.log where namespace_id = $1 and seq = $2)
+            where namespace_id = $1 and seq = $2
+            """, [.int8(namespace), .int8(seq), .int8(Int64(rowCount))])
     }
 
-    private func inSnapshotTransaction<Result>(_ body: () throws -> Result) throws -> Result {
+    private func inSnapshotTransaction<Result>(of namespace: Int64, _ body: () throws -> Result) throws -> Result {
         try postgres.executeScript("begin isolation level repeatable read")
         do {
             let result = try body()
             try postgres.executeScript("commit")
+            try removeIfGone(namespace)
             return result
         } catch {
             if postgres.isOpen { try? postgres.executeScript("rollback") }
             throw error
         }
+    }
+
+    /// Who removed the namespace meanwhile has not seen what is kept of it now.
+    private func removeIfGone(_ namespace: Int64) throws(LogStoreError) {
+        let isThere = try inTransaction { () throws(PostgresError) in
+            // A removal that is under way has the row until it ends. Heads that are written have it, too, and are not waited for.
+            try postgres.executeScript("set local lock_timeout = 0")
+            let row = try postgres.execute(
+                "select from pathmirror.namespace where id = $1 for key share", [.int8(namespace)])
+            guard row.rowCount == 0 else { return true }
+            for table in ["snapshot_chunk", "snapshot"] {
+                _ = try postgres.execute(
+                    "delete from pathmirror.\(table) where namespace_id = $1", [.int8(namespace)])
+            }
+            return false
+        }
+        guard isThere else { throw .unknownNamespace("\(namespace)") }
     }
 }

@@ -144,7 +144,7 @@ extension LogConnection {
             _ = try postgres.execute(
                 """
                 insert into pathmirror.retention_run as run (namespace_id, dropped, snapshots, waits_for, message)
-                values ($1, $2, $3, $4, $5)
+                select id, $2, $3, $4, $5 from pathmirror.namespace where id = $1
                 on conflict (namespace_id) do update set ran_at = now(), dropped = run.dropped + excluded.dropped,
                     snapshots = run.snapshots + excluded.snapshots, waits_for = excluded.waits_for, message = excluded.message
                 """,

@@ -164,12 +164,14 @@ import Tree
 
     /// Without room on the disk the namespace is served from memory, as it was before there were pages.
     @Test func withoutRoomOnTheDiskItStaysInMemory() throws {
-        try withPages(fileBytes: 100_000) { url, _, makeEngine in
+        try withPages(fileBytes: 100_000) { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
             let engine = try makeEngine(url)
             let namespace = try engine.namespace()
             #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
             #expect(try #require(engine.engine.memory.pages).bytesInFile <= 100_000)
+            // It would be read again and again.
+            #expect(eventually { budget.keptBytes > Self.budget })
             // It can still go to the disk once there is room.
             #expect(namespace.memory.packableBytes > Self.budget, "of \(namespace.memory.bytes)")
         }

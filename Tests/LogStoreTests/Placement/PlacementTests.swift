@@ -193,6 +193,9 @@ import Tree
             #expect(try connection.facts(of: gone).entries == 1)
             #expect(try connection.removeNamespace(gone))
             #expect(try !connection.removeNamespace(gone))
+            #expect(try connection.removeLeftovers(of: "gone"))
+            #expect(try !connection.removeLeftovers(of: "gone"))
+            #expect(try !connection.removeLeftovers(of: "stays"))
             let tables = try connection.sql.execute(
                 """
                 select relname::text from pg_class join pg_attribute on attrelid = pg_class.oid and attname = 'namespace_id'
@@ -209,5 +212,81 @@ import Tree
             #expect(try connection.facts(of: stays).entries == 1)
             #expect(try connection.facts(of: stays).snapshots == 1)
         }
+    }
+
+    /// Whoever reads the log for long when a namespace goes keeps only what is cleared up waiting, and no writer.
+    @Test(arguments: [false, true]) func aLongReaderKeepsNobodyFromWriting(isMove: Bool) throws {
+        try withDatabase { url in
+            let connection = try LogConnection(url)
+            let reader = try LogConnection(url)
+            let other = try LogConnection(url)
+            defer { for each in [connection, reader, other] { each.close() } }
+            let gone = try #require(try connection.namespace(named: "gone", creating: true)).id
+            let stays = try #require(try connection.namespace(named: "stays", creating: true))
+            var writer = BatchWriter(stays)
+            for id in [gone, stays.id] {
+                try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(id), 66000, 1000)")
+            }
+            try reader.sql.executeScript("begin isolation level repeatable read; select count(*) from pathmirror.log")
+            let move = "6a1d3c5e-0000-4000-8000-000000000001"
+            #expect(try connection.removeNamespace(gone))
+            if isMove {
+                try connection.sql.executeScript(
+                    "update pathmirror.former_namespace set moved_to = 'b', move = '\(move)' where id = \(gone)")
+                #expect(try !connection.removeLeftovers(of: "gone"))
+            }
+            let isDone = Condition(false)
+            let thread = Thread(name: "remover") {
+                let remover = try? LogConnection(url)
+                defer { remover?.close() }
+                if isMove {
+                    try? remover?.clearFormerNamespace(gone, move: move)
+                } else {
+                    _ = try? remover?.removeLeftovers(of: "gone")
+                }
+                isDone.broadcast { $0 = true }
+            }
+            #expect(eventually { (try? waits(other)) ?? false })
+            for number in 0..<20 { _ = try other.commit(writer.set("a", .int(Int64(number)))) }
+            #expect(!isDone.withLock { $0 })
+            try reader.sql.executeScript("commit")
+            #expect(isDone.wait(milliseconds: 30_000) { $0 ? true : nil } == true)
+            thread.join()
+            #expect(try partitions(of: gone, other) == 0)
+            #expect(try partitions(of: stays.id, other) > 0)
+        }
+    }
+
+    /// What a removal of the tables has begun and not ended goes on.
+    @Test func aRemovalThatWasCutShortGoesOn() throws {
+        try withDatabase { url in
+            let connection = try LogConnection(url)
+            let reader = try LogConnection(url)
+            let other = try LogConnection(url)
+            defer { for each in [connection, reader, other] { each.close() } }
+            let gone = try #require(try connection.namespace(named: "gone", creating: true)).id
+            try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(gone), 68000, 1000)")
+            #expect(try partitions(of: gone, other) > 1)
+            try reader.sql.executeScript("begin isolation level repeatable read; select count(*) from pathmirror.log")
+            #expect(try connection.removeNamespace(gone))
+            try connection.sql.executeScript("set lock_timeout = '100ms'")
+            #expect(throws: LogStoreError.self) { _ = try connection.removeLeftovers(of: "gone") }
+            #expect(try partitions(of: gone, other) > 1)
+            try reader.sql.executeScript("commit")
+            #expect(try other.removeLeftovers(of: "gone"))
+            #expect(try partitions(of: gone, other) == 0)
+        }
+    }
+
+    private func waits(_ connection: LogConnection) throws -> Bool {
+        try connection.sql.execute(
+            "select exists (select from pg_locks where not granted)"
+        ).bool(0, 0)
+    }
+
+    private func partitions(of namespace: Int64, _ connection: LogConnection) throws -> Int64 {
+        try connection.sql.execute(
+            "select count(*) from pg_class where relkind = 'r' and relname ~ '^log_\(namespace)_[0-9]+$'"
+        ).int64(0, 0)
     }
 }

@@ -194,8 +194,14 @@ struct NamespaceRemoveCommand: Command {
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         let namespace = try database.namespace(named: name)
-        guard namespace != nil || record != nil else { throw LogStoreError.unknownNamespace(name) }
         let isQuiet = arguments.has("json")
+        guard namespace != nil || record != nil else {
+            try home.holdName(name)
+            guard try removeLeftovers(of: name, in: database, isQuiet, console) else {
+                throw LogStoreError.unknownNamespace(name)
+            }
+            return tell(name, isRemoved: true, arguments, console)
+        }
         let facts = try namespace.map { namespace throws in
             try console.telling("\(name): counting what there is of it", isQuiet: isQuiet) { _ in
                 try database.facts(of: namespace.id)
@@ -213,15 +219,33 @@ struct NamespaceRemoveCommand: Command {
             "\(name): removing \(Counted.text(facts?.rows ?? 0, "row"))", isQuiet: isQuiet,
             { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
         do {
+            _ = try removeLeftovers(of: name, in: database, isQuiet, console)
+        } catch {
+            throw console.ending(
+                error, "\(name) is removed, but for tables of its log. The same command goes on with these.")
+        }
+        do {
             if record != nil { try home.place(name, in: nil) }
         } catch {
             throw console.ending(
                 error,
                 "\(name) is removed, and its name is still placed in \(record?.name ?? ""). The same command goes on.")
         }
+        tell(name, isRemoved: isRemoved, arguments, console)
+    }
+
+    private static func tell(_ name: String, isRemoved: Bool, _ arguments: ParsedArguments, _ console: Console) {
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : "\(name) was removed.")
+    }
+
+    private static func removeLeftovers(
+        of name: String, in database: LogConnection, _ isQuiet: Bool, _ console: Console
+    ) throws -> Bool {
+        try console.telling("\(name): removing tables of its log", isQuiet: isQuiet) { _ in
+            try database.removeLeftovers(of: name)
+        }
     }
 
     /// - Throws: where it may not go.

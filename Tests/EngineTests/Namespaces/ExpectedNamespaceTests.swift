@@ -1,0 +1,94 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+
+/// Namespaces that come back from another database while what they were here before is being read.
+@Suite struct ExpectedNamespaceTests {
+    /// Another namespace of that name comes while an engine reads the one that there was, and has come no further than to its head.
+    ///
+    /// - Parameter body: is given what who waits for it gets.
+    private func exchangeWhileItIsRead(
+        _ url: PostgresURL, told: (Engine) -> Void, _ body: (LiveNamespace) throws -> Void
+    ) throws {
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        let record = try #require(try connection.namespace(named: "test", creating: true))
+        try insert("before", of: record.id, connection)
+        let engine = try TestEngine(url)
+        defer { engine.stop() }
+        // A snapshot of the database is taken before rows are read.
+        try connection.sql.executeScript("begin; lock table pathmirror.node in access exclusive mode")
+        let result = Condition<Result<LiveNamespace, EngineError>?>(nil)
+        engine.engine.withNamespace("test") { loaded in result.broadcast { $0 = loaded } }
+        let other = try LogConnection(url)
+        defer { other.close() }
+        #expect(
+            eventually {
+                let waiting = try? other.sql.execute("select exists (select from pg_locks where not granted)")
+                return (try? waiting?.bool(0, 0)) ?? false
+            })
+        try connection.sql.executeScript(
+            """
+            delete from pathmirror.node; delete from pathmirror.namespace;
+            insert into pathmirror.namespace (name) values ('test')
+            """)
+        let now = try connection.sql.execute("select id from pathmirror.namespace").int64(0, 0)
+        try #require(now != record.id)
+        try insert("now", of: now, connection)
+        told(engine.engine)
+        #expect(result.withLock { $0 == nil })
+        try connection.sql.executeScript("commit")
+        try body(try #require(result.wait(milliseconds: 30_000) { $0 }).get())
+    }
+
+    private func insert(_ text: String, of namespace: Int64, _ connection: LogConnection) throws {
+        try connection.sql.executeScript(
+            """
+            insert into pathmirror.node (namespace_id, path, value, version) values (\(namespace), '/x', '"\(text)"', 0)
+            """)
+    }
+
+    @Test func itIsReadOnceMore() throws {
+        try withDatabase { url in
+            try exchangeWhileItIsRead(url) {
+                $0.expect("test", wasAway: true)
+            } _: { namespace in
+                #expect(namespace.snapshot.root == Node(children: [(Key("x"), .string("now"))]))
+            }
+        }
+    }
+
+    /// It may have been here all the time: what was read is compared with the database.
+    @Test func itIsCompared() throws {
+        try withDatabase { url in
+            try exchangeWhileItIsRead(url) {
+                $0.expect("test", wasAway: false)
+            } _: { namespace in
+                #expect(namespace.snapshot.root == Node(children: [(Key("x"), .string("before"))]))
+                #expect(eventually { namespace.hasEnded })
+            }
+        }
+    }
+
+    /// A name that was not there a moment ago may be there now.
+    @Test func itIsLookedForAnew() throws {
+        try withDatabase { url in
+            let engine = try TestEngine(url) { settings, _ in settings.createsNamespaces = false }
+            defer { engine.stop() }
+            guard case .failure(.unknownNamespace) = engine.load("test") else {
+                Issue.record("there is none")
+                return
+            }
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            _ = try connection.namespace(named: "test", creating: true)
+            engine.engine.expect("test", wasAway: false)
+            #expect(try engine.load("test").get().name == "test")
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Snapshots that are taken while their namespace goes, or while tables of the log do.
+@Suite struct SnapshotRemovalTests {
+    /// Runs `body` with a namespace that has a row, and another connection.
+    private func withNamespace(
+        _ body: (LogConnection, NamespaceRecord, LogConnection, PostgresURL) throws -> Void
+    ) throws {
+        try withDatabase { url in
+            let connection = try LogConnection(url)
+            let other = try LogConnection(url)
+            defer { for each in [connection, other] { each.close() } }
+            let record = try #require(try connection.namespace(named: "gone", creating: true))
+            var writer = BatchWriter(record)
+            _ = try connection.commit(writer.set("a", .string("text")))
+            try body(connection, record, other, url)
+        }
+    }
+
+    private func left(of namespace: Int64, _ connection: LogConnection) throws -> Int64 {
+        try connection.sql.execute(
+            """
+            select (select count(*) from pathmirror.snapshot where namespace_id = \(namespace))
+                + (select count(*) from pathmirror.snapshot_chunk where namespace_id = \(namespace))
+            """
+        ).int64(0, 0)
+    }
+
+    @Test func aSnapshotDoesNotOutliveItsNamespace() throws {
+        try withNamespace { (connection, record, other, _) throws in
+            #expect(throws: LogStoreError.self) {
+                _ = try connection.takeSnapshot(record.id) { _ in
+                    let isRemoved = try other.removeNamespace(record.id)
+                    #expect(isRemoved)
+                }
+            }
+            #expect(try left(of: record.id, other) == 0)
+            // The connection is fit for use.
+            #expect(try connection.namespace(named: "gone") == nil)
+        }
+    }
+
+    /// The removal has looked for snapshots before there was this one, and ends behind it.
+    @Test func aRemovalThatIsUnderWayIsWaitedFor() throws {
+        try withNamespace { (connection, record, _, url) throws in
+            let id = record.id
+            let mayBegin = Condition(false)
+            let isBegun = Condition(false)
+            let remover = Thread(name: "remover") {
+                _ = mayBegin.wait(milliseconds: 30_000) { $0 ? true : nil }
+                let removal = try? LogConnection(url)
+                defer { removal?.close() }
+                try? removal?.sql.executeScript(
+                    """
+                    begin; delete from pathmirror.namespace where id = \(id);
+                    delete from pathmirror.snapshot where namespace_id = \(id)
+                    """)
+                isBegun.broadcast { $0 = true }
+                let looker = try? LogConnection(url)
+                defer { looker?.close() }
+                _ = eventually {
+                    let waiting = try? looker?.sql.execute("select exists (select from pg_locks where not granted)")
+                    return (try? waiting?.bool(0, 0)) ?? false
+                }
+                try? removal?.sql.executeScript("commit")
+            }
+            #expect(throws: LogStoreError.self) {
+                _ = try connection.takeSnapshot(record.id) { _ in
+                    mayBegin.broadcast { $0 = true }
+                    _ = isBegun.wait(milliseconds: 30_000) { $0 ? true : nil }
+                }
+            }
+            remover.join()
+            #expect(try left(of: record.id, connection) == 0)
+        }
+    }
+
+    /// While a large tree is copied nobody has to wait who takes tables of the log away; when it ends, its entry's time is known.
+    @Test func theLogIsFreeWhileASnapshotIsTaken() throws {
+        try withNamespace { (connection, record, other, _) throws in
+            let seq = try connection.takeSnapshot(record.id) { _ in
+                let locks = try other.sql.execute(
+                    """
+                    select count(*) from pg_locks join pg_class on pg_class.oid = relation
+                    where relname like 'log%' and relkind in ('r', 'p') and pid <> pg_backend_pid()
+                    """)
+                #expect(try locks.int64(0, 0) == 0)
+            }
+            let isRight = try connection.sql.execute(
+                """
+                select entry_at = (select committed_at from pathmirror.log where namespace_id = \(record.id) and seq = \(seq))
+                from pathmirror.snapshot where namespace_id = \(record.id)
+                """)
+            #expect(try isRight.bool(0, 0))
+        }
+    }
+}
