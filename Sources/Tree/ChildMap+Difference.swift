@@ -48,6 +48,11 @@ extension ChildMap.Slab {
         if case .paged(let paged) = self { paged.slab(for: .walk) } else { self }
     }
 
+    /// Whether versions of a tree are compared by it. Records of a few fields are too many, and what they are in is remembered.
+    var isWorthRemembering: Bool {
+        if case .entries(let entries) = self { entries.count >= ChildMap.width / 4 } else { true }
+    }
+
     /// The same for the very same slab; never the same for two that live at once.
     var identity: UInt {
         switch self {

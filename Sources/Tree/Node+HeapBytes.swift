@@ -15,9 +15,28 @@ extension Node {
     }
 }
 
+extension Node {
+    /// What some trees take of the heap together, each part of them once, but for what another tree has of it. A part that is small counts with
+    /// what it is in.
+    ///
+    /// - Parameter known: the other tree. Null: none.
+    public static func heapBytes(of trees: [Node], besides known: Node) -> Int {
+        var count = HeapCount(remembering: 4_096)
+        count.remembersSlabs = true
+        count.add(known)
+        let before = count.bytes
+        for tree in trees { count.add(tree) }
+        return count.bytes - before
+    }
+}
+
 /// Adds up what the parts of a tree take of the heap.
 struct HeapCount {
     private(set) var bytes = 0
+    /// Whether slabs count once that come again and again.
+    var remembersSlabs = false
+    /// Those that have been counted, by identity.
+    private(set) var slabs: Set<UInt> = []
     /// Where texts were that have been counted: the keys of a collection's records are often the very same.
     private var seen: [UInt]
 
@@ -68,6 +87,7 @@ struct HeapCount {
     }
 
     private mutating func add(_ slab: ChildMap.Slab) {
+        if remembersSlabs, slab.isWorthRemembering, !slabs.insert(slab.identity).inserted { return }
         switch slab {
         case .paged(let paged):
             // What a page holds is counted by who keeps it.

@@ -182,30 +182,33 @@ import Tree
     @Test func anEnginesTrees() throws {
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()
-            let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
-            trees.watch("test") {}
-            #expect(eventually { !trees.isComing("test") })
+            let (trees, id) = (RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30)), namespace.id)
+            trees.watch("test", id) {}
+            #expect(eventually { !trees.isComing(id) })
             #expect(namespace.write(.set("/a", .int(1)))?.committedSeq == 1)
-            let first = try #require(trees.tree(of: "test", at: 1))
+            let first = try #require(trees.tree(of: id, at: 1))
             #expect(first.seq == 1 && first.root.child(Key("a")) == .int(1))
             for number in 2...5 as ClosedRange<Int64> {
                 #expect(namespace.write(.set("/a", .int(number)))?.committedSeq == number)
             }
             #expect(namespace.waitFor(5))
-            #expect(eventually { trees.tree(of: "test", at: 5)?.seq == 5 })
+            #expect(eventually { trees.tree(of: id, at: 5)?.seq == 5 })
             for seq in 1...5 as ClosedRange<Int64> {
-                #expect(trees.tree(of: "test", at: seq)?.root.child(Key("a")) == .int(seq))
+                #expect(trees.tree(of: id, at: seq)?.root.child(Key("a")) == .int(seq))
             }
             // What is forgotten begins anew, with what there is then.
-            trees.forget("test")
-            trees.forget("test")
-            trees.forget("unknown")
-            #expect(trees.tree(of: "test", at: 5) == nil && trees.standing(of: "test") == nil)
-            trees.watch("test") {}
-            #expect(eventually { !trees.isComing("test") })
-            #expect(trees.tree(of: "test", at: 5)?.seq == 5)
-            #expect(trees.tree(of: "test", at: 4) == nil)
-            #expect(trees.standing(of: "test")?.seq == 5)
+            trees.forget(id)
+            trees.forget(id)
+            trees.forget(id + 1)
+            #expect(trees.tree(of: id, at: 5) == nil && !trees.isComing(id))
+            trees.watch("test", id) {}
+            #expect(eventually { !trees.isComing(id) })
+            #expect(trees.tree(of: id, at: 5)?.seq == 5)
+            #expect(trees.tree(of: id, at: 4) == nil)
+            // Another one has the name.
+            trees.watch("test", id + 1) {}
+            #expect(eventually { !trees.isComing(id + 1) })
+            #expect(trees.tree(of: id + 1, at: 5) == nil && trees.tree(of: id, at: 5)?.seq == 5)
         }
     }
 
@@ -215,43 +218,43 @@ import Tree
             engines[0].stop()
             let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
             let woken = MutexBox(0)
-            trees.watch("test") { woken.withLock { $0 += 1 } }
+            trees.watch("test", 1) { woken.withLock { $0 += 1 } }
             // The engine stops: it can't be had.
             #expect(eventually { woken.withLock { $0 } == 1 })
-            #expect(!trees.isComing("test") && trees.tree(of: "test", at: 1) == nil)
+            #expect(!trees.isComing(1) && trees.tree(of: 1, at: 1) == nil)
         }
         try withEngines { _, engines in
             let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
             let woken = MutexBox(0)
-            for _ in 0..<50 {
-                // Forgotten before it has come: nobody listens then.
-                trees.watch("other") { woken.withLock { $0 += 1 } }
-                trees.forget("other")
-            }
             let namespace = try engines[0].namespace("other")
+            for _ in 0..<50 {
+                // Forgotten before it has come, or just then: nobody listens afterwards.
+                trees.watch("other", namespace.id) { woken.withLock { $0 += 1 } }
+                trees.forget(namespace.id)
+            }
             #expect(eventually { namespace.isUnused })
-            trees.watch("other") { woken.withLock { $0 += 1 } }
-            #expect(eventually { trees.standing(of: "other") != nil })
+            trees.watch("other", namespace.id) { woken.withLock { $0 += 1 } }
+            #expect(eventually { trees.tree(of: namespace.id, at: 0) != nil })
             let before = woken.withLock { $0 }
             #expect(namespace.write(.set("/a", .int(1)))?.committedSeq == 1)
             #expect(eventually { woken.withLock { $0 } > before })
         }
     }
 
-    /// Who took the tree before it went into pages has another one, with all of it in memory.
-    @Test func exchangesAreCounted() {
-        let history = TreeHistory()
-        #expect(history.standing == nil)
-        history.begin(with: snapshot(5))
-        history.changed(steps(6...8))
-        #expect(history.standing.map { [Int($0.seq), $0.exchanges] } == [8, 0])
-        history.treeReplaced(in: snapshot(7))
-        #expect(history.standing?.exchanges == 0)
-        history.treeReplaced(in: snapshot(8))
-        #expect(history.standing?.exchanges == 1 && seq(history, at: 7) == nil)
-        history.reset(to: snapshot(4))
-        #expect(history.standing.map { [Int($0.seq), $0.exchanges] } == [4, 2])
-        history.ended()
-        #expect(history.standing == nil)
+    /// What could not be had is asked for again.
+    @Test func whatCouldNotBeHadComesLater() throws {
+        try withEngines(1) { settings, _ in
+            settings.createsNamespaces = false
+        } _: { url, engines in
+            let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let id = try #require(try connection.namespace(named: "other", creating: true)).id + 1
+            trees.watch("late", id) {}
+            #expect(eventually { !trees.isComing(id) })
+            #expect(trees.tree(of: id, at: 0) == nil)
+            #expect(try connection.namespace(named: "late", creating: true)?.id == id)
+            #expect(eventually { trees.tree(of: id, at: 0) != nil })
+        }
     }
 }

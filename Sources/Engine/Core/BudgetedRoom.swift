@@ -1,13 +1,14 @@
 import LogStore
+import Runtime
 import Tree
 
-/// What the trees' budget has for one tree that is not a namespace's. It counts for as long as the object lives.
+/// What the trees' budget has for trees that are no namespace's. They count for as long as the object lives.
 final class BudgetedRoom: TreeRoom {
     private let budget: TreeBudget
     private let memory: NamespaceMemory
     private let goesOn: @Sendable () -> Bool
 
-    /// A tree that takes less than this part of the budget is left as it is.
+    /// Trees that take less than this part of the budget are left as they are.
     private static let leastShare = 16
 
     init(_ budget: TreeBudget, _ goesOn: @escaping @Sendable () -> Bool) {
@@ -23,8 +24,8 @@ final class BudgetedRoom: TreeRoom {
         if budget.isOver { budget.needRoom() }
     }
 
-    func packer() -> TreePacker? {
+    func packer(until time: Milliseconds) -> TreePacker? {
         guard let pages = budget.pages, budget.isOver else { return nil }
-        return TreePacker(pages, goesOn: goesOn)
+        return TreePacker(pages) { [goesOn] in goesOn() && (time == .max || Clock.monotonicMilliseconds < time) }
     }
 }

@@ -38,7 +38,7 @@ public final class TreeBudget: Sendable {
         return bytes > total.budget && bytes - keptBytes > total.budget
     }
 
-    /// Room for a tree that is made beside those of the namespaces, as for a feed that is behind.
+    /// Room for trees that are made beside those of the namespaces, as for feeds that are behind.
     ///
     /// - Parameter goesOn: asked before each page whether there is still use for it.
     public func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { BudgetedRoom(self, goesOn) }

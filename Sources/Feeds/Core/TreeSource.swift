@@ -28,42 +28,29 @@ public struct TreeStep: Sendable {
     }
 }
 
-/// How far the gateway's own tree of a namespace has come.
-public struct TreeStanding: Sendable {
-    public let seq: Int64
-    /// How often the tree was exchanged for one with other parts in memory, from when on older ones share nothing with it.
-    public let exchanges: Int
-
-    public init(seq: Int64, exchanges: Int) {
-        self.seq = seq
-        self.exchanges = exchanges
-    }
-}
-
 /// Knows trees of namespaces, mostly recent ones, so that they need not be made from the log once more. Any thread may ask; nothing waits.
 public protocol TreeSource: Sendable {
     /// Begins to keep the trees of a namespace, and has it read where it is not there. Has `body` called when that has ended, and whenever
     /// the namespace has new entries, soon after they are committed, until `forget`; on a thread that must not be held up.
-    func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void)
+    ///
+    /// - Parameter name: what it is called; another namespace of that name is not meant.
+    func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void)
 
     /// Whether a namespace that is watched is being read. Before that has ended nothing is known of it.
-    func isComing(_ namespace: String) -> Bool
+    func isComing(_ namespace: Int64) -> Bool
 
     /// The tree as of that entry, or of one that is not long before; nil where there is none.
-    func tree(of namespace: String, at seq: Int64) -> TreeVersion?
+    func tree(of namespace: Int64, at seq: Int64) -> TreeVersion?
 
     /// The entries behind a place, in order and without a gap, at most so many, the newer ones with their trees; none where nothing has come behind it as far
     /// as is known. Nil where that is not known: then they are in the log.
-    func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]?
-
-    /// How far the namespace has come here; nil where it isn't known.
-    func standing(of namespace: String) -> TreeStanding?
+    func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]?
 
     /// No feed of the namespace is worked here any more.
-    func forget(_ namespace: String)
+    func forget(_ namespace: Int64)
 
-    /// Room in memory for a tree of a feed's own.
+    /// Room in memory for trees of feeds' own.
     ///
-    /// - Parameter goesOn: whether there is still use for it.
+    /// - Parameter goesOn: whether there is still use for them.
     func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom
 }

@@ -186,27 +186,16 @@ struct FeedLane {
     ///
     /// - Parameter exchanged: gives the same tree for each.
     mutating func exchange(_ exchanged: (Node) -> Node) {
-        let former = root
         root = exchanged(root)
         guard var wide else { return }
         // Let go of before there are others.
         self.wide = nil
-        wide.before = wide.before.isIdentical(to: former) ? root : exchanged(wide.before)
-        wide.after = wide.after.isIdentical(to: former) ? root : exchanged(wide.after)
+        wide.before = exchanged(wide.before)
+        wide.after = exchanged(wide.after)
         wide.records.exchange(before: wide.before, after: wide.after)
         self.wide = wide
     }
 
-    /// About what its trees take of memory, in bytes, where nobody else has them.
-    var heapBytes: Int {
-        var bytes = root.heapBytesOfTree
-        guard let wide else { return bytes }
-        for tree in [wide.before, wide.after] where !tree.isIdentical(to: root) { bytes += tree.heapBytesOfTree }
-        return bytes
-    }
-
-    /// The newest of its trees, and the entry that it is of.
-    var newest: TreeVersion {
-        wide.map { TreeVersion(seq: $0.cursor.seq, root: $0.after) } ?? TreeVersion(seq: cursor.seq, root: root)
-    }
+    /// Its trees: the one as of `cursor`, and those before and behind what is not through.
+    var trees: [Node] { wide.map { [root, $0.before, $0.after] } ?? [root] }
 }

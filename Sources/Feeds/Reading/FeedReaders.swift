@@ -100,6 +100,7 @@ final class FeedReaders: Sendable {
             // The first of them have what the others begin with.
             var starts = starting.sorted { $0.wantedSeq < $1.wantedSeq }[...]
             var early: [FeedStart] = []
+            var base: TreeVersion?
             do {
                 let open = try connection ?? core.connect("feed reader")
                 connection = open
@@ -107,7 +108,7 @@ final class FeedReaders: Sendable {
                 if hasNews { reader.headSeen() }
                 while let start = starts.first {
                     do {
-                        if try !reader.add(start, on: open) { early.append(start) }
+                        if try !reader.add(start, on: open, from: &base) { early.append(start) }
                     } catch {
                         // The connection is everybody's trouble; anything else is this feed's.
                         guard open.isOpen else { throw error }
@@ -115,6 +116,7 @@ final class FeedReaders: Sendable {
                     }
                     starts = starts.dropFirst()
                 }
+                base = nil
                 let hasMore = try step(reader, open)
                 backoff.reset()
                 giveBack(id, hasMore: hasMore, starting: early)
@@ -161,7 +163,8 @@ final class FeedReaders: Sendable {
         state.signal { state in
             guard var place = state.places[id] else { return }
             place.isTaken = false
-            place.starting = starting + place.starting
+            // Some may have been removed before they were begun.
+            place.starting = starting.filter { !place.ending.contains($0.feed.claim) } + place.starting
             if hasNews { place.hasNews = true }
             let isWanted = hasMore || place.isWanted
             place.isWanted = false

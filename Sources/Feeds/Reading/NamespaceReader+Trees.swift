@@ -7,43 +7,39 @@ import Tree
 extension NamespaceReader {
     // MARK: Where a feed begins
 
-    /// The tree of an entry, who counts it where it is not the gateway's own one, and how often that had been exchanged.
-    func tree(at seq: Int64, on connection: LogConnection) throws -> (Node, TreeMeter?, Int?) {
-        guard seq > 0 else { return (.null, nil, nil) }
-        let exchanges = core.trees.standing(of: name)?.exchanges
-        if let known = core.trees.tree(of: name, at: seq), known.seq <= seq {
-            if known.seq == seq { return (known.root, nil, exchanges) }
-            let tree = try advance(
-                PastTree(
-                    connection, namespaceID, root: known.root, at: known.seq,
-                    meter: TreeMeter(room(), sharesBase: true)), to: seq)
-            return (tree.root, tree.meter, exchanges)
+    /// The tree of an entry.
+    ///
+    /// - Parameter base: one of before that was made on the same connection just now: no other history has come between.
+    func tree(at seq: Int64, on connection: LogConnection, from base: TreeVersion?) throws -> Node {
+        guard seq > 0 else { return .null }
+        if let known = core.trees.tree(of: namespaceID, at: seq), known.seq <= seq {
+            return try advance(known, to: seq, on: connection)
         }
         guard let record = try connection.namespace(id: namespaceID) else {
             throw LogStoreError.unknownNamespace(name)
         }
         let start = try PastTree.start(connection, record, for: seq)
-        // What another lane has is shared with it, where it isn't a long way from there.
-        let base = readings.map(\.lane).filter { !$0.isWide && $0.cursor.seq <= seq }.max {
-            $0.cursor.seq < $1.cursor.seq
+        // Where it isn't a long way from there: feeds that are taken over together share what they have.
+        if let base, base.seq <= seq, base.seq >= record.retainedFrom - 1,
+            base.seq >= min(start.seq, seq - Int64(base.root.rowCount))
+        {
+            return try advance(base, to: seq, on: connection)
         }
-        if let base, base.cursor.seq >= min(start.seq, seq - Int64(base.root.rowCount)) {
-            let tree = try advance(
-                PastTree(
-                    connection, namespaceID, root: base.root, at: base.cursor.seq,
-                    meter: TreeMeter(room(), sharesBase: true)), to: seq)
-            return (tree.root, tree.meter, nil)
-        }
-        let tree = try advance(PastTree(connection, record, for: seq, in: room()), to: seq)
-        return (tree.root, tree.meter, nil)
+        return try advance(PastTree(connection, record, for: seq, in: room()), to: seq)
     }
 
-    private func advance(_ tree: PastTree, to seq: Int64) throws -> PastTree {
+    private func advance(_ known: TreeVersion, to seq: Int64, on connection: LogConnection) throws -> Node {
+        if known.seq == seq { return known.root }
+        let meter = TreeMeter(room(), sharesBase: true)
+        return try advance(PastTree(connection, namespaceID, root: known.root, at: known.seq, meter: meter), to: seq)
+    }
+
+    private func advance(_ tree: PastTree, to seq: Int64) throws -> Node {
         var tree = tree
         try tree.advance(to: seq) { _ in
             if core.stopsNow { throw LogStoreError.stopped }
         }
-        return tree
+        return tree.root
     }
 
     func room() -> any TreeRoom {
@@ -52,9 +48,21 @@ extension NamespaceReader {
 
     // MARK: While it is read
 
-    /// Nobody takes the messages of a lane for now.
-    func grewOld(_ index: Int) {
-        readings[index].grewOld(core.trees.standing(of: name), now: Clock.coarseMilliseconds, in: room)
+    /// Counts the lanes' trees now and then, and has them in pages where there is too little room.
+    func lookAtTrees() {
+        let exchanged = laneTrees.look(
+            { readings.filter { !isShared($0.lane) }.flatMap(\.lane.trees) },
+            gateway: { core.trees.tree(of: namespaceID, at: .max)?.root ?? .null }, in: room)
+        guard let exchanged else { return }
+        for index in readings.indices {
+            readings[index].lane.exchange { tree in tree.identity.flatMap { exchanged[$0] } ?? tree }
+        }
+    }
+
+    /// Whether the lane has nothing but a tree that the gateway keeps, too.
+    private func isShared(_ lane: FeedLane) -> Bool {
+        guard !lane.isWide, let known = core.trees.tree(of: namespaceID, at: lane.cursor.seq) else { return false }
+        return known.root.isIdentical(to: lane.root)
     }
 
     /// Goes on from the gateway's own tree of the same entry, now and then: what is applied here and there shares ever less.
@@ -63,9 +71,8 @@ extension NamespaceReader {
         guard now - sharedAt >= 1_000 else { return }
         sharedAt = now
         let seq = readings[index].lane.cursor.seq
-        let exchanges = core.trees.standing(of: name)?.exchanges
-        guard let known = core.trees.tree(of: name, at: seq), known.seq == seq else { return }
-        readings[index].share(known.root, exchanges: exchanges)
+        guard let known = core.trees.tree(of: namespaceID, at: seq), known.seq == seq else { return }
+        readings[index].lane.share(known.root)
     }
 
     /// Has the tree kept now and then, where the log has grown by more than there is in it.

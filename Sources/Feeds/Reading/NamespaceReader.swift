@@ -17,6 +17,16 @@ struct FeedStart: Sendable {
 ///
 /// Belongs to the thread that works the namespace at the time.
 final class NamespaceReader {
+    struct Reading {
+        var lane: FeedLane
+        var follower: LogFollower
+        /// Entries that were read and not passed yet.
+        var page: ArraySlice<LoggedEntry> = []
+        /// A load that was read and not passed yet: its parts have to be read, too.
+        var bulk: LoggedEntry?
+        var isAtEnd = false
+    }
+
     let core: FeedCore
     let namespaceID: Int64
     private let found: ([LaneFinding]) -> Void
@@ -25,7 +35,9 @@ final class NamespaceReader {
     private let wake: @Sendable () -> Void
     /// The newest tree that is kept whole, so that who takes over need not make it from the whole log; nil where that is not known.
     var keptSeq: Int64?
-    var readings: [LaneReading] = []
+    var readings: [Reading] = []
+    /// What the lanes' trees take of memory.
+    var laneTrees = LaneTrees()
     private(set) var name = ""
     private var isWatched = false
     /// When the lanes' trees were exchanged for the gateway's own last.
@@ -57,14 +69,17 @@ final class NamespaceReader {
 
     /// Makes the tree at the place where a feed begins, and reads it from there. False, and nothing is done, while the gateway reads the
     /// namespace for itself: it is woken when that has ended.
-    func add(_ start: FeedStart, on connection: LogConnection) throws -> Bool {
+    ///
+    /// - Parameter base: a tree of before that was made on the same connection just now, if one was; then the one that was made here.
+    func add(_ start: FeedStart, on connection: LogConnection, from base: inout TreeVersion?) throws -> Bool {
         name = start.name.namespace
         if !isWatched {
-            core.trees.watch(name, wake)
+            core.trees.watch(name, namespaceID, wake)
             isWatched = true
         }
-        guard !core.trees.isComing(name) else { return false }
-        let (root, meter, exchanges) = try tree(at: start.wantedSeq, on: connection)
+        guard !core.trees.isComing(namespaceID) else { return false }
+        let root = try tree(at: start.wantedSeq, on: connection, from: base)
+        base = TreeVersion(seq: start.wantedSeq, root: root)
         let cursor = LogCursor(seq: start.wantedSeq)
         let lane: FeedLane
         if start.progress.snapshotSeq != nil {
@@ -75,7 +90,8 @@ final class NamespaceReader {
         } else {
             lane = FeedLane([start.feed], root: root, at: cursor)
         }
-        readings.append(LaneReading(lane, follower(at: cursor), meter: meter, exchanges: exchanges))
+        readings.append(Reading(lane: lane, follower: follower(at: cursor)))
+        laneTrees.hurry()
         if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
         return true
     }
@@ -84,7 +100,7 @@ final class NamespaceReader {
         for index in readings.indices { readings[index].lane.remove(claim) }
         readings.removeAll { $0.lane.feeds.isEmpty }
         guard readings.isEmpty, isWatched else { return }
-        core.trees.forget(name)
+        core.trees.forget(namespaceID)
         isWatched = false
     }
 
@@ -108,6 +124,7 @@ final class NamespaceReader {
         }
         joinLevel()
         keepTree()
+        lookAtTrees()
         return hasMore
     }
 
@@ -118,20 +135,17 @@ final class NamespaceReader {
 
     private func step(_ index: Int, on connection: LogConnection) throws -> Bool {
         if readings[index].lane.isWide {
-            guard let finding = readings[index].lane.goOn() else {
-                grewOld(index)
-                return false
-            }
+            guard let finding = readings[index].lane.goOn() else { return false }
             found([finding])
             return true
         }
         if let full = readings[index].lane.splitFull() {
-            readings.append(readings[index].splitting(full, in: room))
+            readings.append(
+                Reading(
+                    lane: full, follower: readings[index].follower, page: readings[index].page,
+                    bulk: readings[index].bulk))
         }
-        if readings[index].lane.isFull {
-            grewOld(index)
-            return false
-        }
+        if readings[index].lane.isFull { return false }
         if let bulk = readings[index].bulk {
             try passBulk(index, bulk, on: connection)
             return true
@@ -149,33 +163,26 @@ final class NamespaceReader {
     /// where that is not known; else whether there was something.
     private func takeSteps(_ index: Int) -> Bool? {
         let cursor = readings[index].lane.cursor
-        let exchanges = core.trees.standing(of: name)?.exchanges
-        guard let steps = core.trees.steps(of: name, after: cursor, most: Self.mostSteps) else { return nil }
+        guard let steps = core.trees.steps(of: namespaceID, after: cursor, most: Self.mostSteps) else { return nil }
         guard let first = steps.first else {
             // The gateway need not have heard of everything: the log is looked at now and then.
             guard Clock.monotonicMilliseconds - readAt < Self.mostUnreadMilliseconds else { return nil }
             readings[index].isAtEnd = true
             return false
         }
-        if let root = first.before { readings[index].share(root, exchanges: exchanges) }
+        if let root = first.before { readings[index].lane.share(root) }
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         var left: [FeedLane] = []
         for step in steps {
-            let after = step.after ?? Self.applied(step.entry, to: readings[index].lane.root)
             left += readings[index].lane.pass(
-                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch), after: after,
+                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch),
+                after: step.after ?? Self.applied(step.entry, to: readings[index].lane.root),
                 places: step.entry.changes.map(\.path), &findings)
-            if step.after == nil {
-                readings[index].grew(by: step.entry.changes)
-            } else {
-                readings[index].isShared(exchanges)
-            }
             if findings.isEmpty || !left.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
         readings[index].follower.restart(at: readings[index].lane.cursor)
-        readings[index].settle()
-        let reading = readings[index]
-        finish(index, findings, left.map { reading.splitting($0, in: room) })
+        let follower = readings[index].follower
+        finish(index, findings, left.map { Reading(lane: $0, follower: follower) })
         return true
     }
 
@@ -212,19 +219,18 @@ final class NamespaceReader {
     /// Passes entries of the page until many messages are found.
     private func pass(_ index: Int) {
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
-        var left: [LaneReading] = []
+        var left: [Reading] = []
         while let logged = readings[index].page.popFirst() {
             let root = Self.applied(logged.entry, to: readings[index].lane.root)
             for lane in readings[index].lane.pass(
                 logged.entry, at: logged.cursor, after: root, places: logged.entry.changes.map(\.path), &findings)
             {
                 // Its own follower goes on behind the entry.
-                left.append(readings[index].splitting(lane, in: room))
+                left.append(
+                    Reading(lane: lane, follower: readings[index].follower, page: readings[index].page))
             }
-            readings[index].grew(by: logged.entry.changes)
             if findings.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
-        readings[index].settle()
         finish(index, findings, left)
     }
 
@@ -232,7 +238,7 @@ final class NamespaceReader {
         root.replacing(entry.changes)
     }
 
-    private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [LaneReading]) {
+    private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [Reading]) {
         let told = findings + readings[index].lane.takePartial()
         readings += left
         if readings[index].lane.feeds.isEmpty { readings[index].isAtEnd = true }
@@ -248,33 +254,27 @@ final class NamespaceReader {
     }
 
     private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws {
-        let seq = logged.entry.seq
-        let exchanges = core.trees.standing(of: name)?.exchanges
-        let after: Node
-        var meter: TreeMeter?
-        if let known = core.trees.tree(of: name, at: seq), known.seq == seq {
-            after = known.root
-        } else {
-            let lane = readings[index].lane
-            var tree = PastTree(
-                connection, namespaceID, root: lane.root, at: lane.cursor.seq,
-                meter: readings[index].meter ?? TreeMeter(room(), sharesBase: true))
-            try tree.apply(logged.entry)
-            (after, meter) = (tree.root, tree.meter)
-        }
+        // On what the lane has, even where the gateway has the tree behind the entry: what is not changed has to be the very same.
+        var tree = PastTree(
+            connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq,
+            meter: TreeMeter(room(), sharesBase: true))
+        try tree.apply(logged.entry)
         readings[index].bulk = nil
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
-        let left = readings[index].lane.pass(logged.entry, at: logged.cursor, after: after, places: nil, &findings)
-        if let meter { readings[index].isMade(meter) } else { readings[index].isShared(exchanges) }
-        let reading = readings[index]
-        finish(index, findings, left.map { reading.splitting($0, in: room) })
+        let left = readings[index].lane.pass(
+            logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
+        ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
+        finish(index, findings, left)
+        laneTrees.hurry()
+        lookAtTrees()
+        withExtendedLifetime(tree) {}
     }
 
     /// Lanes that have come to the same entry go on together.
     private func joinLevel() {
         readings.removeAll { $0.lane.feeds.isEmpty }
         guard readings.count > 1 else { return }
-        var kept: [LaneReading] = []
+        var kept: [Reading] = []
         for reading in readings {
             let isFree = !reading.lane.isWide && reading.page.isEmpty && reading.bulk == nil
             if isFree,

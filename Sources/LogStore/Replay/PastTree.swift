@@ -16,7 +16,7 @@ extension Change {
 /// Memory holds the tree, or the part of it that is asked for, and one page of the log. With a room for it, what is too much goes into pages.
 public struct PastTree {
     public private(set) var root: Node
-    /// Counts the tree; nil where nobody wants to know.
+    /// Counts the tree for as long as it lives; nil where nobody wants to know.
     public private(set) var meter: TreeMeter?
     /// The entry that the tree is after.
     public private(set) var seq: Int64
@@ -128,7 +128,7 @@ public struct PastTree {
                     try tellBulk(read)
                 }
             } ?? .null
-        meter?.count(bytes: root.heapBytesOfTree)
+        meter?.count(root)
         self.meter = meter
         bulk = read
     }
@@ -175,7 +175,7 @@ public struct PastTree {
                 meter?.grew(by: changes)
                 if var packer = meter?.packer(for: application.root) {
                     application.pack(with: &packer)
-                    meter?.count(bytes: application.root.heapBytesOfTree)
+                    meter?.wasPacked(application.root, packer)
                 }
                 number += 1
                 // What is gone over again was read before.

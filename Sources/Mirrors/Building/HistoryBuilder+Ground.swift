@@ -73,13 +73,18 @@ extension HistoryBuilder {
         var tree = try past(record, oldest)
         let seq = max(oldest, tree.seq)
         try tree.advance(to: seq)
-        let root = tree.root
+        let past = tree
         return HistoryGround(
             seq: seq, at: try source.entryTime(record.id, seq),
             batch: try source.history(record.id, at: seq)?.batch(of: seq),
             each: { body in
-                try RecordChange.each(in: root, pattern, part: 0, []) { keys, record in try body(keys, record, nil) }
-            }, values: { some in some.map { root[pattern.path(of: $0)] } })
+                // It counts for as long as it is read.
+                try withExtendedLifetime(past) {
+                    try RecordChange.each(in: past.root, pattern, part: 0, []) { keys, record in
+                        try body(keys, record, nil)
+                    }
+                }
+            }, values: { some in withExtendedLifetime(past) { some.map { past.root[pattern.path(of: $0)] } } })
     }
 
     private func past(_ record: NamespaceRecord, _ seq: Int64) throws -> PastTree {

@@ -9,15 +9,16 @@ import Tree
 /// them from the log once more. Any thread.
 final class RecentTrees: TreeSource {
     private struct Place: Sendable {
+        let name: String
         let wake: @Sendable () -> Void
         var history: TreeHistory?
         /// Which reading of the namespace is under way; nil where none is.
         var coming: Int?
         /// When it was asked for last.
-        var askedAt: Milliseconds = 0
+        var askedAt: Milliseconds?
     }
     private struct State: Sendable {
-        var places: [String: Place] = [:]
+        var places: [Int64: Place] = [:]
         var askings = 0
     }
 
@@ -34,56 +35,61 @@ final class RecentTrees: TreeSource {
 
     func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { budget.room(while: goesOn) }
 
-    func tree(of namespace: String, at seq: Int64) -> TreeVersion? {
-        guard let history = history(of: namespace) else { return nil }
-        guard history.isOver else { return history.tree(at: seq) }
-        ask(namespace)
-        return nil
+    func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? {
+        guard let history = history(of: namespace), !history.isOver else {
+            ask(namespace)
+            return nil
+        }
+        return history.tree(at: seq)
     }
 
-    func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]? {
+    func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? {
         history(of: namespace)?.steps(after: cursor, most: most)
     }
 
-    func standing(of namespace: String) -> TreeStanding? { history(of: namespace)?.standing }
+    func isComing(_ namespace: Int64) -> Bool { state.withLock { $0.places[namespace]?.coming != nil } }
 
-    func isComing(_ namespace: String) -> Bool { state.withLock { $0.places[namespace]?.coming != nil } }
-
-    func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void) {
-        state.withLock { $0.places[namespace] = Place(wake: body) }
+    func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {
+        forget(namespace)
+        state.withLock { $0.places[namespace] = Place(name: name, wake: body) }
         ask(namespace)
     }
 
-    func forget(_ namespace: String) {
-        let history = state.withLock { $0.places.removeValue(forKey: namespace)?.history }
-        if let history { engine.liveNamespace(namespace)?.unsubscribe(history, at: .root) }
+    func forget(_ namespace: Int64) {
+        guard let place = state.withLock({ $0.places.removeValue(forKey: namespace) }) else { return }
+        guard let history = place.history, let live = engine.liveNamespace(place.name), live.id == namespace else {
+            return
+        }
+        live.unsubscribe(history, at: .root)
     }
 
-    private func history(of namespace: String) -> TreeHistory? { state.withLock { $0.places[namespace]?.history } }
+    private func history(of namespace: Int64) -> TreeHistory? { state.withLock { $0.places[namespace]?.history } }
 
-    private func ask(_ namespace: String) {
-        let asking = state.withLock { state -> Int? in
+    /// Asks for a namespace that is not known, if that is worth it.
+    private func ask(_ namespace: Int64) {
+        let asked = state.withLock { state -> (name: String, asking: Int)? in
             guard var place = state.places[namespace], place.coming == nil else { return nil }
             let now = Clock.monotonicMilliseconds
-            guard place.askedAt == 0 || now - place.askedAt >= Self.pauseMilliseconds else { return nil }
+            if let last = place.askedAt, now - last < Self.pauseMilliseconds { return nil }
             state.askings += 1
             place.coming = state.askings
             place.askedAt = now
             state.places[namespace] = place
-            return state.askings
+            return (place.name, state.askings)
         }
-        guard let asking else { return }
-        engine.withNamespace(namespace) { [weak self] in self?.came(namespace, asking, try? $0.get()) }
+        guard let asked else { return }
+        engine.withNamespace(asked.name) { [weak self] in self?.came(namespace, asked.asking, try? $0.get()) }
     }
 
-    private func came(_ namespace: String, _ asking: Int, _ live: LiveNamespace?) {
+    private func came(_ namespace: Int64, _ asking: Int, _ live: LiveNamespace?) {
         let place = state.withLock { $0.places[namespace] }
         guard let place, place.coming == asking else { return }
         var history: TreeHistory?
-        if let live {
+        if let live, live.id == namespace {
             let begun = TreeHistory(watchedBy: place.wake)
             begun.begin(with: live.subscribe(begun, at: .root))
-            history = begun
+            // Who begins to listen behind the end is not told of it.
+            if !live.hasEnded { history = begun }
         }
         let isKept = state.withLock { state in
             guard state.places[namespace]?.coming == asking else { return false }

@@ -46,8 +46,6 @@ final class TreeHistory: ChangeListener {
         /// How many of the first have no tree any more.
         var treeless = 0
         var cost = 0
-        /// How often the tree was exchanged as a whole.
-        var exchanges = 0
         var isOver = false
         var watcher: (@Sendable () -> Void)?
 
@@ -96,13 +94,6 @@ final class TreeHistory: ChangeListener {
 
     /// Whether nothing is told any more.
     var isOver: Bool { state.withLock { $0.isOver } }
-
-    /// How far the tree has come; nil where nothing is told any more.
-    var standing: TreeStanding? {
-        state.withLock { state in
-            state.versions.last.map { TreeStanding(seq: $0.seq, exchanges: state.exchanges) }
-        }
-    }
 
     /// What there was when the history began to listen. Later ones may be there by then.
     func begin(with snapshot: Snapshot) {
@@ -167,7 +158,6 @@ final class TreeHistory: ChangeListener {
     func reset(to snapshot: Snapshot) {
         let watcher = state.withLock { state in
             state.versions = [Version(snapshot)]
-            state.exchanges += 1
             state.treeless = 0
             state.cost = 0
             return state.watcher
@@ -182,7 +172,6 @@ final class TreeHistory: ChangeListener {
         state.withLock { state in
             guard let last = state.versions.indices.last, state.versions[last].seq == snapshot.seq else { return }
             state.versions[last].replaceTree(snapshot.root)
-            state.exchanges += 1
             for index in state.treeless..<last { state.versions[index].forgetTree() }
             state.treeless = max(state.treeless, last)
         }

@@ -13,12 +13,11 @@ import Tree
 final class FeedBench {
     /// Every tree has to be made from the log.
     private struct NoTrees: TreeSource {
-        func tree(of namespace: String, at seq: Int64) -> TreeVersion? { nil }
-        func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
-        func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void) {}
-        func isComing(_ namespace: String) -> Bool { false }
-        func standing(of namespace: String) -> TreeStanding? { nil }
-        func forget(_ namespace: String) {}
+        func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {}
+        func isComing(_ namespace: Int64) -> Bool { false }
+        func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
+        func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
+        func forget(_ namespace: Int64) {}
         func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { budget.room(while: goesOn) }
 
         let budget = TreeBudget(bytes: 1 << 30)
@@ -76,7 +75,8 @@ final class FeedBench {
 
     /// - Parameter role: whose rights its connections have; nil for the schema's owner.
     func service(
-        _ url: PostgresURL? = nil, role: String? = nil, _ change: (inout FeedSettings) -> Void = { _ in }
+        _ url: PostgresURL? = nil, role: String? = nil, trees: (any TreeSource)? = nil,
+        _ change: (inout FeedSettings) -> Void = { _ in }
     ) throws -> FeedService {
         var settings = FeedSettings()
         settings.beatMilliseconds = 50
@@ -89,7 +89,7 @@ final class FeedBench {
         session.connection.sessionSettings["role"] = role
         let service = FeedService(
             url: url ?? self.url, settings: settings, connectionSettings: session,
-            announcements: engine.engine.announcements, trees: NoTrees(),
+            announcements: engine.engine.announcements, trees: trees ?? NoTrees(),
             logger: Logger(level: .error, descriptor: -1),
             sinks: SinkMaker(client: client, exceptions: .thisMachine, servers: .thisMachine, environment: [:]))
         service.begin(port: 1)
