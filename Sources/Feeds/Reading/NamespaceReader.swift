@@ -266,8 +266,6 @@ final class NamespaceReader {
         ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
         finish(index, findings, left)
         laneTrees.hurry()
-        lookAtTrees()
-        withExtendedLifetime(tree) {}
     }
 
     /// Lanes that have come to the same entry go on together.
