@@ -46,6 +46,7 @@ final class Loader {
     private func end(_ job: LoadQueue.Job, _ outcome: NamespaceLoader.Outcome) -> Bool {
         switch outcome {
         case .postponed:
+            core.namespaces.beginsAnew(job.name)
             if !core.loads.postpone(job) { core.namespaces.loaded(job.name, .failure(.stopping)) }
             return true
         case .failed(let error): return core.namespaces.loaded(job.name, .failure(error))

@@ -1,4 +1,5 @@
 import Postgres
+import Runtime
 
 extension LogConnection {
     /// Makes sure that seqs up to `seq` have a table to go to. A namespace's first entries go to tables that are there
@@ -28,59 +29,53 @@ extension LogConnection {
 
     // MARK: Dropping
 
-    /// How often a partition is tried again that somebody else lets go of, too.
-    private static let dropAttempts = 5
+    /// For how long a partition is tried that somebody reads, and the pauses between two tries, in seconds.
+    private static let dropPatience: Milliseconds = 600_000
+    private static let firstPause = 0.2
+    private static let longestPause = 4.0
 
-    /// Drops one of the log's partitions, and keeps nobody from reading or writing the log meanwhile: it waits until those have ended who
-    /// read it when it began, however long that takes. Cut short at any point it goes on when it is called again. Takes the schema's owner.
-    func dropPartition(_ name: String) throws(LogStoreError) {
-        for attempt in 1... {
+    /// Drops one of the log's partitions. Everybody who reads or writes the log waits for that, and it waits for whoever is reading it: so it
+    /// gives up after a tenth of a second, and tries again later. Takes the schema's owner.
+    private func dropPartition(_ name: String) throws(LogStoreError) {
+        let deadline = Clock.monotonicMilliseconds + Self.dropPatience
+        var pause = Self.firstPause
+        while true {
             do throws(PostgresError) {
-                guard let state = try attachment(of: name) else { return }
-                if let parent = state.parent {
-                    try endOthers(of: parent, but: name)
-                    try postgres.executeScript(
-                        "alter table pathmirror.\(quotedIdentifier(parent)) detach partition pathmirror.\(quotedIdentifier(name)) "
-                            + (state.isBegun ? "finalize" : "concurrently"))
-                }
-                try postgres.executeScript("drop table if exists pathmirror.\(quotedIdentifier(name))")
-                return
+                return try tryToDrop(name)
             } catch {
-                // Somebody else may have ended what was begun here.
-                guard postgres.isOpen, attempt < Self.dropAttempts, error.sqlState.map(Self.isOvertaken) == true else {
-                    throw .database(error)
+                let failure = LogStoreError.database(error)
+                guard postgres.isOpen, failure.isLockConflict, Clock.monotonicMilliseconds < deadline else {
+                    throw failure
                 }
             }
+            // In the database, where it ends with the command.
+            try translated { () throws(PostgresError) in
+                _ = try postgres.execute("select pg_sleep(\(pause))")
+            }
+            pause = min(Self.longestPause, pause * 2)
         }
     }
 
-    /// Whether a table was not what it had been a moment before: not there, no partition, or being detached.
-    private static func isOvertaken(_ state: String) -> Bool { ["42P01", "42P17", "42809", "55000"].contains(state) }
-
-    /// Of which table a partition is one, and whether it is being detached. No parent: it has been; nil: it isn't there.
-    private func attachment(of name: String) throws(PostgresError) -> (parent: String?, isBegun: Bool)? {
-        let rows = try postgres.execute(
-            """
-            select parent.relname, coalesce(inhdetachpending, false)
-            from pg_class left join pg_inherits on inhrelid = pg_class.oid left join pg_class as parent on parent.oid = inhparent
-            where pg_class.relname = $1 and pg_class.relnamespace = 'pathmirror'::regnamespace
-            """, [.text(name)])
-        guard rows.rowCount == 1 else { return nil }
-        return (rows.isNull(0, 0) ? nil : try rows.string(0, 0), try rows.bool(0, 1))
-    }
-
-    /// A table lets go of one partition at a time: what was begun there for any namespace and not ended is ended.
-    private func endOthers(of parent: String, but name: String) throws(PostgresError) {
-        let begun = try postgres.execute(
-            """
-            select inhrelid::regclass::text from pg_inherits join pg_class as parent on parent.oid = inhparent
-            where parent.relname = $1 and parent.relnamespace = 'pathmirror'::regnamespace and inhdetachpending
-                and inhrelid <> ('pathmirror.' || quote_ident($2))::regclass
-            """, [.text(parent), .text(name)])
-        for row in 0..<begun.rowCount {
-            try postgres.executeScript(
-                "alter table pathmirror.\(quotedIdentifier(parent)) detach partition \(try begun.string(row, 0)) finalize"
-            )
+    private func tryToDrop(_ name: String) throws(PostgresError) {
+        try postgres.executeScript("begin isolation level read committed; set local lock_timeout = '100ms'")
+        do throws(PostgresError) {
+            // A prune may have been cut short.
+            let begun = try postgres.execute(
+                """
+                select parent.relname from pg_inherits join pg_class on pg_class.oid = inhrelid
+                    join pg_class as parent on parent.oid = inhparent
+                where pg_class.relname = $1 and pg_class.relnamespace = 'pathmirror'::regnamespace and inhdetachpending
+                """, [.text(name)])
+            if begun.rowCount == 1 {
+                let parent = quotedIdentifier(try begun.string(0, 0))
+                try postgres.executeScript(
+                    "alter table pathmirror.\(parent) detach partition pathmirror.\(quotedIdentifier(name)) finalize")
+            }
+            try postgres.executeScript("drop table if exists pathmirror.\(quotedIdentifier(name))")
+            try postgres.executeScript("commit")
+        } catch {
+            if postgres.isOpen { try? postgres.executeScript("rollback") }
+            throw error
         }
     }
 

@@ -133,6 +133,16 @@ final class NamespaceTable: Sendable {
         if case .failure(.stopping) = result { true } else { false }
     }
 
+    /// What was read of a namespace is thrown away, and it is read from its beginning later.
+    func beginsAnew(_ name: String) {
+        state.withLock { state in
+            guard case .loading(var loading) = state.slots[name] else { return }
+            state.slots[name] = .loading(Loading())
+            loading.isOutdated = false
+            state.slots[name] = .loading(loading)
+        }
+    }
+
     /// What has become of a namespace that was read.
     ///
     /// - Returns: false where it has to be read once more, as it has come from another database meanwhile. Who waits goes on waiting.

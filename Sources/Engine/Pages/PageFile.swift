@@ -15,6 +15,8 @@ public final class PageFile: Sendable {
     private static let sumBytes = MemoryLayout<UInt64>.size
     /// How often the log says that there is no room.
     private static let tellMilliseconds: Int64 = 60_000
+    /// For how long it counts as full: who packs trees tries again before that has passed.
+    private static let fullMilliseconds: Int64 = 300_000
 
     /// When it could not take a page last.
     private let refusedAt = Atomic<Milliseconds>(.min)
@@ -89,7 +91,7 @@ public final class PageFile: Sendable {
     /// Whether it has taken all that it was given lately.
     var hasRoom: Bool {
         let last = refusedAt.load(ordering: .relaxed)
-        return last == .min || Clock.monotonicMilliseconds - last >= Self.tellMilliseconds
+        return last == .min || Clock.monotonicMilliseconds - last >= Self.fullMilliseconds
     }
 
     private func refused(_ reason: String) {

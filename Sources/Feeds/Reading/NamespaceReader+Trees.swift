@@ -13,7 +13,8 @@ extension NamespaceReader {
     func tree(at seq: Int64, on connection: LogConnection, from base: TreeVersion?) throws -> Node {
         guard seq > 0 else { return .null }
         if let known = core.trees.tree(of: namespaceID, at: seq), known.seq <= seq {
-            return try advance(known, to: seq, on: connection)
+            // What is shared with the gateway is not to be packed here.
+            return try advance(PastTree(connection, namespaceID, root: known.root, at: known.seq), to: seq)
         }
         guard let record = try connection.namespace(id: namespaceID) else {
             throw LogStoreError.unknownNamespace(name)
@@ -23,19 +24,15 @@ extension NamespaceReader {
         if let base, base.seq <= seq, base.seq >= record.retainedFrom - 1,
             base.seq >= min(start.seq, seq - Int64(base.root.rowCount))
         {
-            return try advance(base, to: seq, on: connection)
+            let meter = TreeMeter(room(), sharesBase: true)
+            return try advance(PastTree(connection, namespaceID, root: base.root, at: base.seq, meter: meter), to: seq)
         }
         return try advance(PastTree(connection, record, for: seq, in: room()), to: seq)
     }
 
-    private func advance(_ known: TreeVersion, to seq: Int64, on connection: LogConnection) throws -> Node {
-        if known.seq == seq { return known.root }
-        let meter = TreeMeter(room(), sharesBase: true)
-        return try advance(PastTree(connection, namespaceID, root: known.root, at: known.seq, meter: meter), to: seq)
-    }
-
     private func advance(_ tree: PastTree, to seq: Int64) throws -> Node {
         var tree = tree
+        guard tree.seq < seq else { return tree.root }
         try tree.advance(to: seq) { _ in
             if core.stopsNow { throw LogStoreError.stopped }
         }

@@ -102,6 +102,8 @@ final class NamespaceReader {
         guard readings.isEmpty, isWatched else { return }
         core.trees.forget(namespaceID)
         isWatched = false
+        // Nobody may step this reader for long: what it has counted counts no more.
+        laneTrees = LaneTrees()
     }
 
     private func follower(at cursor: LogCursor) -> LogFollower {
@@ -254,10 +256,9 @@ final class NamespaceReader {
     }
 
     private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws {
-        // On what the lane has, even where the gateway has the tree behind the entry: what is not changed has to be the very same.
+        // On what the lane has, and as it is in memory: what is not changed has to be the very same, so that it need not be compared.
         var tree = PastTree(
-            connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq,
-            meter: TreeMeter(room(), sharesBase: true))
+            connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq)
         try tree.apply(logged.entry)
         readings[index].bulk = nil
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }

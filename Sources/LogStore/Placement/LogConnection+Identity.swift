@@ -22,4 +22,12 @@ extension LogConnection {
                 "select pg_advisory_lock(hashtextextended($1, 7061746863))", [.text(namespace)])
         }
     }
+
+    /// Lets go of what `holdName` holds.
+    public func releaseName(_ namespace: String) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                "select pg_advisory_unlock(hashtextextended($1, 7061746863))", [.text(namespace)])
+        }
+    }
 }

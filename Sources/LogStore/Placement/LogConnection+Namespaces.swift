@@ -50,8 +50,8 @@ extension LogConnection {
         try inTransaction { () throws(PostgresError) in try remove(namespace) }
     }
 
-    /// Drops the tables that the logs of removed namespaces had of their own, one by one, once nobody reads them any more who began
-    /// before; it keeps nobody waiting meanwhile. Cut short it goes on when it is called again. False where there is nothing.
+    /// Drops the tables that the logs of removed namespaces had of their own, one by one. While somebody reads the log for long it tries
+    /// again and again, for some minutes; cut short it goes on when it is called again. False where there is nothing.
     ///
     /// - Parameter name: what the namespaces were called.
     public func removeLeftovers(of name: String) throws(LogStoreError) -> Bool { try dropPartitions(ofRemoved: name) }
@@ -136,26 +136,19 @@ extension LogConnection {
         ).rowCount == 1
     }
 
-    /// Removes the copies that a move has made here, as long as they are dormant. Takes the schema's owner.
-    public func removeCopies(of move: String) throws(LogStoreError) {
-        let isCopy = """
-            name = (
-                select '\(NamespaceCopy.namePrefix)' || copy.namespace from pathmirror.namespace_copy as copy
-                where copy.namespace_id = namespace.id and copy.move = $1::text::uuid and copy.is_dormant)
-            """
-        // Without its rows nobody would know what else there is.
-        let copies = try translated { () throws(PostgresError) in
-            let rows = try postgres.execute("select id from pathmirror.namespace where \(isCopy)", [.text(move)])
-            var copies: [Int64] = []
-            for row in 0..<rows.rowCount { copies.append(try rows.int64(row, 0)) }
-            return copies
-        }
-        for copy in copies { try dropPartitions(of: copy) }
+    /// Removes the copies that a move of a namespace has made here, as long as they are dormant. Takes the schema's owner. What is cut short
+    /// goes on when it is called again; the copies are gone by then.
+    public func removeCopies(of move: String, of name: String) throws(LogStoreError) {
         try inTransaction { () throws(PostgresError) in
-            let gone = try postgres.execute(
-                "delete from pathmirror.namespace where \(isCopy) returning id", [.text(move)])
-            for row in 0..<gone.rowCount { try removeRows(try gone.int64(row, 0)) }
+            let copies = try postgres.execute(
+                """
+                select namespace.id from pathmirror.namespace join pathmirror.namespace_copy as copy
+                    on copy.namespace_id = namespace.id and namespace.name = '\(NamespaceCopy.namePrefix)' || copy.namespace
+                where copy.move = $1::text::uuid and copy.is_dormant for update of namespace
+                """, [.text(move)])
+            for row in 0..<copies.rowCount { _ = try remove(try copies.int64(row, 0)) }
         }
+        _ = try dropPartitions(ofRemoved: NamespaceCopy.namePrefix + name)
     }
 
     func inTransaction<Result>(
@@ -197,6 +190,8 @@ extension LogConnection {
                 select from pg_attribute where attrelid = pg_class.oid and attname = 'mirror' and relname <> 'mirror_run')
             from pg_class join pg_attribute on attrelid = pg_class.oid and attname = 'namespace_id'
             where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p') and not relispartition
+                -- Of the log, and detached by somebody who drops them.
+                and relname !~ '^log_[0-9]+_[0-9]+$'
             order by relname = 'mirror', 1
             """)
         for row in 0..<tables.rowCount {

@@ -242,7 +242,7 @@ extension NamespaceMover {
         if let id = try copyID(record, isDormant: true) {
             try companion.goBack(MovingCopy(move: record.id, sourceID: record.sourceID, targetID: id))
         }
-        try target.connection.removeCopies(of: record.id)
+        try target.connection.removeCopies(of: record.id, of: namespace)
         try forget()
     }
 

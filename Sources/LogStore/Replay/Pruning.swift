@@ -235,11 +235,42 @@ public struct Pruning {
                     "the partition \(name) goes on behind seq \(plan.newFrom - 1), where the namespace's row says that it ends"
                 )
             }
-            try connection.dropPartition(name)
+            try drop(name)
         }
         progress("\(plan.deletedEntries) entries")
         try deleteRows(of: "log", before: plan.deletesBefore)
         try deleteRows(of: "log_part", before: plan.deletesBefore)
+    }
+
+    private func drop(_ name: String) throws {
+        let state = try connection.postgres.execute(
+            """
+            select inhdetachpending, parent.relname
+            from pg_inherits join pg_class on pg_class.oid = inhrelid join pg_class as parent on parent.oid = inhparent
+            where pg_class.relname = $1 and pg_class.relnamespace = 'pathmirror'::regnamespace
+            """, [.text(name)])
+        if state.rowCount == 1 {
+            try endOthers(of: try state.string(0, 1), but: name)
+            // Detaching in this way keeps nobody from writing or reading meanwhile.
+            let word = try state.bool(0, 0) ? "finalize" : "concurrently"
+            try connection.postgres.executeScript(
+                "alter table pathmirror.\(try state.string(0, 1)) detach partition pathmirror.\(name) \(word)")
+        }
+        try connection.postgres.executeScript("drop table pathmirror.\(name)")
+    }
+
+    /// A table lets go of one partition at a time: what a prune of any namespace has begun there and not ended is ended.
+    private func endOthers(of parent: String, but name: String) throws {
+        let begun = try connection.postgres.execute(
+            """
+            select inhrelid::regclass::text from pg_inherits join pg_class as parent on parent.oid = inhparent
+            where parent.relname = $1 and parent.relnamespace = 'pathmirror'::regnamespace and inhdetachpending
+                and inhrelid <> ('pathmirror.' || quote_ident($2))::regclass
+            """, [.text(parent), .text(name)])
+        for row in 0..<begun.rowCount {
+            try connection.postgres.executeScript(
+                "alter table pathmirror.\(parent) detach partition \(try begun.string(row, 0)) finalize")
+        }
     }
 
     /// Deletes a namespace's rows below a seq, a stretch of them a transaction.

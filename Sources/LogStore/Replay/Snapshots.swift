@@ -85,8 +85,8 @@ extension LogConnection {
     public func saveSnapshot(
         _ namespace: Int64, at seq: Int64, _ root: Node, for purpose: TreeSnapshot.Purpose = .manual
     ) throws {
-        try inSnapshotTransaction(of: namespace) {
-            guard try beginSnapshot(namespace, seq, purpose) else { return }
+        _ = try inSnapshotTransaction(of: namespace) {
+            guard try beginSnapshot(namespace, seq, purpose) else { return seq }
             var leaves = JSONWriter(form: .export)
             var isEmpty = true
             var chunk: Int32 = 0
@@ -110,6 +110,7 @@ extension LogConnection {
             }
             if !isEmpty { try flush(&leaves) }
             try endSnapshot(namespace, seq, rowCount)
+            return seq
         }
     }
 
@@ -209,13 +210,14 @@ extension LogConnection {
             """, [.int8(namespace), .int8(seq), .int8(Int64(rowCount))])
     }
 
-    private func inSnapshotTransaction<Result>(of namespace: Int64, _ body: () throws -> Result) throws -> Result {
+    /// - Parameter body: makes a snapshot, and gives its seq.
+    private func inSnapshotTransaction(of namespace: Int64, _ body: () throws -> Int64) throws -> Int64 {
         try postgres.executeScript("begin isolation level repeatable read")
         do {
-            let result = try body()
+            let seq = try body()
             try postgres.executeScript("commit")
-            try removeIfGone(namespace)
-            return result
+            try removeIfGone(namespace, seq)
+            return seq
         } catch {
             if postgres.isOpen { try? postgres.executeScript("rollback") }
             throw error
@@ -223,7 +225,7 @@ extension LogConnection {
     }
 
     /// Who removed the namespace meanwhile has not seen what is kept of it now.
-    private func removeIfGone(_ namespace: Int64) throws(LogStoreError) {
+    private func removeIfGone(_ namespace: Int64, _ seq: Int64) throws(LogStoreError) {
         let isThere = try inTransaction { () throws(PostgresError) in
             // A removal that is under way has the row until it ends. Heads that are written have it, too, and are not waited for.
             try postgres.executeScript("set local lock_timeout = 0")
@@ -232,7 +234,8 @@ extension LogConnection {
             guard row.rowCount == 0 else { return true }
             for table in ["snapshot_chunk", "snapshot"] {
                 _ = try postgres.execute(
-                    "delete from pathmirror.\(table) where namespace_id = $1", [.int8(namespace)])
+                    "delete from pathmirror.\(table) where namespace_id = $1 and seq = $2",
+                    [.int8(namespace), .int8(seq)])
             }
             return false
         }

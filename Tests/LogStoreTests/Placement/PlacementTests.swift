@@ -214,7 +214,7 @@ import Tree
         }
     }
 
-    /// Whoever reads the log for long when a namespace goes keeps only what is cleared up waiting, and no writer.
+    /// Whoever reads the log for long when a namespace goes keeps only what is cleared up waiting: others write, and make tables.
     @Test(arguments: [false, true]) func aLongReaderKeepsNobodyFromWriting(isMove: Bool) throws {
         try withDatabase { url in
             let connection = try LogConnection(url)
@@ -247,18 +247,24 @@ import Tree
                 isDone.broadcast { $0 = true }
             }
             #expect(eventually { (try? waits(other)) ?? false })
-            for number in 0..<20 { _ = try other.commit(writer.set("a", .int(Int64(number)))) }
+            // No longer than a try takes.
+            try other.sql.executeScript("set lock_timeout = '5s'")
+            for number in 0..<20 {
+                _ = try other.commit(writer.set("a", .int(Int64(number))))
+                try other.sql.executeScript(
+                    "select pathmirror.ensure_log_partition(\(stays.id), \(67_000 + number * 1_000), 1000)")
+            }
             #expect(!isDone.withLock { $0 })
             try reader.sql.executeScript("commit")
             #expect(isDone.wait(milliseconds: 30_000) { $0 ? true : nil } == true)
             thread.join()
             #expect(try partitions(of: gone, other) == 0)
-            #expect(try partitions(of: stays.id, other) > 0)
+            #expect(try partitions(of: stays.id, other) > 20)
         }
     }
 
-    /// What a removal of the tables has begun and not ended goes on.
-    @Test func aRemovalThatWasCutShortGoesOn() throws {
+    /// What a removal of the tables has not ended goes on; so does what a prune has begun there.
+    @Test(arguments: [false, true]) func aRemovalThatWasCutShortGoesOn(isPruned: Bool) throws {
         try withDatabase { url in
             let connection = try LogConnection(url)
             let reader = try LogConnection(url)
@@ -266,12 +272,29 @@ import Tree
             defer { for each in [connection, reader, other] { each.close() } }
             let gone = try #require(try connection.namespace(named: "gone", creating: true)).id
             try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(gone), 68000, 1000)")
-            #expect(try partitions(of: gone, other) > 1)
+            let before = try partitions(of: gone, other)
+            #expect(before > 1)
             try reader.sql.executeScript("begin isolation level repeatable read; select count(*) from pathmirror.log")
+            if isPruned {
+                let first = try other.sql.execute(
+                    """
+                    select parent.relname, child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
+                        join pg_class as parent on parent.oid = inhparent
+                    where child.relname ~ '^log_\(gone)_[0-9]+$' order by 2 limit 1
+                    """)
+                try connection.sql.executeScript("set lock_timeout = '100ms'")
+                #expect(throws: PostgresError.self) {
+                    try connection.sql.executeScript(
+                        "alter table pathmirror.\(first.string(0, 0)) detach partition pathmirror.\(first.string(0, 1)) concurrently"
+                    )
+                }
+                try connection.sql.executeScript("reset lock_timeout")
+            }
             #expect(try connection.removeNamespace(gone))
-            try connection.sql.executeScript("set lock_timeout = '100ms'")
+            // As Ctrl-C ends it.
+            try connection.sql.executeScript("set statement_timeout = '50ms'")
             #expect(throws: LogStoreError.self) { _ = try connection.removeLeftovers(of: "gone") }
-            #expect(try partitions(of: gone, other) > 1)
+            #expect(try partitions(of: gone, other) == before)
             try reader.sql.executeScript("commit")
             #expect(try other.removeLeftovers(of: "gone"))
             #expect(try partitions(of: gone, other) == 0)

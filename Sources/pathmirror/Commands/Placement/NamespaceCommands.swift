@@ -182,26 +182,24 @@ struct NamespaceRemoveCommand: Command {
     static let specification = CommandSpecification(
         "namespace rm", "removes a namespace with its tree, log, rules and feeds, once its name was typed again",
         positionals: ["NS"],
-        options: [.init("confirm", "NS", "the namespace's name once more, instead of typing it"), .json]
+        options: [
+            .init("confirm", "NS", "the namespace's name once more, instead of typing it"),
+            .init("leftovers", nil, "drops what an earlier 'namespace rm' has left of a log, and nothing else"), .json,
+        ]
             + DatabaseOptions.home)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
         let home = try Database.open(try Database.home(arguments), console, "namespace rm")
         defer { home.close() }
+        if arguments.has("leftovers") { return try removeLeftovers(of: name, home, arguments, console) }
         try NamespaceOptions.refuseMoving(name, home)
         let record = try home.database(of: name)
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         let namespace = try database.namespace(named: name)
         let isQuiet = arguments.has("json")
-        guard namespace != nil || record != nil else {
-            try home.holdName(name)
-            guard try removeLeftovers(of: name, in: database, isQuiet, console) else {
-                throw LogStoreError.unknownNamespace(name)
-            }
-            return tell(name, isRemoved: true, arguments, console)
-        }
+        guard namespace != nil || record != nil else { throw LogStoreError.unknownNamespace(name) }
         let facts = try namespace.map { namespace throws in
             try console.telling("\(name): counting what there is of it", isQuiet: isQuiet) { _ in
                 try database.facts(of: namespace.id)
@@ -219,17 +217,21 @@ struct NamespaceRemoveCommand: Command {
             "\(name): removing \(Counted.text(facts?.rows ?? 0, "row"))", isQuiet: isQuiet,
             { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
         do {
-            _ = try removeLeftovers(of: name, in: database, isQuiet, console)
-        } catch {
-            throw console.ending(
-                error, "\(name) is removed, but for tables of its log. The same command goes on with these.")
-        }
-        do {
             if record != nil { try home.place(name, in: nil) }
         } catch {
             throw console.ending(
                 error,
                 "\(name) is removed, and its name is still placed in \(record?.name ?? ""). The same command goes on.")
+        }
+        // Whoever makes another one of that name does not wait for the rest.
+        try home.releaseName(name)
+        do {
+            _ = try removeLeftovers(of: name, in: database, isQuiet, console)
+        } catch {
+            throw console.ending(
+                error,
+                "\(name) is removed, but for tables of its log, as somebody reads the log. 'pathmirror namespace rm \(name) --leftovers' drops them."
+            )
         }
         tell(name, isRemoved: isRemoved, arguments, console)
     }
@@ -238,6 +240,23 @@ struct NamespaceRemoveCommand: Command {
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : "\(name) was removed.")
+    }
+
+    /// In whatever database it was: where it is placed does not say so any more.
+    private static func removeLeftovers(
+        of name: String, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
+    ) throws {
+        let isQuiet = arguments.has("json")
+        var isRemoved = try removeLeftovers(of: name, in: home, isQuiet, console)
+        for record in try home.databases() {
+            let database = try NamespaceOptions.database(record, home, arguments, console)
+            defer { database.close() }
+            if try removeLeftovers(of: name, in: database, isQuiet, console) { isRemoved = true }
+        }
+        console.write(
+            isQuiet
+                ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line
+                : isRemoved ? "What was left of \(name) was removed." : "Nothing is left of \(name).")
     }
 
     private static func removeLeftovers(
