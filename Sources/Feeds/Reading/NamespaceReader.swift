@@ -63,8 +63,6 @@ final class NamespaceReader {
         self.wake = wake
     }
 
-    var isIdle: Bool { readings.isEmpty }
-
     // MARK: Feeds come and go
 
     /// Makes the tree at the place where a feed begins, and reads it from there. False, and nothing is done, while the gateway reads the

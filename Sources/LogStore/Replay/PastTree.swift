@@ -17,7 +17,7 @@ extension Change {
 public struct PastTree {
     public private(set) var root: Node
     /// Counts the tree for as long as it lives; nil where nobody wants to know.
-    public private(set) var meter: TreeMeter?
+    private var meter: TreeMeter?
     /// The entry that the tree is after.
     public private(set) var seq: Int64
     /// The snapshot that it began with, or 0.

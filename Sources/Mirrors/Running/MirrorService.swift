@@ -86,7 +86,7 @@ final class MirrorCore: Sendable {
 
     init(
         url: PostgresURL, settings: MirrorSettings, logger: Logger, servers: ServerFence,
-        roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)? = nil
+        roomMaker: (@Sendable (_ goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom)?
     ) {
         self.roomMaker = roomMaker
         self.servers = servers

@@ -216,12 +216,7 @@ import Tree
 
     /// Whoever reads the log for long when a namespace goes keeps only what is cleared up waiting: others write, and make tables.
     @Test(arguments: [false, true]) func aLongReaderKeepsNobodyFromWriting(isMove: Bool) throws {
-        try withDatabase { url in
-            let connection = try LogConnection(url)
-            let reader = try LogConnection(url)
-            let other = try LogConnection(url)
-            defer { for each in [connection, reader, other] { each.close() } }
-            let gone = try #require(try connection.namespace(named: "gone", creating: true)).id
+        try withGone { url, connection, reader, other, gone in
             let stays = try #require(try connection.namespace(named: "stays", creating: true))
             var writer = BatchWriter(stays)
             for id in [gone, stays.id] {
@@ -265,12 +260,7 @@ import Tree
 
     /// What a removal of the tables has not ended goes on; so does what a prune has begun there.
     @Test(arguments: [false, true]) func aRemovalThatWasCutShortGoesOn(isPruned: Bool) throws {
-        try withDatabase { url in
-            let connection = try LogConnection(url)
-            let reader = try LogConnection(url)
-            let other = try LogConnection(url)
-            defer { for each in [connection, reader, other] { each.close() } }
-            let gone = try #require(try connection.namespace(named: "gone", creating: true)).id
+        try withGone { url, connection, reader, other, gone in
             try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(gone), 68000, 1000)")
             let before = try partitions(of: gone, other)
             #expect(before > 1)
@@ -298,6 +288,18 @@ import Tree
             try reader.sql.executeScript("commit")
             #expect(try other.removeLeftovers(of: "gone"))
             #expect(try partitions(of: gone, other) == 0)
+        }
+    }
+
+    /// Runs `body` with a namespace that is to go, one session that removes it, one that reads the log, and another.
+    private func withGone(
+        _ body: (PostgresURL, LogConnection, _ reader: LogConnection, _ other: LogConnection, Int64) throws -> Void
+    ) throws {
+        try withDatabase { url in
+            let sessions = [try LogConnection(url), try LogConnection(url), try LogConnection(url)]
+            defer { for session in sessions { session.close() } }
+            let gone = try #require(try sessions[0].namespace(named: "gone", creating: true)).id
+            try body(url, sessions[0], sessions[1], sessions[2], gone)
         }
     }
 

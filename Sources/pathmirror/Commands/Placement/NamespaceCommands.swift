@@ -233,13 +233,13 @@ struct NamespaceRemoveCommand: Command {
                 "\(name) is removed, but for tables of its log, as somebody reads the log. 'pathmirror namespace rm \(name) --leftovers' drops them."
             )
         }
-        tell(name, isRemoved: isRemoved, arguments, console)
+        tell(name, isRemoved: isRemoved, "\(name) was removed.", isQuiet, console)
     }
 
-    private static func tell(_ name: String, isRemoved: Bool, _ arguments: ParsedArguments, _ console: Console) {
+    /// - Parameter isJSON: whether a program reads it.
+    private static func tell(_ name: String, isRemoved: Bool, _ text: String, _ isJSON: Bool, _ console: Console) {
         console.write(
-            arguments.has("json")
-                ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : "\(name) was removed.")
+            isJSON ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : text)
     }
 
     /// In whatever database it was: where it is placed does not say so any more.
@@ -253,10 +253,8 @@ struct NamespaceRemoveCommand: Command {
             defer { database.close() }
             if try removeLeftovers(of: name, in: database, isQuiet, console) { isRemoved = true }
         }
-        console.write(
-            isQuiet
-                ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line
-                : isRemoved ? "What was left of \(name) was removed." : "Nothing is left of \(name).")
+        let text = isRemoved ? "What was left of \(name) was removed." : "Nothing is left of \(name)."
+        tell(name, isRemoved: isRemoved, text, isQuiet, console)
     }
 
     private static func removeLeftovers(
