@@ -61,21 +61,14 @@ final class FeedMachine {
     var gated = SlotQueue()
     private var nextNumber = 0
     var nextDelivery: UInt64 = 0
-    /// The first and the last slot of those that come in order.
-    private(set) var firstInOrder: Slot?
-    private var lastInOrder: Slot?
-    /// What the feed began with.
-    let begun: FeedProgress
-    private(set) var readTo: LogCursor
-    /// The snapshot's entry, until all its messages are done.
-    let snapshotSeq: Int64?
-    private(set) var hasReadSnapshot = false
+    /// Which messages of those that come in order are done.
+    var places: DonePlaces
+    /// What does not hold that has to: from then on nothing is handed out and nothing recorded. The run ends, and a new machine starts from
+    /// what was recorded last.
+    private(set) var fault: FeedInvariantError?
     /// Durable.
     var handedTo: Int64
-    /// What is done among what is not.
-    var gaps = Gaps()
     private(set) var lastPushedSeq: Int64
-    private(set) var lastPushed: FeedPosition?
     var pace = FeedPace()
     /// What a former owner may have handed out counts as held until then.
     let adoptedThrough: Int64
@@ -95,8 +88,6 @@ final class FeedMachine {
     var isDirty = false
     /// Whether there is something to write down that has time: the log was read, or messages were handed out.
     var isStale = false
-    /// The last message that was done while none before it waited.
-    private(set) var lastDone: FeedPosition?
 
     /// - Parameters:
     ///   - progress: where the feed goes on.
@@ -106,9 +97,7 @@ final class FeedMachine {
         _ settings: Settings, from progress: FeedProgress, adoptedThrough: Int64 = 0, adoptedUntil: Int64 = 0
     ) {
         self.settings = settings
-        begun = progress
-        readTo = LogCursor(seq: progress.seq)
-        snapshotSeq = progress.snapshotSeq
+        places = DonePlaces(from: progress)
         handedTo = progress.handedTo
         lastPushedSeq = progress.seq
         self.adoptedThrough = adoptedThrough
@@ -119,6 +108,7 @@ final class FeedMachine {
         // Slots, their keys and their holders know one another.
         for key in keys.values { key.queue.removeAll() }
         for holder in holders.values { holder.removeAll() }
+        places.removeAll()
     }
 
     // MARK: Figures
@@ -129,31 +119,54 @@ final class FeedMachine {
     var room: Int { settings.windowMessages - slots.count }
     var byteRoom: Int { settings.windowBytes - pendingBytes }
     /// Whether somebody can be given something.
-    var hasReady: Bool { !ready.isEmpty }
+    var hasReady: Bool { fault == nil && !ready.isEmpty }
+    var readTo: LogCursor { places.readTo }
     /// The first message that is not done; where all of the log are, the first of those that are delivered once more.
     var oldest: FeedMessage? {
-        firstInOrder?.message
+        places.first.flatMap { slots[$0]?.message }
             ?? (retryCount > 0 ? slots.values.min { $0.position < $1.position }?.message : nil)
     }
 
     // MARK: From the reader
 
-    /// A message that an entry has brought, or the snapshot.
+    /// Takes a message that an entry has brought, or the snapshot. A message that does not come after the last one is a fault.
     ///
     /// - Parameter letter: what is known of earlier attempts.
     func push(_ message: FeedMessage, failed letter: FeedLetter? = nil, now: Moment) {
-        let position = message.position
-        lastPushedSeq = max(lastPushedSeq, position.seq)
-        lastPushed = position
-        pace.measure(lastPushedSeq, at: now.monotonic)
-        // What is stored to be delivered once more comes from there, and only from there.
-        guard !begun.isDone(position), slots[position] == nil else {
-            noteDone(position)
-            if letter != nil { removeLetter(position) }
-            return
+        guard fault == nil else { return }
+        do throws(FeedInvariantError) {
+            guard let slot = try open(message, letter) else { return }
+            place(slot, now)
+        } catch {
+            stop(error)
         }
-        let slot = append(message, isRetry: false, letter)
-        if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(message)) { return setAside(slot) }
+    }
+
+    /// Nil where the message is done, or delivered from the database.
+    private func open(_ message: FeedMessage, _ letter: FeedLetter?) throws(FeedInvariantError) -> Slot? {
+        let slot: Slot?
+        if let stored = slots[message.position] {
+            // What is stored to be delivered once more comes from there, and only from there.
+            try places.pass(stored)
+            slot = nil
+        } else {
+            let made = Slot(message, number: nextNumber, isRetry: false)
+            slot = try places.open(made) ? made : nil
+        }
+        lastPushedSeq = max(lastPushedSeq, message.position.seq)
+        if let slot {
+            keep(slot, letter)
+        } else {
+            isDirty = true
+            if letter != nil { removeLetter(message.position) }
+        }
+        return slot
+    }
+
+    private func place(_ slot: Slot, _ now: Moment) {
+        let position = slot.position
+        pace.measure(lastPushedSeq, at: now.monotonic)
+        if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) { return setAside(slot) }
         if isAdopted(position), now.monotonic < adoptedUntil { return adopt(slot) }
         guard position.seq <= handedTo else {
             gated.insert(slot)
@@ -174,15 +187,14 @@ final class FeedMachine {
 
     /// All messages of entries up to there were pushed.
     func read(to cursor: LogCursor) {
-        guard cursor.seq >= readTo.seq else { return }
-        readTo = cursor
+        guard places.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
         isStale = true
     }
 
     /// All messages of the snapshot's tree were pushed: what follows are the entries behind it.
     func readSnapshot(at cursor: LogCursor) {
-        hasReadSnapshot = true
+        places.readSnapshot()
         read(to: cursor)
         isDirty = true
     }
@@ -200,64 +212,45 @@ final class FeedMachine {
             return
         }
         // By the order that holds now, which need not be that of the letter.
-        let slot = append(message, isRetry: true, letter)
+        let slot = Slot(message, number: nextNumber, isRetry: true)
+        keep(slot, letter)
         // Others of the key may be out, too, and not be read yet.
         if mayBeOut || (adoptedThrough > 0 && adoptedPlaces == nil) { adopt(slot) } else { enqueue(slot) }
     }
 
     // MARK: In and out
 
-    private func append(_ message: FeedMessage, isRetry: Bool, _ letter: FeedLetter?) -> Slot {
-        let slot = Slot(message, number: nextNumber, isRetry: isRetry)
+    private func keep(_ slot: Slot, _ letter: FeedLetter?) {
         nextNumber += 1
         if let letter {
-            slot.attempts = isRetry ? 0 : letter.attempts
+            slot.attempts = slot.isRetry ? 0 : letter.attempts
             slot.failures = letter.failures
             slot.hasLetter = true
         }
-        if isRetry {
-            retryCount += 1
-        } else {
-            slot.previous = lastInOrder
-            if let last = lastInOrder { last.next = slot } else { firstInOrder = slot }
-            lastInOrder = slot
-        }
+        if slot.isRetry { retryCount += 1 }
         pendingBytes += slot.bytes
-        slots[message.position] = slot
-        return slot
+        slots[slot.position] = slot
     }
 
     /// The message is done: it leaves, and its place joins what is done around it.
     func finish(_ slot: Slot) {
         let position = slot.position
+        guard slots[position] === slot else { return stop(FeedInvariantError(.notOpen(position))) }
+        if !slot.isRetry {
+            do throws(FeedInvariantError) { try places.close(slot) } catch { return stop(error) }
+        }
         slots[position] = nil
         pendingBytes -= slot.bytes
         isDirty = true
         if slot.hasLetter { removeLetter(position) }
-        guard !slot.isRetry else {
-            retryCount -= 1
-            return
-        }
-        let lastBehind = slot.doneBehind?.upperBound ?? position
-        gaps.set(nil, behind: slot)
-        if let previous = slot.previous {
-            gaps.set((previous.doneBehind?.lowerBound ?? position)...lastBehind, behind: previous)
-            previous.next = slot.next
-        } else {
-            firstInOrder = slot.next
-            lastDone = lastBehind
-        }
-        if let next = slot.next { next.previous = slot.previous } else { lastInOrder = slot.previous }
+        if slot.isRetry { retryCount -= 1 }
     }
 
-    /// A message that was done before comes last of all.
-    private func noteDone(_ position: FeedPosition) {
+    /// Notes what does not hold. What is told to the machine afterwards changes nothing that is recorded.
+    func stop(_ error: FeedInvariantError) {
+        fault = fault ?? error
+        // What was settled just now must wait for a record, which there will not be.
         isDirty = true
-        if let last = lastInOrder {
-            gaps.set((last.doneBehind?.lowerBound ?? position)...position, behind: last)
-        } else {
-            lastDone = position
-        }
     }
 
     private func removeLetter(_ position: FeedPosition) {

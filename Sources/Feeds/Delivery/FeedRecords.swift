@@ -11,9 +11,13 @@ extension FeedProgressRecord {
 }
 
 extension FeedProgress {
-    /// Nil where the ranges can't be read.
+    /// Nil where the ranges can't be read, or the numbers are none that a feed reaches.
     init?(_ record: FeedProgressRecord) {
-        guard let done = PlaceRanges(bytes: record.done) else { return nil }
+        let numbers = [record.seq, record.index, record.snapshotSeq ?? 0, record.readTo.seq]
+        // An entry may have been announced as handed out that no feed has come to.
+        guard let done = PlaceRanges(bytes: record.done), record.handedTo >= 0,
+            numbers.allSatisfy({ (0..<FeedPosition.most).contains($0) })
+        else { return nil }
         self.init(
             seq: record.seq, index: record.index, snapshotSeq: record.snapshotSeq, done: done,
             handedTo: record.handedTo, readTo: record.readTo)
@@ -33,8 +37,8 @@ extension FeedLetterRecord {
 extension FeedLetter {
     /// Nil where the record is none of this program's.
     init?(_ record: FeedLetterRecord) {
-        guard let state = State(rawValue: record.state) else { return nil }
         let position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
+        guard let state = State(rawValue: record.state), position.isReachable else { return nil }
         self.init(
             position: position, key: record.key, state: state, attempts: record.attempts,
             failures: FeedFailure.read(record.errors),

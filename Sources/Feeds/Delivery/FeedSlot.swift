@@ -2,7 +2,7 @@ import Runtime
 
 extension FeedMachine {
     /// A message that is not done. Belongs to its machine.
-    final class Slot {
+    final class Slot: OpenPlace {
         let message: FeedMessage
         /// Counts the messages of the machine, in the order in which they came.
         let number: Int
@@ -27,22 +27,15 @@ extension FeedMachine {
         var deadline: Int64 = 0
         /// Counts all deliveries of the feed.
         var delivery: UInt64 = 0
-        /// Neighbours among those that come in order. The machine keeps each for as long as it is linked.
-        unowned(unsafe) var previous: Slot?
-        unowned(unsafe) var next: Slot?
-        /// What is done between this one and the next.
-        fileprivate(set) var doneBehind: ClosedRange<FeedPosition>?
-        /// Its place among those with something done behind them.
-        fileprivate var gapIndex = 0
 
         init(_ message: FeedMessage, number: Int, isRetry: Bool) {
             self.message = message
             self.number = number
             self.isRetry = isRetry
             bytes = message.estimatedBytes
+            super.init(message.position)
         }
 
-        var position: FeedPosition { message.position }
         /// Whether somebody has it, or may have it.
         var isHeld: Bool { holder != nil || isAdopted }
     }
@@ -85,34 +78,6 @@ extension FeedMachine {
         func removeAll() {
             for slot in slots { slot.holder = nil }
             slots.removeAll()
-        }
-    }
-
-    /// The messages behind which something is done: few, where thousands wait.
-    struct Gaps {
-        private var slots: ContiguousArray<Slot> = []
-
-        /// What is done behind messages that are not, in order. O(n log n) for n of them.
-        var ranges: [ClosedRange<FeedPosition>] {
-            slots.compactMap(\.doneBehind).sorted { $0.lowerBound < $1.lowerBound }
-        }
-
-        /// Notes what is done behind a message; nil for nothing.
-        mutating func set(_ range: ClosedRange<FeedPosition>?, behind slot: Slot) {
-            switch (slot.doneBehind, range) {
-            case (nil, nil): return
-            case (nil, _?):
-                slot.gapIndex = slots.count
-                slots.append(slot)
-            case (_?, nil):
-                let last = slots.removeLast()
-                if last !== slot {
-                    last.gapIndex = slot.gapIndex
-                    slots[slot.gapIndex] = last
-                }
-            case (_?, _?): break
-            }
-            slot.doneBehind = range
         }
     }
 

@@ -14,6 +14,7 @@ final class FeedDesk {
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let board: FeedBoard
+    private let troubles: FeedTroubles
     private let post: @Sendable (FeedCommand) -> Void
     private var runs: [FeedName: FeedRun] = [:]
     private var names: [FeedClaim: FeedName] = [:]
@@ -34,12 +35,13 @@ final class FeedDesk {
 
     init(
         _ core: FeedCore, _ readers: FeedReaders, _ writer: FeedWriter, _ board: FeedBoard,
-        _ post: @escaping @Sendable (FeedCommand) -> Void
+        _ troubles: FeedTroubles, _ post: @escaping @Sendable (FeedCommand) -> Void
     ) {
         self.core = core
         self.readers = readers
         self.writer = writer
         self.board = board
+        self.troubles = troubles
         self.post = post
     }
 
@@ -81,6 +83,7 @@ final class FeedDesk {
     /// Does what is due for a feed, and what has become possible.
     private func look(at run: FeedRun, mayHandOut: Bool, _ now: FeedMachine.Moment) {
         if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
+        if let fault = run.machine.fault { return stop(run, fault) }
         if mayHandOut {
             run.serve(now)
             push(run, now)
@@ -176,10 +179,18 @@ final class FeedDesk {
         if !core.closers.submit({ sink.stop() }) { sink.stop() }
     }
 
+    /// Ends a feed of which something does not hold that has to: the supervisor claims it again, and it starts from what was recorded last.
+    private func stop(_ run: FeedRun, _ fault: FeedInvariantError) {
+        troubles.add([run.claim], FeedTrouble(fault))
+        end(run.claim)
+    }
+
     /// The gateway stops: what was done is written down, so that the next owner need not wait.
     func end() {
         for run in runs.values { run.sink?.stop() }
-        let moves = runs.values.map { ($0.claim, $0.machine.takeProgress(isLast: true)) }
+        let moves = runs.values.compactMap { run in
+            run.machine.takeProgress(isLast: true).map { (run.claim, $0) }
+        }
         writer.writeLast(moves)
         for run in runs.values {
             for one in run.waiting { one.completion(.failure(FeedRefusalError(.stopping))) }
@@ -357,7 +368,10 @@ final class FeedDesk {
             }
             run.isUnwritten = false
             run.staleSince = nil
-            let commit = run.machine.takeProgress()
+            guard let commit = run.machine.takeProgress() else {
+                if let fault = run.machine.fault { stop(run, fault) }
+                continue
+            }
             commits.append((run.claim, commit))
             run.beingRemoved = Set(
                 commit.letters.compactMap { if case .remove = $0.value { $0.key } else { nil } })

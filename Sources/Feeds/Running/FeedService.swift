@@ -35,13 +35,13 @@ public final class FeedService: Sendable {
             url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger,
             servers: servers)
         let announcements = announcements.subscribe(to: .feeds)
-        let dispatcher = FeedDispatcher(core)
         let troubles = FeedTroubles()
+        let dispatcher = FeedDispatcher(core, troubles)
         let writer = FeedWriter(core, lost: { troubles.lose($0) })
         let keeper = FeedAdministrator(core)
         let readers = FeedReaders(
             core, found: { dispatcher.found($0) }, keep: { keeper.keep($1, of: $0) },
-            failed: { troubles.add($0, $1) })
+            failed: { troubles.add($0, FeedTrouble($1)) })
         let administrator = FeedAdministrator(core)
         self.core = core
         self.announcements = announcements
@@ -217,39 +217,5 @@ public final class FeedService: Sendable {
         }
         try? connection.endFeedWorker(worker)
         connection.close()
-    }
-}
-
-/// Feeds that the readers can't go on with, and those of which the database takes nothing any more.
-final class FeedTroubles: Sendable {
-    private struct State: Sendable {
-        var reasons: [FeedClaim: String] = [:]
-        var lost: Set<FeedClaim> = []
-    }
-    private let state = Mutex(State())
-
-    func add(_ claims: Set<FeedClaim>, _ reason: String) {
-        state.withLock { state in
-            for claim in claims { state.reasons[claim] = reason }
-        }
-    }
-
-    /// The database takes nothing more under these claims.
-    func lose(_ claims: Set<FeedClaim>) {
-        if !claims.isEmpty { state.withLock { $0.lost.formUnion(claims) } }
-    }
-
-    func take() -> [FeedClaim: String] {
-        state.withLock { state in
-            defer { state.reasons = [:] }
-            return state.reasons
-        }
-    }
-
-    func takeLost() -> Set<FeedClaim> {
-        state.withLock { state in
-            defer { state.lost = [] }
-            return state.lost
-        }
     }
 }

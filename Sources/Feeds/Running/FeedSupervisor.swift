@@ -157,55 +157,71 @@ final class FeedSupervisor: AnnouncementListener {
             guard !core.stopsNow else { return }
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
-            let claimed = try connection.claimFeed(
-                record.namespaceID, record.id, by: worker)
-            guard let claimed else { continue }
-            mine[record.id] = Mine(claim: claimed.claim, revision: record.revision)
+            guard let claimed = try connection.claimFeed(record.namespaceID, record.id, by: worker) else { continue }
             do {
-                try begin(record, claimed.claim, claimed.progress, handedTo: claimed.handedTo, connection)
+                guard let start = try prepare(record, claimed.claim, claimed.progress, claimed.handedTo, connection)
+                else { continue }
+                begin(start, record)
             } catch {
-                guard connection.isOpen else { throw error }
-                broken(record, claimed.claim, "\(error)")
+                guard connection.isOpen else {
+                    core.logger.warning(
+                        "a feed was not started, as the connection to the database was lost: it is claimed again",
+                        [("namespace", record.namespace), ("feed", record.name), ("error", "\(error)")])
+                    throw error
+                }
+                broken(record, claimed.claim, FeedTrouble("\(error)"))
                 try connection.reportFeeds([(claimed.claim, "broken", "\(error)", 0, 0)])
             }
         }
     }
 
-    /// Begins to work a feed.
-    private func begin(
-        _ record: FeedRecord, _ claim: FeedClaim, _ stored: FeedProgressRecord, handedTo: Int64,
+    /// What the dispatcher and the readers need to work a feed.
+    private struct Start {
+        let run: FeedRunStart
+        let reading: FeedStart
+    }
+
+    /// Does all that can fail before a feed is worked; nothing is noted of it. Nil where the feed was dropped after it was claimed.
+    private func prepare(
+        _ record: FeedRecord, _ claim: FeedClaim, _ stored: FeedProgressRecord, _ handedTo: Int64,
         _ connection: LogConnection
-    ) throws {
-        guard let text = try connection.feedDefinition(record.namespaceID, record.id) else { return }
+    ) throws -> Start? {
+        guard let text = try connection.feedDefinition(record.namespaceID, record.id) else { return nil }
         let definition = try FeedDefinition.read(text, name: record.name)
+        let matcher = try FeedMatcher(definition)
         guard var progress = FeedProgress(stored) else {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
         }
         progress = try checked(progress, record, connection)
-        let sink = try sinks.make(definition, in: record.namespace)
-        let settings = machineSettings(definition, record.namespace, sink)
-        let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
             .compactMap { FeedLetter($0.letter) }
         try connection.reviveFeedLetters(record.namespaceID, record.id)
         let retried = try FeedRetryPage(record.namespaceID, record.id, after: nil, connection)
         let blocked =
             definition.deadPolicy == .stop ? try connection.blockedFeedKeys(record.namespaceID, record.id) : []
+        // Last: nothing would stop a sink whose feed is not begun.
+        let sink = try sinks.make(definition, in: record.namespace)
+        let settings = machineSettings(definition, record.namespace, sink)
+        let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
         let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
         let window = FeedWindow(room: settings.windowMessages - retried.letters.count, bytes: settings.windowBytes)
-        dispatcher.post(
-            .begin(
-                FeedRunStart(
-                    name: name, claim: claim, settings: settings, progress: progress,
-                    adoptedThrough: handedTo > progress.seq ? handedTo : 0,
-                    adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
-                    blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried)))
-        readers.add(
-            FeedStart(
-                feed: LaneFeed(
-                    claim: claim, matcher: try FeedMatcher(definition), window: window, letters: failing), name: name,
+        return Start(
+            run: FeedRunStart(
+                name: name, claim: claim, settings: settings, progress: progress,
+                adoptedThrough: handedTo > progress.seq ? handedTo : 0,
+                adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
+                blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried),
+            reading: FeedStart(
+                feed: LaneFeed(claim: claim, matcher: matcher, window: window, letters: failing), name: name,
                 progress: progress))
+    }
+
+    /// Begins to work a feed. Nothing here can fail: from now on this gateway keeps it.
+    private func begin(_ start: Start, _ record: FeedRecord) {
+        mine[record.id] = Mine(claim: start.run.claim, revision: record.revision)
+        dispatcher.post(.begin(start.run))
+        readers.add(start.reading)
     }
 
     private func machineSettings(
@@ -242,15 +258,18 @@ final class FeedSupervisor: AnnouncementListener {
         return FeedProgress(seq: min(progress.seq, history.head))
     }
 
-    /// Feeds that the readers can't go on with begin anew after a while.
+    /// Ends feeds that can't be worked on; each starts again after a while.
     private func dropBroken(_ feeds: [FeedRecord], _ connection: LogConnection) throws {
-        for (claim, reason) in troubles.take() {
+        var reports: [(claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)] = []
+        for (claim, trouble) in troubles.take() {
             guard let record = feeds.first(where: { $0.id == claim.feed }), mine[claim.feed]?.claim == claim else {
                 continue
             }
-            broken(record, claim, reason)
-            try connection.reportFeeds([(claim, "broken", reason, 0, 0)])
+            broken(record, claim, trouble)
+            reports.append((claim, "broken", trouble.reason, 0, 0))
         }
+        // After all are dropped, as it may fail: nothing tells of a trouble twice.
+        if !reports.isEmpty { try connection.reportFeeds(reports) }
     }
 
     /// Feeds that are ended here, as the database did not take what was to be written down. It may still say that this gateway works them,
@@ -259,18 +278,20 @@ final class FeedSupervisor: AnnouncementListener {
         for claim in troubles.takeLost() where mine[claim.feed]?.claim == claim { mine[claim.feed] = nil }
     }
 
-    /// A feed could not be begun, or not be read: it is tried again later.
-    private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ reason: String) {
+    /// Notes that a feed could not be begun, or not be worked on: it is claimed again later.
+    private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ trouble: FeedTrouble) {
+        let now = Clock.monotonicMilliseconds
+        let longest = core.settings.maxRetryMilliseconds
+        // One that has run for long since the last trouble has recovered from it.
         var backoff =
-            retries[record.id]?.backoff
-            ?? Backoff(
-                firstMilliseconds: core.settings.firstRetryMilliseconds,
-                longestMilliseconds: core.settings.maxRetryMilliseconds)
-        retries[record.id] = (Clock.monotonicMilliseconds + backoff.nextMilliseconds(), backoff)
+            retries[record.id].flatMap { now - $0.at < 2 * longest ? $0.backoff : nil }
+            ?? Backoff(firstMilliseconds: core.settings.firstRetryMilliseconds, longestMilliseconds: longest)
+        retries[record.id] = (now + backoff.nextMilliseconds(), backoff)
         mine[record.id] = nil
         dispatcher.post(.end(claim))
-        core.logger.warning(
-            "feed is broken", [("namespace", record.namespace), ("feed", record.name), ("error", reason)])
+        core.logger.log(
+            trouble.isFault ? .error : .warning, "feed is broken",
+            [("namespace", record.namespace), ("feed", record.name), ("error", trouble.reason)])
     }
 
     private func tellRoutes(_ feeds: [FeedRecord]) {
@@ -279,7 +300,9 @@ final class FeedSupervisor: AnnouncementListener {
             let name = FeedName(namespace: record.namespace, name: record.name)
             if mine[record.id] != nil {
                 routes[name] = .here
-            } else if record.isWorkerAlive, let address = record.address, !address.isEmpty {
+            } else if record.isWorkerAlive, record.worker != core.lease.worker, let address = record.address,
+                !address.isEmpty
+            {
                 routes[name] = .elsewhere(address)
             } else {
                 routes[name] = .nobody

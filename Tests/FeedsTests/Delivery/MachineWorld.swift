@@ -202,7 +202,9 @@ final class MachineWorld {
     // MARK: What is kept
 
     func take(isLast: Bool = false) {
-        let taken = machine.takeProgress(isLast: isLast)
+        guard let taken = machine.takeProgress(isLast: isLast) else {
+            return check(false, "\(machine.fault.map { "\($0)" } ?? "nothing is recorded, without a fault")")
+        }
         acknowledgedWithCommit = acknowledged
         let progress = taken.progress
         note("take \(progress.seq):\(progress.index) done \(progress.done.ranges.count) handed to \(progress.handedTo)")
