@@ -226,7 +226,7 @@ let package = Package(
         tests(
             "LogStoreTests",
             [
-                "LogStore", "Engine", "Postgres", "PostgresCluster", "Rules", "Tree", "Crypto", "Runtime",
+                "LogStore", "Engine", "Retention", "Postgres", "PostgresCluster", "Rules", "Tree", "Crypto", "Runtime",
                 "TestSupport",
             ]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
