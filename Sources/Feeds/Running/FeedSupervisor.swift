@@ -20,6 +20,9 @@ final class FeedSupervisor: AnnouncementListener {
     private let announcements: AnnouncementSubscription
     private var watch: BeatWatch
     private var mine: [Int64: Mine] = [:]
+    /// Claims under which nothing was handed out, as their feeds were not begun, and the last entry of which a message may have been handed
+    /// out before.
+    private var unbegun: [Int64: (claim: FeedClaim, handedTo: Int64)] = [:]
     /// When feeds that could not be begun are tried again.
     private var retries: [Int64: (at: Int64, backoff: Backoff)] = [:]
     private var reporter: FeedReporter
@@ -149,6 +152,7 @@ final class FeedSupervisor: AnnouncementListener {
             writer.load(own.claim, after: nil)
         }
         retries = retries.filter { records[$0.key] != nil }
+        unbegun = unbegun.filter { records[$0.key] != nil }
     }
 
     private func claim(_ feeds: [FeedRecord], _ worker: [UInt8], _ connection: LogConnection) throws {
@@ -158,10 +162,13 @@ final class FeedSupervisor: AnnouncementListener {
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
             guard let claimed = try connection.claimFeed(record.namespaceID, record.id, by: worker) else { continue }
+            let handedTo = mayBeOut(claimed.handedTo, claimed.claim)
+            unbegun[record.id] = (claimed.claim, handedTo)
             do {
-                guard let start = try prepare(record, claimed.claim, claimed.progress, claimed.handedTo, connection)
+                guard let start = try prepare(record, claimed.claim, claimed.progress, handedTo, connection)
                 else { continue }
                 begin(start, record)
+                unbegun[record.id] = nil
             } catch {
                 guard connection.isOpen else {
                     core.logger.warning(
@@ -173,6 +180,14 @@ final class FeedSupervisor: AnnouncementListener {
                 try connection.reportFeeds([(claimed.claim, "broken", "\(error)", 0, 0)])
             }
         }
+    }
+
+    /// The last entry of which a message may be out. A claim raises what the database has of that, also one whose feed was not begun.
+    private func mayBeOut(_ handedTo: Int64, _ claim: FeedClaim) -> Int64 {
+        guard let former = unbegun[claim.feed], former.claim.worker == claim.worker,
+            former.claim.generation + 1 == claim.generation
+        else { return handedTo }
+        return min(handedTo, former.handedTo)
     }
 
     /// What the dispatcher and the readers need to work a feed.
