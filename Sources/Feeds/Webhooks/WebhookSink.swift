@@ -87,11 +87,11 @@ public final class WebhookSink: Sink {
         guard let number else {
             return completion(messages.map { _ in .notSent })
         }
-        let id = client.send(request(messages)) { [state, clock, isOneLane] result in
+        let id = client.send(request(messages)) { [state, clock, isOneLane, isBatch = definition.batch > 1] result in
             state.withLock { _ = $0.underWay.removeValue(forKey: number) }
             completion(
                 WebhookAnswer.outcomes(
-                    result, for: messages, isOneLane: isOneLane, nowUnixMilliseconds: clock()))
+                    result, for: messages, isBatch: isBatch, isOneLane: isOneLane, nowUnixMilliseconds: clock()))
         }
         // `stop` may have come before the request's id was known.
         let isTooLate = state.withLock { state -> Bool in
