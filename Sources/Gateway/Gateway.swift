@@ -59,7 +59,7 @@ public final class Gateway: Sendable {
         workers = WorkerPool(name: "worker", threads: settings.workers)
         realtime = RealtimeContext(databases, settings, metrics, groups, authenticator, limiter, workers, logger)
         facts = GatewayFacts(
-            databases: databases, metrics: metrics, limiter: limiter, memory: settings.memory,
+            databases: databases, metrics: metrics, limiter: limiter, memory: settings.memory, output: settings.output,
             maxReadyLag: settings.maxReadyLag, serverReport: serverReport)
         follow(databases.home)
         databases.forEachOther { [weak self] in self?.follow($0) }

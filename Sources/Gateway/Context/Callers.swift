@@ -83,6 +83,7 @@ final class Callers {
         _ request: HTTPRequest, _ parameters: RESTParameters, namespace: String, isForFeed: Bool = false,
         _ exchange: HTTPExchange, _ body: @escaping (Identity) -> Void
     ) throws(RESTError) {
+        exchange.namespace = namespace
         var credentials = shown(request, parameters, namespace)
         credentials.isForFeed = isForFeed
         do throws(AuthFailure) {

@@ -26,6 +26,8 @@ public struct GatewaySettings: Sendable {
     public var maxPlainBodyBytes = 16 << 20
     /// What strangers' data may take of memory; the server's, too.
     public var memory = MemoryBudget(bytes: 1 << 30, bytesPerAddress: 256 << 20)
+    /// What responses and streams may hold that wait for their readers; the server's, too.
+    public var output = OutputBudget(bytes: 1 << 30)
     /// Responses from this size on are packed for clients that accept gzip.
     public var gzipFromBytes = 1_024
     /// What each event loop may keep of values that it has written out for GETs, for who asks for the same again; 0: nothing.
