@@ -4,7 +4,8 @@ public import LogStore
 public struct FeedAdministration {
     private let connection: LogConnection
     private static let maxFeeds = 1_000
-    private static let mostLetterBytes: Int64 = 8 << 20
+    /// What an answer with dead letters has at most, but for what is around them.
+    private static let mostLetterBytes = (8 << 20) - 1_024
 
     public init(_ connection: LogConnection) { self.connection = connection }
 
@@ -177,13 +178,15 @@ public struct FeedAdministration {
 
     // MARK: Dead letters
 
-    /// A feed's dead letters in order, those after a place: so many, or about 8 MiB of them.
+    /// A feed's dead letters in order, those after a place: so many, or 8 MiB of them as they are written.
     public func deadLetters(_ name: FeedName, after: FeedPosition?, limit: Int) throws -> [FeedDeadLetter] {
         let record = try feed(name)
-        return try connection.feedLetters(
+        let letters = try connection.feedLetters(
             record.namespaceID, record.id, states: ["dead"],
-            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit, mostBytes: Self.mostLetterBytes
+            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit,
+            mostBytes: Int64(Self.mostLetterBytes)
         ).map { FeedDeadLetter($0.letter, since: $0.since) }
+        return FeedDeadLetter.page(letters, mostBytes: Self.mostLetterBytes)
     }
 
     /// Has dead letters delivered once more. Returns how many there were.

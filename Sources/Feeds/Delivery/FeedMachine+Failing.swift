@@ -11,19 +11,29 @@ extension FeedMachine {
             giveBackAdopted(behind: slot, of: key)
         }
         unhold(slot)
+        forgetHandOut(slot)
         slot.attempts = max(1, slot.attempts)
         slot.failures.append(
             FeedFailure(
-                time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: slot.attempts,
-                reason: String(reason.prefix(2_000))))
-        slot.failures = slot.failures.suffix(settings.keptFailures)
+                time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: slot.attempts, reason: reason))
+        slot.failures = FeedFailure.kept(slot.failures)
         slot.hasLetter = true
         isDirty = true
-        guard slot.attempts < settings.maxAttempts, !isFinal else { return bury(slot, key) }
-        letters[slot.position] = .put(
-            letter(slot, slot.isRetry ? .retry : .failing, slot.isRetry ? slot.message : nil))
+        let isLast = slot.attempts >= settings.maxAttempts || isFinal
+        if isLast {
+            if mayStore { return bury(slot, key) }
+            isShortOfRoom = true
+            // The next attempt is the last one again.
+            slot.attempts = min(slot.attempts, settings.maxAttempts - 1)
+        }
+        // The message is in the log, or in its row already: it is not written with each failure.
+        letters[slot.position] = LetterChange.put(letter(slot, slot.isRetry ? .retry : .failing, nil))
+            .keepingMessage(of: letters[slot.position])
         key.queue.insert(slot)
-        let pause = delay ?? spread(backoff(after: slot.attempts), by: slot.delivery)
+        let pause =
+            isLast
+            ? max(delay ?? 0, settings.maxBackoffMilliseconds)
+            : delay ?? spread(backoff(after: slot.attempts), by: slot.delivery)
         if pause > 0 {
             let until = now.monotonic + pause
             key.waitsUntil = until
@@ -52,6 +62,7 @@ extension FeedMachine {
     private func giveBackLater(than delivery: UInt64, of key: KeyState, _ holder: Holder) {
         guard key.held > 1 else { return }
         for other in holder.slots where other.delivery > delivery && other.key === key {
+            forgetHandOut(other)
             other.attempts -= 1
             putBack(other)
         }
@@ -68,6 +79,7 @@ extension FeedMachine {
     /// The message is a dead letter; what follows of its key goes on, or is set aside.
     private func bury(_ slot: Slot, _ key: KeyState) {
         letters[slot.position] = .put(letter(slot, .dead, slot.message))
+        noteStored(slot)
         finish(slot)
         if settings.stopsKeys {
             blockedKeys.insert(key.name)
@@ -77,8 +89,14 @@ extension FeedMachine {
         settle(key)
     }
 
-    /// The message is kept behind a dead letter of its key.
+    /// The message is kept behind a dead letter of its key: in the database, or in memory while there is no room.
     func setAside(_ slot: Slot) {
+        guard mayStore else {
+            isShortOfRoom = true
+            slot.key = nil
+            return unstored.insert(slot)
+        }
+        noteStored(slot)
         letters[slot.position] = .put(letter(slot, .blocked, slot.message))
         finish(slot)
     }

@@ -62,8 +62,8 @@ extension FeedMachine {
     func hold(_ slot: Slot, _ key: KeyState, _ holder: Holder, _ now: Moment) -> Delivery {
         nextDelivery += 1
         slot.attempts += 1
+        forgetHandOut(slot)
         holder.add(slot)
-        slot.lastHolder = holder.name
         slot.delivery = nextDelivery
         slot.deadline = now.monotonic + settings.ackDeadlineMilliseconds
         key.held += 1
@@ -71,7 +71,7 @@ extension FeedMachine {
         counters.delivered += 1
         isStale = true
         if slot.attempts > 1 { counters.redelivered += 1 }
-        return Delivery(message: slot.message, attempt: slot.attempts)
+        return Delivery(message: slot.message, attempt: slot.attempts, number: slot.delivery)
     }
 
     func adopt(_ slot: Slot) {

@@ -21,7 +21,7 @@ extension FeedMachine {
         isDirty = false
         isStale = false
         // Whether what is under way arrives, nobody will be there to know.
-        if isLast { letters.merge(lettersUnderWay) { new, _ in new } }
+        if isLast { letters.merge(lettersUnderWay) { $0.keepingMessage(of: $1) } }
         lettersUnderWay = letters
         defer {
             letters.removeAll()

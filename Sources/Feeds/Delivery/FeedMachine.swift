@@ -22,8 +22,10 @@ final class FeedMachine {
         /// At most so many entries ahead it is written down that messages may be handed out. What is written down too much, a new owner
         /// has to take for handed out: so it is about what comes in a twentieth of a second.
         var mostHandedAhead: Int64 = 1_000
-        /// Failures of a message that are remembered.
-        var keptFailures = 20
+
+        /// Dead letters and messages that are set aside, at most; and about how many bytes they may have.
+        var mostStored: Int64 = 100_000
+        var mostStoredBytes: Int64 = 1 << 30
 
         init() {}
     }
@@ -32,6 +34,8 @@ final class FeedMachine {
     struct Delivery: Sendable {
         let message: FeedMessage
         let attempt: Int
+        /// Counts all deliveries of the machine.
+        let number: UInt64
     }
 
     enum Result: String, Sendable {
@@ -57,6 +61,8 @@ final class FeedMachine {
     var ready = KeyLine()
     var timers = TimerHeap<Timer>()
     var holders: [String: Holder] = [:]
+    /// The newest opening of each consumer, while it is open or may be acknowledged by the next.
+    var openings: [String: HandOuts] = [:]
     /// Messages that wait until it is written down that they may be handed out.
     var gated = SlotQueue()
     private var nextNumber = 0
@@ -83,6 +89,11 @@ final class FeedMachine {
     /// Where it is known exactly what is out: that, and nothing else.
     var adoptedPlaces: Set<FeedPosition>?
     var blockedKeys: Set<FeedKey> = []
+    /// Dead letters and messages that are set aside; and those that would be, and wait for room.
+    var stored = Stored()
+    var unstored = SlotQueue()
+    /// Whether a message could not be stored.
+    var isShortOfRoom = false
     var commitCount: Int64 = 0
     /// Messages that are delivered once more and not done.
     private(set) var retryCount = 0
@@ -102,8 +113,10 @@ final class FeedMachine {
     ///   - progress: where the feed goes on.
     ///   - adoptedThrough: a former owner may have handed out messages of entries up to this one.
     ///   - adoptedUntil: until when they count as held.
+    ///   - firstDelivery: the number before that of the first delivery; different for each machine of a feed.
     init(
-        _ settings: Settings, from progress: FeedProgress, adoptedThrough: Int64 = 0, adoptedUntil: Int64 = 0
+        _ settings: Settings, from progress: FeedProgress, adoptedThrough: Int64 = 0, adoptedUntil: Int64 = 0,
+        firstDelivery: UInt64 = 0
     ) {
         self.settings = settings
         begun = progress
@@ -113,12 +126,14 @@ final class FeedMachine {
         lastPushedSeq = progress.seq
         self.adoptedThrough = adoptedThrough
         self.adoptedUntil = adoptedUntil
+        nextDelivery = firstDelivery
     }
 
     deinit {
-        // Slots, their keys and their holders know one another.
+        // Slots, their keys, their holders and openings know one another.
         for key in keys.values { key.queue.removeAll() }
         for holder in holders.values { holder.removeAll() }
+        for opening in openings.values { opening.removeAll() }
     }
 
     // MARK: Figures
@@ -227,10 +242,17 @@ final class FeedMachine {
         return slot
     }
 
+    /// The message comes behind all others from now on.
+    func renumber(_ slot: Slot) {
+        slot.number = nextNumber
+        nextNumber += 1
+    }
+
     /// The message is done: it leaves, and its place joins what is done around it.
     func finish(_ slot: Slot) {
         let position = slot.position
         slots[position] = nil
+        forgetHandOut(slot)
         pendingBytes -= slot.bytes
         isDirty = true
         if slot.hasLetter { removeLetter(position) }

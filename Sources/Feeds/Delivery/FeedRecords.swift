@@ -26,7 +26,7 @@ extension FeedLetterRecord {
             seq: letter.position.seq, index: letter.position.index, isSnapshot: letter.position.isSnapshot,
             key: letter.key, state: letter.state.rawValue, attempts: letter.attempts,
             errors: FeedFailure.json(letter.failures),
-            message: letter.message.map { $0.json(namespace: namespace, attempt: nil) })
+            message: letter.message.map { StoredMessage.bounded($0.json(namespace: namespace, attempt: nil)) })
     }
 }
 
@@ -68,15 +68,16 @@ extension FeedFailure {
         return writer.bytes
     }
 
-    /// Reads what `json` wrote; what is something else is left out.
+    /// Reads what `json` wrote, also an older version's longer one; what is something else is left out.
     static func read(_ json: [UInt8]) -> [FeedFailure] {
         guard let list = RawJSON(json).elements else { return [] }
-        return list.compactMap { element in
+        let failures = list.compactMap { element -> FeedFailure? in
             guard let attempt = element.members?.first(where: { $0.key == "attempt" })?.value.integer,
                 let reason = element.member("reason"), let time = element.member("time")
             else { return nil }
-            return FeedFailure(time: time, attempt: Int(attempt), reason: reason)
+            return FeedFailure(time: time, attempt: Int(clamping: attempt), reason: reason)
         }
+        return kept(failures)
     }
 }
 

@@ -4,8 +4,8 @@ extension FeedMachine {
     /// A message that is not done. Belongs to its machine.
     final class Slot {
         let message: FeedMessage
-        /// Counts the messages of the machine, in the order in which they came.
-        let number: Int
+        /// Counts the messages of the machine, in the order in which they came, or came back to their keys.
+        var number: Int
         let isRetry: Bool
         /// About what it costs in memory.
         let bytes: Int
@@ -20,8 +20,11 @@ extension FeedMachine {
         fileprivate(set) var holder: Holder?
         /// Its place among what the holder has.
         fileprivate var heldIndex = 0
-        /// Who has it, or had it last.
-        var lastHolder: String?
+        /// The connection that was handed it last; nil for a request that stood for itself.
+        var opening: FeedOpening?
+        /// What that opening was handed, while the next one may acknowledge the message; and its place there.
+        var handOuts: HandOuts?
+        var handOutIndex = 0
         /// It is not known who has it, or whether somebody does.
         var isAdopted = false
         var deadline: Int64 = 0
@@ -139,6 +142,16 @@ extension FeedMachine {
     enum LetterChange: Sendable {
         case put(FeedLetter)
         case remove
+
+        /// The change with the message of a former one that may not be written, where it has none itself.
+        func keepingMessage(of former: LetterChange?) -> LetterChange {
+            guard case .put(let letter) = self, letter.message == nil, case .put(let old)? = former, old.message != nil
+            else { return self }
+            return .put(
+                FeedLetter(
+                    position: letter.position, key: letter.key, state: letter.state, attempts: letter.attempts,
+                    failures: letter.failures, message: old.message))
+        }
     }
 
     enum Found {

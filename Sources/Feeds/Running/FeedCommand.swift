@@ -13,10 +13,12 @@ enum FeedCommand: Sendable {
     case letters(FeedClaim, FeedRetryPage, blocked: Set<FeedKey>?)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
-    /// Messages that did not reach their consumer.
-    case unsent(FeedName, consumer: String, [FeedPosition])
-    /// The consumer has come back: what it was given up to a message is done, the rest goes back.
-    case resume(FeedName, consumer: String, through: FeedPosition?)
+    /// Deliveries that did not reach their connection.
+    case unsent(FeedName, [(position: FeedPosition, delivery: UInt64)])
+    /// A consumer opens a connection: what the former one was handed up to a message is done, the rest goes back.
+    case open(FeedName, consumer: String, FeedOpening?, after: FeedPosition?)
+    /// A connection ended, or a consumer gives back all that it holds: that goes back.
+    case release(FeedName, consumer: String, FeedOpening?)
     case settle(
         FeedName, [FeedPosition?], consumer: String?, FeedSettlement,
         @Sendable (Result<[String], FeedRefusalError>) -> Void)

@@ -123,9 +123,12 @@ final class FeedDesk {
         case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): run(name)?.waiting.removeAll { $0.pull.id == id }
-        case .unsent(let name, let consumer, let positions): run(name)?.machine.giveBack(positions, of: consumer)
-        case .resume(let name, let consumer, let position):
-            run(name)?.machine.giveBack(consumer, acknowledgingThrough: position)
+        case .unsent(let name, let deliveries):
+            guard let run = run(name) else { return }
+            for (position, delivery) in deliveries { run.machine.unsent(position, delivery: delivery) }
+        case .open(let name, let consumer, let opening, let position):
+            run(name)?.machine.open(consumer, opening, after: position)
+        case .release(let name, let consumer, let opening): run(name)?.machine.release(consumer, opening)
         case .settle(let name, let positions, let consumer, let settlement, let completion):
             settle(name, positions, consumer, settlement, completion, command, now)
         case .committed(let commits, let lost): committed(commits, lost)
@@ -389,10 +392,22 @@ final class FeedDesk {
         }
     }
 
+    /// Tells the log that a feed's dead letters have reached their bound, or have room again.
+    private func tellRoom(of run: FeedRun) {
+        run.saysShortOfRoom = run.machine.isShortOfRoom
+        let fields = [("feed", "\(run.name.namespace)/\(run.name.name)"), ("stored", "\(run.machine.stored.count)")]
+        if run.saysShortOfRoom {
+            core.logger.warning("a feed has no room for more dead letters: retry or drop some", fields)
+        } else {
+            core.logger.info("a feed has room for dead letters again", fields)
+        }
+    }
+
     private func report(_ now: Int64) {
         guard now - reportedAt >= 200 else { return }
         reportedAt = now
         board.set(runs.mapValues(\.report))
+        for run in runs.values where run.machine.isShortOfRoom != run.saysShortOfRoom { tellRoom(of: run) }
     }
 }
 

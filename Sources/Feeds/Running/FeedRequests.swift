@@ -6,6 +6,8 @@ public struct FeedDelivery: Sendable {
     public let message: FeedMessage
     public let attempt: Int
     public let namespace: String
+    /// Counts the deliveries of the feed's owner.
+    let number: UInt64
 
     /// The message as JSON, with its attempt.
     public var json: [UInt8] { message.json(namespace: namespace, attempt: attempt) }
@@ -49,16 +51,22 @@ public struct FeedPull: Sendable {
     public let id: UInt64
     public let feed: FeedName
     public let consumer: String
+    /// The connection that asks; nil for a request that stands for itself.
+    public let opening: FeedOpening?
     public let most: Int
     /// How many messages the consumer may hold; nil for any number.
     public let mostHeld: Int?
     /// In monotonic milliseconds.
     public var deadline: Milliseconds
 
-    public init(id: UInt64, feed: FeedName, consumer: String, most: Int, mostHeld: Int?, deadline: Milliseconds) {
+    public init(
+        id: UInt64, feed: FeedName, consumer: String, opening: FeedOpening? = nil, most: Int, mostHeld: Int?,
+        deadline: Milliseconds
+    ) {
         self.id = id
         self.feed = feed
         self.consumer = consumer
+        self.opening = opening
         self.most = most
         self.mostHeld = mostHeld
         self.deadline = deadline

@@ -32,6 +32,8 @@ final class FeedRun {
     var breaker: CircuitBreaker
     private var generator = SystemRandomNumberGenerator()
     var trouble: String?
+    /// Whether the log says that there is no room for more dead letters.
+    var saysShortOfRoom = false
     /// Whether the desk looks at it in this turn, or has to write something of it down.
     var isTouched = false
     var isUnwritten = false
@@ -46,8 +48,10 @@ final class FeedRun {
         retried = start.retried
         machine = FeedMachine(
             start.settings, from: start.progress, adoptedThrough: start.adoptedThrough,
-            adoptedUntil: start.adoptedUntil)
+            adoptedUntil: start.adoptedUntil,
+            firstDelivery: UInt64(truncatingIfNeeded: start.claim.generation) << 32)
         machine.blockedKeys = start.blockedKeys
+        machine.stored = start.retried.stored ?? FeedMachine.Stored()
         for letter in start.retried.letters { machine.retry(letter, mayBeOut: start.adoptedThrough > 0) }
         var settings = CircuitBreaker.Settings()
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
@@ -71,6 +75,7 @@ final class FeedRun {
         // What is done was read before it was removed.
         machine.lettersChanged(
             retried: page.letters.filter { !isRemoving($0.position) }, blocked: blocked ?? machine.blockedKeys)
+        if let stored = page.stored { machine.storedChanged(stored) }
         retried = page
         isReadingRetries = false
     }
@@ -99,7 +104,9 @@ final class FeedRun {
             let free = pull.mostHeld.map { $0 - (machine.holders[pull.consumer]?.slots.count ?? 0) } ?? pull.most
             let deliveries =
                 free > 0
-                ? machine.pull(min(pull.most, free), mostBytes: Self.answerBytes, by: pull.consumer, now: now) : []
+                ? machine.pull(
+                    min(pull.most, free), mostBytes: Self.answerBytes, by: pull.consumer, pull.opening, now: now)
+                : []
             guard !deliveries.isEmpty else {
                 index += 1
                 continue
@@ -110,7 +117,8 @@ final class FeedRun {
     }
 
     private func delivery(_ delivery: FeedMachine.Delivery) -> FeedDelivery {
-        FeedDelivery(message: delivery.message, attempt: delivery.attempt, namespace: name.namespace)
+        FeedDelivery(
+            message: delivery.message, attempt: delivery.attempt, namespace: name.namespace, number: delivery.number)
     }
 
     /// Whether a message is done, and its letter on its way out.
@@ -166,10 +174,18 @@ final class FeedRun {
     /// How long it may take until it is written down that the log was read.
     static let staleMilliseconds: Int64 = 1_000
 
+    /// What keeps the feed from its work.
+    private var failure: String? {
+        guard machine.isShortOfRoom else { return trouble }
+        return
+            "There is no room for more dead letters: they are \(machine.stored.count), with \(machine.stored.bytes) bytes. "
+            + "Retry or drop some."
+    }
+
     var report: FeedReport {
         let oldest = machine.oldest
         return FeedReport(
-            feed: name, feedID: claim.feed, state: trouble == nil ? "running" : "failing", message: trouble,
+            feed: name, feedID: claim.feed, state: failure == nil ? "running" : "failing", message: failure,
             seq: oldest.map { $0.position.seq - 1 } ?? machine.readTo.seq, readTo: machine.readTo.seq,
             pending: machine.pendingCount, held: machine.heldCount, consumers: machine.holders.keys.sorted(),
             oldestID: oldest?.position.id(in: name.namespace), oldestAt: oldest?.committedAt,

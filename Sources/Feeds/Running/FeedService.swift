@@ -90,7 +90,8 @@ public final class FeedService: Sendable {
     /// - Returns: the pull, to be cancelled.
     @discardableResult
     public func pull(
-        _ feed: FeedName, consumer: String, most: Int, mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
+        _ feed: FeedName, consumer: String, opening: FeedOpening? = nil, most: Int, mostHeld: Int? = nil,
+        waitMilliseconds: Milliseconds,
         _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void
     ) -> FeedPull {
         let id = nextPull.withLock { id -> UInt64 in
@@ -98,8 +99,8 @@ public final class FeedService: Sendable {
             return id
         }
         let pull = FeedPull(
-            id: id, feed: feed, consumer: consumer, most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
-            deadline: Clock.monotonicMilliseconds + waitMilliseconds)
+            id: id, feed: feed, consumer: consumer, opening: opening, most: max(0, min(most, core.settings.maxPull)),
+            mostHeld: mostHeld, deadline: Clock.monotonicMilliseconds + waitMilliseconds)
         dispatcher.post(.pull(pull, explaining(feed, completion)))
         return pull
     }
@@ -107,15 +108,28 @@ public final class FeedService: Sendable {
     /// Nobody waits for a pull any more. It may have been answered already.
     public func cancel(_ pull: FeedPull) { dispatcher.post(.cancel(pull.feed, pull: pull.id)) }
 
-    /// Messages did not reach the consumer that they were handed out for: they go back and do not count as attempts.
-    public func unsent(_ deliveries: [FeedDelivery], _ feed: FeedName, consumer: String) {
-        dispatcher.post(.unsent(feed, consumer: consumer, deliveries.map(\.message.position)))
+    /// Deliveries did not reach the connection that they were for: the messages go back, and that was no attempt.
+    public func unsent(_ deliveries: [FeedDelivery], _ feed: FeedName) {
+        dispatcher.post(.unsent(feed, deliveries.map { ($0.message.position, $0.number) }))
     }
 
-    /// A consumer begins a new stream: what it was given up to a message is done, the rest goes back.
-    public func resume(_ feed: FeedName, consumer: String, through id: String?) {
+    /// A consumer opens a connection: what its former one was handed up to a message is done, the rest goes back.
+    ///
+    /// - Parameters:
+    ///   - opening: the connection; nil where it is handed nothing.
+    ///   - id: the last message that the consumer received.
+    public func open(_ feed: FeedName, consumer: String, _ opening: FeedOpening?, after id: String?) {
         dispatcher.post(
-            .resume(feed, consumer: consumer, through: id.flatMap { FeedPosition(id: $0, in: feed.namespace) }))
+            .open(
+                feed, consumer: consumer, opening,
+                after: id.flatMap { FeedPosition(id: $0, in: feed.namespace) }))
+    }
+
+    /// A connection ended: what it was handed and the consumer still holds goes back.
+    ///
+    /// - Parameter opening: nil for all that the consumer holds.
+    public func release(_ feed: FeedName, consumer: String, _ opening: FeedOpening?) {
+        dispatcher.post(.release(feed, consumer: consumer, opening))
     }
 
     /// Says what has become of messages. Called back once, from another thread, with a word for each: done, unknown or expired. What

@@ -9,6 +9,8 @@ import Wire
 struct FeedForwarding: Sendable {
     private let client: HTTPClient
     private static let header: StaticString = "x-pathmirror-forwarded"
+    /// Names the connection of the consumer that a forwarded pull belongs to.
+    private static let openingHeader: StaticString = "x-pathmirror-opening"
     /// How long the other gateway may take beyond what the request waits for: one that is frozen is not waited for.
     private static let patienceMilliseconds: Milliseconds = 3_000
     /// How long it may take for what nobody waits for but who has been refused.
@@ -27,16 +29,17 @@ struct FeedForwarding: Sendable {
     ///   - wait: how long the request itself waits.
     ///   - consumer: who asks for messages having given back what it held; nil for everything else. What an answer had that does
     ///     not arrive is all that such a consumer can hold, and goes back too.
+    ///   - opening: the connection of the consumer that the request belongs to.
     func forward(
         _ request: HTTPRequest, _ reference: ExchangeReference, _ feed: FeedName, _ refusal: FeedRefusal,
-        wait: Milliseconds = 0, resumed consumer: String? = nil
+        wait: Milliseconds = 0, resumed consumer: String? = nil, opening: FeedOpening? = nil
     ) {
         // One that was passed on is not passed on again: the feed has moved meanwhile.
         guard case .elsewhere(let address) = refusal, request.header(Self.header) == nil else {
             let answer = FeedAnswer(refusal, of: feed)
             return reference.perform { answer.send(to: $0) }
         }
-        let (url, headers) = (address + Self.target(request), Self.headers(request))
+        let (url, headers) = (address + Self.target(request), Self.headers(request) + Self.headers(opening))
         let authorization = request.headerText("authorization")
         let refuse = { @Sendable in
             reference.perform { FeedAnswer(FeedRefusal.noOwner, of: feed).send(to: $0) }
@@ -124,6 +127,17 @@ struct FeedForwarding: Sendable {
     func cancel(_ id: HTTPClient.RequestID) { client.cancel(id) }
 
     // MARK: What is passed on
+
+    /// The headers that name a connection of a consumer.
+    static func headers(_ opening: FeedOpening?) -> [(name: String, value: String)] {
+        opening.map { [("\(openingHeader)", $0.text)] } ?? []
+    }
+
+    /// The connection of a consumer that a forwarded request belongs to.
+    static func opening(of request: HTTPRequest) -> FeedOpening? {
+        guard request.header(header) != nil else { return nil }
+        return request.headerText(openingHeader).flatMap { FeedOpening(text: $0) }
+    }
 
     /// The path and query, also of a target that has a scheme and host before them.
     private static func target(_ request: HTTPRequest) -> String {

@@ -10,6 +10,8 @@ final class FeedStream {
     /// Those of the feed's database.
     let feeds: FeedService
     let consumer: String
+    /// Tells the messages that the consumer is handed by this connection from those of its others.
+    let opening = FeedOpening()
     /// How many messages it may have that are not acknowledged.
     let most: Int
     let identity: Identity

@@ -64,18 +64,20 @@ final class FeedStreams {
         // HEAD only asks whether there is one: it takes nothing, and gives nothing back.
         let isHead = stream.exchange.isHead
         let feeds = stream.feeds
-        if stream.resumes, !isHead { feeds.resume(stream.feed, consumer: stream.consumer, through: stream.lastEventID) }
+        if stream.resumes, !isHead {
+            feeds.open(stream.feed, consumer: stream.consumer, stream.opening, after: stream.lastEventID)
+        }
         let id = stream.exchange.id
         let feed = stream.feed
-        let consumer = stream.consumer
         stream.pull = feeds.pull(
-            feed, consumer: consumer, most: isHead ? 0 : min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
+            feed, consumer: stream.consumer, opening: stream.opening,
+            most: isHead ? 0 : min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
             waitMilliseconds: stream.hasBegun ? Self.waitMilliseconds : 0
         ) { [link] result in
             link.post { hub in
                 guard let stream = hub.streams[id], stream.exchange.isOpen else {
                     if case .success(let deliveries) = result, !deliveries.isEmpty {
-                        feeds.unsent(deliveries, feed, consumer: consumer)
+                        feeds.unsent(deliveries, feed)
                     }
                     return
                 }
@@ -114,11 +116,12 @@ final class FeedStreams {
         let id = stream.exchange.id
         let url = url(stream, address)
         let (authorization, consumer) = (stream.authorization, stream.consumer)
+        let headers = FeedForwarding.headers(stream.opening)
         let giveBack = { @Sendable [forwarding] in
-            forwarding.giveBack(url, authorization: authorization, consumer: consumer)
+            forwarding.giveBack(url, headers, authorization: authorization, consumer: consumer)
         }
         stream.forwarded = forwarding.send(
-            url, stream.pullBody, authorization: authorization, wait: Self.waitMilliseconds
+            url, stream.pullBody, headers, authorization: authorization, wait: Self.waitMilliseconds
         ) { [link] result in
             // The stream is closed. What was handed out until the other gateway noticed goes back: not before this, or what comes
             // in between would be nobody's.
@@ -191,9 +194,10 @@ final class FeedStreams {
             forwarding.cancel(forwarded)
         } else if let address = stream.address {
             forwarding.giveBack(
-                url(stream, address), authorization: stream.authorization, consumer: stream.consumer)
+                url(stream, address), FeedForwarding.headers(stream.opening), authorization: stream.authorization,
+                consumer: stream.consumer)
         } else {
-            stream.feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
+            stream.feeds.release(stream.feed, consumer: stream.consumer, stream.opening)
         }
     }
 

@@ -188,15 +188,15 @@ final class FeedsHandler {
         _ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
         let body = try FeedBodies.pull(request.body)
-        if body.resumes { feeds.resume(feed, consumer: body.consumer, through: body.after) }
+        let opening = opening(feeds, feed, body, request)
         let reference = exchange.reference
         let pull = feeds.pull(
-            feed, consumer: body.consumer, most: body.most, mostHeld: body.mostHeld,
+            feed, consumer: body.consumer, opening: opening, most: body.most, mostHeld: body.mostHeld,
             waitMilliseconds: body.waitMilliseconds
         ) { [forwarding, workers = services.workers] result in
             switch result {
             case .success(let deliveries):
-                let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed, consumer: body.consumer) }
+                let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed) }
                 // The thread that called has other feeds to serve.
                 guard deliveries.reduce(0, { $0 + $1.estimatedBytes }) > Self.heavyBytes else {
                     return reference.perform(otherwise: unsent) { FeedAnswer(messages: deliveries).send(to: $0) }
@@ -212,12 +212,28 @@ final class FeedsHandler {
             case .failure(let error):
                 forwarding.forward(
                     request, reference, feed, error.refusal, wait: body.waitMilliseconds,
-                    resumed: body.resumes && !body.consumer.isEmpty ? body.consumer : nil)
+                    resumed: body.resumes && !body.consumer.isEmpty ? body.consumer : nil, opening: opening)
             }
         }
         exchange.endsWithInput = true
         exchange.onClose = { feeds.cancel(pull) }
         if body.waitMilliseconds > 0 { pulls.add(exchange, identity) }
+    }
+
+    /// Opens or ends a connection of the consumer where the pull says so. Returns the connection that the pull belongs to: a
+    /// pull with `resume` is one, and the pulls that another gateway makes for a stream name theirs.
+    private func opening(
+        _ feeds: FeedService, _ feed: FeedName, _ body: FeedBodies.Pull, _ request: HTTPRequest
+    ) -> FeedOpening? {
+        let named = FeedForwarding.opening(of: request)
+        guard body.resumes else { return named }
+        if body.most == 0, body.after == nil {
+            feeds.release(feed, consumer: body.consumer, named)
+            return named
+        }
+        let opening = body.most > 0 ? named ?? FeedOpening() : nil
+        feeds.open(feed, consumer: body.consumer, opening, after: body.after)
+        return opening
     }
 
     private func settle(

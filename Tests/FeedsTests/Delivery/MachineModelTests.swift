@@ -6,6 +6,7 @@ import Testing
 /// The machine against a model: whatever consumers, readers, owners and administrators do, in any order.
 @Suite struct MachineModelTests {
     @Test(arguments: 0..<8) func anyHistory(_ part: UInt64) {
+        var inferred = 0
         for seed in (part * 1_000)..<(part * 1_000 + 400) {
             let world = MachineWorld(seed: seed)
             for _ in 0..<120 where world.problem == nil { world.step() }
@@ -14,13 +15,16 @@ import Testing
                 Issue.record("seed \(seed): \(problem)\n\(world.trace.suffix(80).joined(separator: "\n"))")
                 return
             }
+            inferred += world.inferred
         }
+        // Consumers do acknowledge by the last id that they received.
+        #expect(inferred > 100)
     }
 }
 
 extension MachineWorld {
     func step() {
-        switch random.below(24) {
+        switch random.below(28) {
         case 0...3: append()
         case 4...7: read(atMost: 1 + random.below(6))
         case 8...10: pull(1 + random.below(5), by: random.pick(Self.consumers))
@@ -33,6 +37,7 @@ extension MachineWorld {
         case 20: finishCommit()
         case 21: administer()
         case 22: if needsLetters { tellLetters() }
+        case 23...26: connect()
         default:
             switch random.below(6) {
             case 0: crash()
