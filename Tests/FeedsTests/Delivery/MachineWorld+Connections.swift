@@ -97,12 +97,13 @@ extension MachineWorld {
         note("\(consumer) opens \(connection.number) after \(id?.id(in: "") ?? "-")")
         let mine = held.filter { $0.value.consumer == consumer && machine.isKnownToHold($0.key, consumer) }
         let before = Set(machine.slots.keys)
+        let outOfTurn = before.filter { letter($0)?.state == .retry }
         let counted = machine.counters.acknowledged
         machine.open(consumer, connection.opening, after: id)
         for position in mine.keys { held[position] = nil }
         let done = before.subtracting(machine.slots.keys)
         check(machine.counters.acknowledged - counted == Int64(done.count), "acknowledgements are not counted")
-        judge(done, of: consumer, after: id)
+        judge(done, of: consumer, after: id, outOfTurn)
         newest[consumer] = connection
         acknowledged.formUnion(done)
         inferred += done.count
@@ -110,7 +111,11 @@ extension MachineWorld {
     }
 
     /// What may be acknowledged by inference.
-    private func judge(_ done: Set<FeedPosition>, of consumer: String, after id: FeedPosition?) {
+    ///
+    /// - Parameter outOfTurn: messages that lost their places in their keys, as an administrator had them tried once more.
+    private func judge(
+        _ done: Set<FeedPosition>, of consumer: String, after id: FeedPosition?, _ outOfTurn: Set<FeedPosition>
+    ) {
         for position in done.sorted() {
             let name = position.id(in: "")
             check(id != nil, "\(name) is acknowledged by a consumer that named nothing")
@@ -119,12 +124,9 @@ extension MachineWorld {
                 "\(name) is acknowledged, and never reached \(consumer) on its previous connection")
             check(held[position] == nil, "\(name) is acknowledged, and \(held[position]?.consumer ?? "") holds it")
             for other in machine.slots.keys
-            where other < position && key(other) == key(position) && !isOutOfTurn(other) && !isOutOfTurn(position) {
+            where other < position && key(other) == key(position) && outOfTurn.isDisjoint(with: [other, position]) {
                 check(false, "\(name) is acknowledged before \(other.id(in: "")) of its key")
             }
         }
     }
-
-    /// Whether a message lost its place in its key, as an administrator had it tried once more.
-    private func isOutOfTurn(_ position: FeedPosition) -> Bool { letter(position)?.state == .retry }
 }
