@@ -38,7 +38,8 @@ extension MachineWorld {
         let consumer = random.pick(Self.consumers)
         let open = connections[consumer] ?? []
         switch random.below(8) {
-        case 0, 1: self.open(consumer)
+        case 0: self.open(consumer)
+        case 1: visit(consumer)
         case 2, 3, 4:
             // Mostly by its newest connection; a former one need not have noticed that it is one.
             guard !open.isEmpty else { return self.open(consumer) }
@@ -49,6 +50,16 @@ extension MachineWorld {
             guard !open.isEmpty else { return }
             end(random.pick(open), of: consumer)
         }
+    }
+
+    /// A connection is opened, brings something, and breaks; others are served before the consumer comes back.
+    private func visit(_ consumer: String) {
+        open(consumer)
+        if let connection = newest[consumer] { pull(1 + random.below(6), by: consumer, through: connection) }
+        receive(consumer, random.below(6))
+        if random.oneIn(2), let connection = newest[consumer] { end(connection, of: consumer) }
+        if random.oneIn(2) { pull(1 + random.below(3), by: random.pick(Self.consumers)) }
+        if random.oneIn(2) { open(consumer) }
     }
 
     private func receive(_ consumer: String, _ count: Int) {
