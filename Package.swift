@@ -64,7 +64,7 @@ let package = Package(
         // Both sides of TLS: the server's and the client's.
         target("TLS", ["COpenSSL"]),
         target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "TLS", "Runtime"]),
-        target("HTTPClient", ["CCurl", "Runtime"]),
+        target("HTTPClient", ["CCurl", "CEpoll", "COpenSSL", "Runtime"]),
         target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
         target("KafkaClient", ["CKafka", "Runtime"]),
 

@@ -198,7 +198,8 @@ import Testing
             (.timedOut, "The server took too long."), (.unreachable("x"), "The server can't be reached: x."),
             (.insecure("x"), "The server can't be trusted: x."), (.tooManyRedirects, "The server redirects too often."),
             (.responseTooLarge, "The response is too large."), (.failed("x"), "The request failed: x."),
-            (.refused("x"), "The request was not sent: x."), (.cancelled, "The request was cancelled."),
+            (.refused("x"), "The request was not sent: x."), (.notSent("x"), "The request was not sent: x."),
+            (.cancelled, "The request was cancelled."),
             (.addressNotAllowed(host: "x"), "x has no public address, and is not among those that are allowed."),
         ] as [(HTTPClientError, String)]) func errors(_ error: HTTPClientError, _ text: String)
     {

@@ -15,6 +15,8 @@ enum WebhookAnswer {
         nowUnixMilliseconds: Milliseconds
     ) -> [SinkOutcome] {
         switch result {
+        // No server has seen it, so it is no attempt.
+        case .failure(.notSent): return all(messages, .notSent)
         case .failure(let error):
             return all(messages, .failed(reason: reason(error), retryAfterMilliseconds: nil))
         case .success(let response) where (200...299).contains(response.status):

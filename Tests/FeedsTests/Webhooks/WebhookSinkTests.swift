@@ -64,7 +64,7 @@ import Tree
         let client = try HTTPClient()
         defer { client.stop() }
         let sink = try Self.sink(client, server.url("/"), #","batch":10,"concurrency":2,"timeout_ms":7000"#)
-        #expect(sink.batchSize == 10 && sink.concurrency == 2 && sink.timeoutMilliseconds == 7_000)
+        #expect(sink.batchSize == 10 && sink.concurrency == 2 && sink.timeoutMilliseconds == 12_000)
         let outcomes = sink.results(of: [.sample(1), .sample(2, key: "o2"), .sample(3)])
         #expect(outcomes == [.delivered, Self.failed("The endpoint named the message as failed."), .delivered])
         #expect(server.arrived.count == 1)
