@@ -81,6 +81,21 @@ extension FeedMachine {
         schedule(.deadline(slot.position), at: adoptedUntil)
     }
 
+    /// Whether a message is here of which it is known, or may be, that a former owner has handed it out.
+    func isAdopted(_ position: FeedPosition) -> Bool { slots[position]?.isAdopted ?? false }
+
+    /// The delivery of an adopted message has ended, and is counted as an attempt.
+    func countAttempt(_ position: FeedPosition) {
+        if let slot = slots[position], slot.isAdopted { slot.attempts += 1 }
+    }
+
+    /// An adopted message was not delivered after all.
+    func giveBackAdopted(_ position: FeedPosition) {
+        guard let slot = slots[position], slot.isAdopted else { return }
+        putBack(slot)
+        if let key = slot.key { settle(key) }
+    }
+
     func unhold(_ slot: Slot) {
         guard slot.isHeld else { return }
         slot.key?.held -= 1

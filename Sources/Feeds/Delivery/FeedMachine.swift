@@ -81,7 +81,10 @@ final class FeedMachine {
     let adoptedThrough: Int64
     let adoptedUntil: Int64
     /// Where it is known exactly what is out: that, and nothing else.
+    /// The place of a message leaves the set when the message comes.
     var adoptedPlaces: Set<FeedPosition>?
+    /// Keys of which something is out, where it is known exactly what is out.
+    var adoptedKeys: Set<FeedKey> = []
     var blockedKeys: Set<FeedKey> = []
     var commitCount: Int64 = 0
     /// Messages that are delivered once more and not done.
@@ -143,6 +146,8 @@ final class FeedMachine {
     /// - Parameter letter: what is known of earlier attempts.
     func push(_ message: FeedMessage, failed letter: FeedLetter? = nil, now: Moment) {
         let position = message.position
+        let mayBeOut = mayBeOut(position)
+        adoptedPlaces?.remove(position)
         lastPushedSeq = max(lastPushedSeq, position.seq)
         lastPushed = position
         pace.measure(lastPushedSeq, at: now.monotonic)
@@ -154,7 +159,7 @@ final class FeedMachine {
         }
         let slot = append(message, isRetry: false, letter)
         if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(message)) { return setAside(slot) }
-        if isAdopted(position), now.monotonic < adoptedUntil { return adopt(slot) }
+        if mayBeOut, now.monotonic < adoptedUntil { return adopt(slot) }
         guard position.seq <= handedTo else {
             gated.insert(slot)
             isDirty = true
@@ -165,12 +170,15 @@ final class FeedMachine {
         enqueue(slot)
     }
 
-    private func isAdopted(_ position: FeedPosition) -> Bool {
+    /// Whether a former owner, or an earlier run, may have handed out a message that comes now.
+    private func mayBeOut(_ position: FeedPosition) -> Bool {
         position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
     /// What consumers have now.
     var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isHeld).map(\.position)) }
+    /// The keys of which consumers have something now.
+    var heldKeys: Set<FeedKey> { Set(keys.values.lazy.filter { $0.held > 0 }.map(\.name)) }
 
     /// All messages of entries up to there were pushed.
     func read(to cursor: LogCursor) {
@@ -202,7 +210,11 @@ final class FeedMachine {
         // By the order that holds now, which need not be that of the letter.
         let slot = append(message, isRetry: true, letter)
         // Others of the key may be out, too, and not be read yet.
-        if mayBeOut || (adoptedThrough > 0 && adoptedPlaces == nil) { adopt(slot) } else { enqueue(slot) }
+        let isOut =
+            adoptedPlaces.map { $0.contains(slot.position) || adoptedKeys.contains(orderingKey(message)) }
+            ?? (mayBeOut || adoptedThrough > 0)
+        adoptedPlaces?.remove(slot.position)
+        if isOut { adopt(slot) } else { enqueue(slot) }
     }
 
     // MARK: In and out

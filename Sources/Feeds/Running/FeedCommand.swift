@@ -42,6 +42,7 @@ enum FeedRoute: Sendable, Equatable {
 struct FeedRunStart: Sendable {
     let name: FeedName
     let claim: FeedClaim
+    let definition: FeedDefinition
     let settings: FeedMachine.Settings
     let progress: FeedProgress
     /// A former owner may have handed out messages of entries up to this one: they count as held until then.

@@ -19,7 +19,9 @@ final class FeedDesk {
     private var names: [FeedClaim: FeedName] = [:]
     private var routes: [FeedName: FeedRoute] = [:]
     /// What was out of feeds that are not worked any more, mostly as they begin anew under another generation.
-    private var ended: [FeedName: (claim: FeedClaim, places: Set<FeedPosition>)] = [:]
+    private var ended: [FeedName: FeedInheritance] = [:]
+    /// Sinks of runs that have ended, while deliveries of theirs are under way.
+    private var retired: [FeedClaim: RetiredSink] = [:]
     private var homeless: [Homeless] = []
     private var routesTold = 0
     /// Of all feeds, counted anew in each turn.
@@ -112,13 +114,24 @@ final class FeedDesk {
         case .moved(let name, let feed, let generation):
             // It may have begun anew by now.
             if let run = run(name), run.claim.feed == feed, run.claim.generation < generation { end(run.claim) }
-        case .endAll: for claim in Array(names.keys) { end(claim) }
+        case .endAll:
+            for claim in Array(names.keys) { end(claim) }
+            // Others work the feeds now.
+            ended = [:]
+            closeRetired { _ in true }
         case .found(let findings):
             for finding in findings { run(finding.claim)?.take(finding, now) }
         case .routes(let new):
             routes = new
             routesTold += 1
-            ended = ended.filter { new[$0.key] != nil }
+            for name in Array(ended.keys) {
+                switch new[name] {
+                case .here, .nobody: break
+                case .elsewhere, nil:
+                    ended[name] = nil
+                    closeRetired { $0 == name }
+                }
+            }
             settleHomeless(now)
         case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
@@ -147,18 +160,16 @@ final class FeedDesk {
 
     private func begin(_ start: FeedRunStart) {
         if let old = runs[start.name] { end(old.claim) }
-        let run = FeedRun(start)
-        if let (claim, places) = ended.removeValue(forKey: start.name), claim.worker == start.claim.worker,
-            claim.generation + 2 == start.claim.generation
-        {
-            // Only this gateway has worked it: what is out is known.
-            run.machine.adoptedPlaces = places
-        }
+        // Where only this gateway has worked it, what is out is known.
+        let inheritance = ended.removeValue(forKey: start.name).flatMap { $0.suits(start) ? $0 : nil }
+        if inheritance == nil { closeRetired { $0 == start.name } }
+        let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
+        let run = FeedRun(start, inheritance, now)
         runs[start.name] = run
         names[start.claim] = start.name
         touch(run)
         routes[start.name] = .here
-        settleHomeless(FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds))
+        settleHomeless(now)
     }
 
     private func end(_ claim: FeedClaim) {
@@ -169,16 +180,30 @@ final class FeedDesk {
         // Who waits for messages may be served by the next owner, or by this one under another generation.
         for one in run.waiting { house(.pull(one.pull, one.completion), name, Clock.monotonicMilliseconds) }
         run.waiting = []
-        ended[name] = (claim, run.machine.heldPlaces)
+        ended[name] = FeedInheritance(run, at: Clock.monotonicMilliseconds)
         run.end()
         guard let sink = run.sink else { return }
+        guard run.deliveriesUnderWay > 0 else { return close(sink) }
+        retired[claim] = RetiredSink(feed: name, sink: sink, deliveriesUnderWay: run.deliveriesUnderWay)
+    }
+
+    private func close(_ sink: any Sink) {
         // One that can't reach its server may take long to stop: the other feeds don't wait for that.
         if !core.closers.submit({ sink.stop() }) { sink.stop() }
+    }
+
+    /// Ends the deliveries of runs that have ended.
+    private func closeRetired(of isMeant: (FeedName) -> Bool) {
+        for (claim, one) in retired where isMeant(one.feed) {
+            retired[claim] = nil
+            close(one.sink)
+        }
     }
 
     /// The gateway stops: what was done is written down, so that the next owner need not wait.
     func end() {
         for run in runs.values { run.sink?.stop() }
+        for one in retired.values { one.sink.stop() }
         let moves = runs.values.map { ($0.claim, $0.machine.takeProgress(isLast: true)) }
         writer.writeLast(moves)
         for run in runs.values {
@@ -303,13 +328,17 @@ final class FeedDesk {
 
     private func push(_ run: FeedRun, _ now: FeedMachine.Moment) {
         guard let sink = run.sink else { return }
+        guard now.monotonic >= run.sinkPausesUntil else {
+            run.sinkRestsUntil = run.sinkPausesUntil
+            return
+        }
         while run.deliveriesUnderWay < sink.concurrency, run.machine.hasReady {
             if case .wait(let until) = run.breaker.mayDeliver(at: now.monotonic) {
                 run.sinkRestsUntil = until
                 return
             }
             let deliveries = run.machine.pull(
-                sink.batchSize, mostBytes: FeedRun.answerBytes, by: Self.sinkName, now: now)
+                sink.batchSize, mostBytes: FeedRun.answerBytes, by: FeedRun.sinkName, now: now)
             guard !deliveries.isEmpty else { return }
             run.deliveriesUnderWay += 1
             let messages = deliveries.map { SinkMessage($0, of: run.name) }
@@ -318,28 +347,27 @@ final class FeedDesk {
         }
     }
 
-    private static let sinkName = "sink"
-
     private func delivered(
         _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
     ) {
-        guard let run = run(claim) else { return }
+        guard let run = run(claim) else { return deliveredFormerly(claim, positions, outcomes, now) }
         run.deliveriesUnderWay -= 1
         run.judge(outcomes, now.monotonic)
-        for (position, outcome) in zip(positions, outcomes) {
-            switch outcome {
-            case .delivered:
-                _ = run.machine.acknowledge(position, by: Self.sinkName)
-                run.trouble = nil
-            case .failed(let reason, let delay):
-                _ = run.machine.reject(position, by: Self.sinkName, after: delay, reason: reason, now: now)
-                run.trouble = reason
-            case .refused(let reason):
-                _ = run.machine.reject(
-                    position, by: Self.sinkName, after: nil, reason: reason, isFinal: true, now: now)
-                run.trouble = reason
-            case .notSent: run.machine.giveBack([position], of: Self.sinkName)
-            }
+        for (position, outcome) in zip(positions, outcomes) { run.settle(position, outcome, now) }
+    }
+
+    /// A delivery has ended whose run has ended before: the present run of the feed may have taken it over.
+    private func deliveredFormerly(
+        _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
+    ) {
+        guard var one = retired.removeValue(forKey: claim) else { return }
+        one.deliveriesUnderWay -= 1
+        if one.deliveriesUnderWay > 0 { retired[claim] = one } else { close(one.sink) }
+        if let run = run(one.feed) {
+            guard run.claims.contains(claim) else { return }
+            for (position, outcome) in zip(positions, outcomes) { run.settleInherited(position, outcome, now) }
+        } else if ended[one.feed]?.claims.contains(claim) == true {
+            for (position, outcome) in zip(positions, outcomes) { ended[one.feed]?.outcomes[position] = outcome }
         }
     }
 
@@ -362,6 +390,8 @@ final class FeedDesk {
             run.beingRemoved = Set(
                 commit.letters.compactMap { if case .remove = $0.value { $0.key } else { nil } })
             run.isBeingWritten = true
+            run.arrivedBeingWritten = run.arrived
+            run.arrived = []
             run.settling = run.settled
             run.settled = []
         }
@@ -378,6 +408,7 @@ final class FeedDesk {
                 end(claim)
                 continue
             }
+            run.arrivedBeingWritten = []
             run.machine.committed(commit)
             for body in run.settling { body(true) }
             run.settling = []

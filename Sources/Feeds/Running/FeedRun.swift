@@ -11,7 +11,15 @@ final class FeedRun {
 
     let name: FeedName
     let claim: FeedClaim
+    let definition: FeedDefinition
     let sink: (any Sink)?
+    /// This run, and those whose deliveries it has taken over.
+    let claims: Set<FeedClaim>
+    /// Outcomes of deliveries that it has taken over, of messages that the reader has not brought yet.
+    var inherited: [FeedPosition: SinkOutcome] = [:]
+    /// What the sink has and is not written down, and the same of what is being written.
+    var arrived: Set<FeedPosition> = []
+    var arrivedBeingWritten: Set<FeedPosition> = []
     private let window: FeedWindow
     private var retried: FeedRetryPage
     private var isReadingRetries = false
@@ -28,6 +36,8 @@ final class FeedRun {
     var deliveriesUnderWay = 0
     /// The sink is left alone until then.
     var sinkRestsUntil: Int64 = 0
+    /// No delivery begins before then, because one was not sent.
+    var sinkPausesUntil: Int64 = 0
     /// Whether it is worth while to deliver to the sink at all.
     var breaker: CircuitBreaker
     private var generator = SystemRandomNumberGenerator()
@@ -38,26 +48,36 @@ final class FeedRun {
     /// When the desk looks at it next without being told.
     var scheduledAt: Int64 = .max
 
-    init(_ start: FeedRunStart) {
+    /// - Parameter inheritance: What an earlier run on this gateway has left, where that suits the start.
+    init(_ start: FeedRunStart, _ inheritance: FeedInheritance? = nil, _ now: FeedMachine.Moment) {
         name = start.name
         claim = start.claim
+        definition = start.definition
+        claims = (inheritance?.claims ?? []).union([start.claim])
         sink = start.sink
         window = start.window
         retried = start.retried
         machine = FeedMachine(
             start.settings, from: start.progress, adoptedThrough: start.adoptedThrough,
-            adoptedUntil: start.adoptedUntil)
+            adoptedUntil: max(start.adoptedUntil, inheritance?.until ?? 0))
+        machine.adoptedPlaces = inheritance?.places
+        machine.adoptedKeys = inheritance?.keys ?? []
+        inherited = inheritance?.outcomes ?? [:]
         machine.blockedKeys = start.blockedKeys
-        for letter in start.retried.letters { machine.retry(letter, mayBeOut: start.adoptedThrough > 0) }
         var settings = CircuitBreaker.Settings()
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
-        breaker = CircuitBreaker(settings, at: Clock.monotonicMilliseconds)
+        breaker = CircuitBreaker(settings, at: now.monotonic)
+        for letter in start.retried.letters {
+            machine.retry(letter, mayBeOut: start.adoptedThrough > 0)
+            applyInherited(letter.position, now)
+        }
     }
 
     /// Takes messages in that the reader has found. True where the reader waits and can go on.
     func take(_ finding: LaneFinding, _ now: FeedMachine.Moment) {
         for message in finding.messages {
             machine.push(message, failed: finding.letters[message.position], now: now)
+            applyInherited(message.position, now)
         }
         if let cursor = finding.readTo {
             if finding.hasReadSnapshot { machine.readSnapshot(at: cursor) } else { machine.read(to: cursor) }
@@ -130,16 +150,22 @@ final class FeedRun {
     /// Notes how a delivery went as a whole: one of which something arrived shows that the sink is there.
     func judge(_ outcomes: [SinkOutcome], _ now: Int64) {
         var failed = false
+        var isUnsent = true
         var pause: Milliseconds?
         for outcome in outcomes {
             switch outcome {
             case .delivered: return breaker.succeeded(at: now)
             case .failed(_, let delay):
-                failed = true
+                (failed, isUnsent) = (true, false)
                 if let delay { pause = max(pause ?? 0, delay) }
-            case .refused: failed = true
+            case .refused: (failed, isUnsent) = (true, false)
             case .notSent: break
             }
+        }
+        if isUnsent, !outcomes.isEmpty {
+            // Nothing of it has reached the other side, which says nothing about the other side.
+            sinkPausesUntil = now + Self.unsentPauseMilliseconds
+            return breaker.notSent(at: now)
         }
         if failed { breaker.failed(at: now, retryAfterMilliseconds: pause, using: &generator) }
     }
@@ -159,6 +185,9 @@ final class FeedRun {
         if let staleSince { due = min(due, staleSince + FeedRun.staleMilliseconds) }
         return due
     }
+
+    /// How long a sink is left alone that had no room for a delivery.
+    static let unsentPauseMilliseconds: Int64 = 500
 
     /// About how many bytes of messages are handed out at once, unless one message has more.
     static let answerBytes = 4 << 20

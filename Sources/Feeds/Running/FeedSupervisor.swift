@@ -197,7 +197,7 @@ final class FeedSupervisor: AnnouncementListener {
         dispatcher.post(
             .begin(
                 FeedRunStart(
-                    name: name, claim: claim, settings: settings, progress: progress,
+                    name: name, claim: claim, definition: definition, settings: settings, progress: progress,
                     adoptedThrough: handedTo > progress.seq ? handedTo : 0,
                     adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
                     blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried)))
