@@ -1,5 +1,4 @@
 public import Engine
-public import HTTPClient
 public import HTTPServer
 public import Placement
 public import Runtime
@@ -24,7 +23,7 @@ public final class Gateway: Sendable {
     let facts: GatewayFacts
     let feedBasePath: FeedBasePath
     /// What passes requests of feeds on to other gateways; nil where this gateway has no feeds.
-    let feedClient: HTTPClient?
+    let feedClients: FeedClients?
 
     /// A gateway of one database, without feeds.
     public convenience init(
@@ -38,12 +37,12 @@ public final class Gateway: Sendable {
     }
 
     /// - Parameters:
-    ///   - feedClient: what passes requests of feeds on to other gateways; nil where the databases have no feeds.
+    ///   - feedClients: what passes requests of feeds on to other gateways; nil where the databases have no feeds.
     ///   - serverReport: the server's own counts, for the metrics.
     ///   - feedBasePath: what of the log feeds' tokens are good for.
     public init(
         databases: Databases, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
-        feedClient: HTTPClient? = nil, logger: Logger,
+        feedClients: FeedClients? = nil, logger: Logger,
         serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
         feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) {
@@ -51,7 +50,7 @@ public final class Gateway: Sendable {
         self.databases = databases
         self.settings = settings
         self.logger = logger
-        self.feedClient = feedClient
+        self.feedClients = feedClients
         let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
         keySet?.prepare()
         authenticator = Authenticator(credentials, keySet: keySet)

@@ -31,7 +31,7 @@ final class GatewayLoop: HTTPLoopHandler {
         let writes = RESTWrites(
             services, callers, gateway.pushIDs, deniedWrites: gateway.databases.home.engine.metrics.deniedWrites)
         let callers = self.callers
-        let feeds = gateway.feedClient.map {
+        let feeds = gateway.feedClients.map {
             FeedsHandler(services, callers, gateway.databases, $0, gateway.authenticator)
         }
         self.feeds = feeds

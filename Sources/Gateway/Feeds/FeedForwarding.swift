@@ -7,7 +7,7 @@ import Wire
 
 /// Passes requests on to the gateway that works their feed. Any thread.
 struct FeedForwarding: Sendable {
-    private let client: HTTPClient
+    private let clients: FeedClients
     private static let header: StaticString = "x-pathmirror-forwarded"
     /// How long the other gateway may take beyond what the request waits for: one that is frozen is not waited for.
     private static let patienceMilliseconds: Milliseconds = 3_000
@@ -19,17 +19,18 @@ struct FeedForwarding: Sendable {
     /// would be lost until its deadline, again and again.
     private static let maxAnswerBytes = 1 << 30
 
-    init(_ client: HTTPClient) { self.client = client }
+    init(_ clients: FeedClients) { self.clients = clients }
 
     /// Answers a request that this gateway can't serve itself: by the other gateway's answer, or with why not.
     ///
     /// - Parameters:
+    ///   - isPull: whether the request asks for messages. All others go before requests that do.
     ///   - wait: how long the request itself waits.
     ///   - consumer: who asks for messages having given back what it held; nil for everything else. What an answer had that does
     ///     not arrive is all that such a consumer can hold, and goes back too.
     func forward(
         _ request: HTTPRequest, _ reference: ExchangeReference, _ feed: FeedName, _ refusal: FeedRefusal,
-        wait: Milliseconds = 0, resumed consumer: String? = nil
+        isPull: Bool = false, wait: Milliseconds = 0, resumed consumer: String? = nil
     ) {
         // One that was passed on is not passed on again: the feed has moved meanwhile.
         guard case .elsewhere(let address) = refusal, request.header(Self.header) == nil else {
@@ -41,30 +42,36 @@ struct FeedForwarding: Sendable {
         let refuse = { @Sendable in
             reference.perform { FeedAnswer(FeedRefusal.noOwner, of: feed).send(to: $0) }
         }
-        let id = send(url, request.body, headers, authorization: authorization, wait: wait) { result in
+        let sent = send(
+            feed, url, request.body, headers, authorization: authorization, isPull: isPull, wait: wait
+        ) { result in
             switch result {
             case .success(let answer): reference.perform { answer.send(to: $0) }
             // Who waits no more has nobody to be answered, and may have begun anew.
             case .failure(.cancelled): break
+            // Nothing was asked for, so nothing was handed out.
+            case .failure(.notSent): refuse()
             case .failure:
                 guard let consumer else { return refuse() }
                 // Before the consumer hears of it: what it is handed next stays with it.
-                giveBack(url, headers, authorization: authorization, consumer: consumer) { refuse() }
+                giveBack(feed, url, headers, authorization: authorization, consumer: consumer) { refuse() }
             }
         }
         // Who waits no more is not handed anything there either.
-        let cancel = { @Sendable in self.cancel(id) }
+        let cancel = { @Sendable in sent.cancel() }
         reference.perform(otherwise: cancel) { exchange in exchange.onClose = cancel }
     }
 
     /// Asks the gateway at an address what it was asked here. Called back once, from any thread; with nil where there is no good answer soon.
     ///
     /// - Returns: false where the request has come from another gateway: it is not passed on again.
-    func ask(_ address: String, _ request: HTTPRequest, _ completion: @escaping @Sendable (FeedAnswer?) -> Void) -> Bool
-    {
+    func ask(
+        _ address: String, _ feed: FeedName, _ request: HTTPRequest,
+        _ completion: @escaping @Sendable (FeedAnswer?) -> Void
+    ) -> Bool {
         guard request.header(Self.header) == nil else { return false }
         send(
-            address + Self.target(request), method: "GET", [], Self.headers(request),
+            feed, address + Self.target(request), method: "GET", [], Self.headers(request),
             authorization: request.headerText("authorization"),
             wait: Self.askingMilliseconds - Self.patienceMilliseconds
         ) { result in
@@ -78,7 +85,8 @@ struct FeedForwarding: Sendable {
     ///
     /// - Parameter url: where its messages are asked for.
     func giveBack(
-        _ url: String, _ headers: [(name: String, value: String)] = [], authorization: String?, consumer: String,
+        _ feed: FeedName, _ url: String, _ headers: [(name: String, value: String)] = [], authorization: String?,
+        consumer: String,
         _ completion: @escaping @Sendable () -> Void = {}
     ) {
         var body = JSONWriter(form: .plain)
@@ -86,18 +94,22 @@ struct FeedForwarding: Sendable {
         body.writeString(consumer)
         body.raw("}")
         let wait = Self.givingBackMilliseconds - Self.patienceMilliseconds
-        send(url, body.bytes, headers, authorization: authorization, wait: wait) { _ in completion() }
+        send(feed, url, body.bytes, headers, authorization: authorization, wait: wait) { _ in completion() }
     }
 
     /// Sends another gateway a request.
     ///
+    /// A pull that waits takes a seat. Where no seat is free, it is sent as a pull that does not wait; where that brings no messages, the
+    /// answer is 429, as that of the gateway that works the feed is when too many pulls wait there.
+    ///
     /// - Parameter completion: called once, from any thread; with `cancelled` only after `cancel`.
     @discardableResult
     func send(
-        _ url: String, method: String = "POST", _ body: [UInt8], _ headers: [(name: String, value: String)] = [],
-        authorization: String?, wait: Milliseconds = 0,
+        _ feed: FeedName, _ url: String, method: String = "POST", _ body: [UInt8],
+        _ headers: [(name: String, value: String)] = [],
+        authorization: String?, isPull: Bool = false, wait: Milliseconds = 0,
         _ completion: @escaping @Sendable (Result<FeedAnswer, HTTPClientError>) -> Void
-    ) -> HTTPClient.RequestID {
+    ) -> ForwardedRequest {
         var asked = ClientRequest(url)
         asked.method = method
         asked.body = body
@@ -110,18 +122,59 @@ struct FeedForwarding: Sendable {
         asked.allowsPlainHTTP = true
         // What is between gateways is nobody else's.
         asked.avoidsProxies = true
-        return client.send(asked) { result in
-            completion(
-                result.map { response in
-                    var answer = FeedAnswer(status: response.status, response.body)
-                    answer.contentType = response.header("content-type")
-                    answer.retryAfter = response.header("retry-after").flatMap { Int($0) }
-                    return answer
-                })
+        asked.group = feed.namespace
+        asked.member = feed.name
+        asked.isUrgent = !isPull
+        let sent = ForwardedRequest()
+        guard isPull, wait > 0 else {
+            sent.send(asked, by: clients.prompt) { completion($0.map(Self.answer)) }
+            return sent
         }
+        // A seat is taken at once or not at all.
+        asked.queueMilliseconds = 0
+        sent.send(asked, by: clients.waiting) { [asked, clients] result in
+            guard case .failure(.notSent) = result else { return completion(result.map(Self.answer)) }
+            var prompt = asked
+            prompt.queueMilliseconds = nil
+            prompt.timeoutMilliseconds = Self.patienceMilliseconds
+            prompt.body = Self.withoutWaiting(asked.body)
+            sent.send(prompt, by: clients.prompt) { result in
+                completion(
+                    result.map { response in
+                        Self.hasMessages(response) ? Self.answer(response) : FeedAnswer(.tooManyWaiting, of: feed)
+                    })
+            }
+        }
+        return sent
     }
 
-    func cancel(_ id: HTTPClient.RequestID) { client.cancel(id) }
+    private static func answer(_ response: ClientResponse) -> FeedAnswer {
+        var answer = FeedAnswer(status: response.status, response.body)
+        answer.contentType = response.header("content-type")
+        answer.retryAfter = response.header("retry-after").flatMap { Int($0) }
+        return answer
+    }
+
+    /// Whether a response is anything but an empty list of messages.
+    private static func hasMessages(_ response: ClientResponse) -> Bool {
+        guard response.status == 200, response.body.count < 100 else { return true }
+        return RawJSON(response.body).members?.first { $0.key == "messages" }?.value.elements?.isEmpty != true
+    }
+
+    /// The body of the same pull without the time to wait.
+    static func withoutWaiting(_ body: [UInt8]) -> [UInt8] {
+        guard let members = RawJSON(body).members else { return body }
+        var writer = JSONWriter(form: .plain)
+        writer.raw("{\"wait_ms\":0")
+        for member in members where member.key != "wait_ms" {
+            writer.raw(",")
+            writer.writeString(member.key)
+            writer.raw(":")
+            writer.append(member.value.text)
+        }
+        writer.raw("}")
+        return writer.bytes
+    }
 
     // MARK: What is passed on
 

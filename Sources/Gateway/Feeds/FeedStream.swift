@@ -1,5 +1,4 @@
 import Feeds
-import HTTPClient
 import HTTPServer
 import Tree
 
@@ -22,7 +21,7 @@ final class FeedStream {
     var address: String?
     /// What waits for messages now: here, or where the feed is worked.
     var pull: FeedPull?
-    var forwarded: HTTPClient.RequestID?
+    var forwarded: ForwardedRequest?
     /// The next pull first gives back what the consumer still holds, up to a message acknowledged.
     var resumes = true
     let lastEventID: String?

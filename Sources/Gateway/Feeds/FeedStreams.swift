@@ -113,12 +113,12 @@ final class FeedStreams {
         stream.address = address
         let id = stream.exchange.id
         let url = url(stream, address)
-        let (authorization, consumer) = (stream.authorization, stream.consumer)
+        let (feed, authorization, consumer) = (stream.feed, stream.authorization, stream.consumer)
         let giveBack = { @Sendable [forwarding] in
-            forwarding.giveBack(url, authorization: authorization, consumer: consumer)
+            forwarding.giveBack(feed, url, authorization: authorization, consumer: consumer)
         }
         stream.forwarded = forwarding.send(
-            url, stream.pullBody, authorization: authorization, wait: Self.waitMilliseconds
+            feed, url, stream.pullBody, authorization: authorization, isPull: true, wait: Self.waitMilliseconds
         ) { [link] result in
             // The stream is closed. What was handed out until the other gateway noticed goes back: not before this, or what comes
             // in between would be nobody's.
@@ -188,10 +188,10 @@ final class FeedStreams {
         if let pull = stream.pull { stream.feeds.cancel(pull) }
         guard stream.hasBegun, !stream.exchange.isHead else { return }
         if let forwarded = stream.forwarded {
-            forwarding.cancel(forwarded)
+            forwarded.cancel()
         } else if let address = stream.address {
             forwarding.giveBack(
-                url(stream, address), authorization: stream.authorization, consumer: stream.consumer)
+                stream.feed, url(stream, address), authorization: stream.authorization, consumer: stream.consumer)
         } else {
             stream.feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
         }

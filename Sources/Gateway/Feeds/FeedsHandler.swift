@@ -1,5 +1,4 @@
 import Feeds
-import HTTPClient
 import HTTPServer
 import LogStore
 import Placement
@@ -17,13 +16,13 @@ final class FeedsHandler {
     private let link: LoopLink<FeedsHandler>
 
     init(
-        _ services: LoopServices, _ callers: Callers, _ databases: Databases, _ client: HTTPClient,
+        _ services: LoopServices, _ callers: Callers, _ databases: Databases, _ clients: FeedClients,
         _ authenticator: Authenticator
     ) {
         self.services = services
         self.callers = callers
         self.databases = databases
-        forwarding = FeedForwarding(client)
+        forwarding = FeedForwarding(clients)
         streams = FeedStreams(services, forwarding, authenticator)
         pulls = FeedPulls(services, authenticator)
         link = LoopLink(services.loop)
@@ -171,7 +170,7 @@ final class FeedsHandler {
             }
             guard report == nil, case .elsewhere(let address)? = refusal else { return answer() }
             // Only the gateway that works the feed knows all of it; where that one says nothing, this one says what it can.
-            let isAsked = forwarding.ask(address, request) { theirs in
+            let isAsked = forwarding.ask(address, feed, request) { theirs in
                 guard let theirs else { return answer() }
                 reference.perform { theirs.send(to: $0) }
             }
@@ -211,7 +210,7 @@ final class FeedsHandler {
                 reference.perform { refusal.send(to: $0) }
             case .failure(let error):
                 forwarding.forward(
-                    request, reference, feed, error.refusal, wait: body.waitMilliseconds,
+                    request, reference, feed, error.refusal, isPull: true, wait: body.waitMilliseconds,
                     resumed: body.resumes && !body.consumer.isEmpty ? body.consumer : nil)
             }
         }

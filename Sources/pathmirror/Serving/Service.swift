@@ -20,7 +20,7 @@ final class Service {
     private let keeperThread: Thread
     private let gateway: Gateway
     private let server: HTTPServer
-    private let feedClient: HTTPClient
+    private let feedClients: FeedClients
     private let webhookClient: HTTPClient
     private let secretWatch: SecretWatch?
     private let certificateWatch: CertificateWatch?
@@ -30,8 +30,8 @@ final class Service {
     /// - Parameter placement: which namespaces live in other databases, as the home at `url` has said.
     init(_ options: ServiceOptions, url: PostgresURL, placement: PlacementMap) throws {
         self.options = options
-        let feedClient = try HTTPClient(options.forwardingClient)
-        self.feedClient = feedClient
+        let feedClients = try FeedClients(prompt: options.promptForwarding, waiting: options.waitingForwarding)
+        self.feedClients = feedClients
         let webhookClient = try HTTPClient(options.webhookClient)
         self.webhookClient = webhookClient
         let shared = try DatabaseServices.Shared(options, webhookClient)
@@ -43,7 +43,7 @@ final class Service {
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             databases: databases, settings: options.gateway, credentials: options.credentials,
-            feedClient: feedClient, logger: options.logger
+            feedClients: feedClients, logger: options.logger
         ) {
             Self.report(statistics.withLock { $0 }, [home] + keeper.others)
         } feedBasePath: { feed, namespace, completion in
@@ -77,7 +77,7 @@ final class Service {
                 services.engine.stop(milliseconds: 0)
                 services.stopMirrors()
             }
-            feedClient.stop()
+            feedClients.stop()
             webhookClient.stop()
             options.authentication.client?.stop()
             throw error
@@ -122,7 +122,7 @@ final class Service {
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
         SideBySide.run(all) { $0.stopMirrors() }
         gateway.stop()
-        feedClient.stop()
+        feedClients.stop()
         webhookClient.stop()
         secretWatch?.stop()
         certificateWatch?.stop()

@@ -61,11 +61,16 @@ extension ServiceOptions {
         return text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
-    /// How requests are passed on to the gateways that work their feeds: each may wait there for long.
-    var forwardingClient: HTTPClient.Settings {
+    /// How requests are passed on that the gateways that work their feeds answer at once.
+    var promptForwarding: HTTPClient.Settings { forwarding(connections: 500) }
+
+    /// How pulls are passed on that wait at the gateways that work their feeds.
+    var waitingForwarding: HTTPClient.Settings { forwarding(connections: 2_000) }
+
+    private func forwarding(connections: Int) -> HTTPClient.Settings {
         var settings = HTTPClient.Settings()
         settings.userAgent = "pathmirror/\(VersionCommand.version)"
-        settings.maxConnections = 2_000
+        settings.maxConnections = connections
         return settings
     }
 
