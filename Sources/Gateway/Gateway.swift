@@ -16,6 +16,7 @@ public final class Gateway: Sendable {
     let authenticator: Authenticator
     let limiter: RateLimiter
     let workers: WorkerPool
+    let logSeats: LogSeats
     let groups = ListenerGroups()
     let realtime: RealtimeContext
     let refusedPages = RefusedPages()
@@ -56,6 +57,7 @@ public final class Gateway: Sendable {
         keySet?.prepare()
         authenticator = Authenticator(credentials, keySet: keySet)
         limiter = RateLimiter(settings.limits)
+        logSeats = LogSeats(settings.maxLogReadings)
         workers = WorkerPool(name: "worker", threads: settings.workers)
         realtime = RealtimeContext(databases, settings, metrics, groups, authenticator, limiter, workers, logger)
         facts = GatewayFacts(

@@ -25,7 +25,7 @@ final class GatewayLoop: HTTPLoopHandler {
             responder: Responder(gateway.metrics))
         callers = Callers(gateway.authenticator, gateway.limiter, gateway.logger, services)
         streams = StreamHub(services, gateway.databases, gateway.groups, gateway.authenticator)
-        logs = LogHub(services, gateway.databases, gateway.authenticator, gateway.feedBasePath)
+        logs = LogHub(services, gateway.databases, gateway.authenticator, gateway.logSeats, gateway.feedBasePath)
         realtime = RealtimeHub(gateway.realtime, loop)
         let namespaces = NamespaceWaits(gateway.databases, services)
         let writes = RESTWrites(

@@ -41,8 +41,8 @@ public struct GatewaySettings: Sendable {
     public var maxResumeEntries: Int64 = 100_000
     /// The most streams at once.
     public var maxStreams = 100_000
-    /// The most readers of the log at once: streams, and requests that wait.
-    public var maxLogReadings = 64
+    /// The most readers of the log at once: requests that are read for, streams, and requests that wait.
+    public var maxLogReadings = 128
     /// How long a request for the log waits, by the protocol of durable streams, when there is nothing for it.
     public var logPollMilliseconds: Milliseconds = 20_000
     /// After how long a stream of that protocol ends, for its client to come back.
