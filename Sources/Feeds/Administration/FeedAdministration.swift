@@ -3,10 +3,21 @@ public import LogStore
 /// What an administrator does with feeds, by a connection to the database; gateways hear of it. Blocks its thread.
 public struct FeedAdministration {
     private let connection: LogConnection
+    private let mayTakeSnapshots: Bool
     private static let maxFeeds = 1_000
     private static let mostLetterBytes: Int64 = 8 << 20
 
-    public init(_ connection: LogConnection) { self.connection = connection }
+    /// A snapshot of the whole tree is needed, and may not be taken here.
+    struct SnapshotNeeded: Error {}
+
+    public init(_ connection: LogConnection) { self.init(connection, mayTakeSnapshots: true) }
+
+    /// - Parameter mayTakeSnapshots: False on threads that must not take long: then what needs a snapshot fails with `SnapshotNeeded`, with
+    ///   nothing done but the namespace made.
+    init(_ connection: LogConnection, mayTakeSnapshots: Bool) {
+        self.connection = connection
+        self.mayTakeSnapshots = mayTakeSnapshots
+    }
 
     /// What applying a definition has done.
     public struct Applied: Sendable, Equatable {
@@ -148,6 +159,7 @@ public struct FeedAdministration {
             if now.head == 0 {
                 seq = 0
             } else {
+                guard mayTakeSnapshots else { throw SnapshotNeeded() }
                 // What is kept of the tree is what the feed begins with, however long it takes.
                 let taken = try connection.takeSnapshot(namespace.id, for: .feed)
                 seq = taken - 1

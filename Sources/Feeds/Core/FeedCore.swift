@@ -8,6 +8,7 @@ final class FeedCore: Sendable {
     let settings: FeedSettings
     let logger: Logger
     let trees: any TreeSource
+    let memory: FeedMemory
     let lease = FeedLease()
     /// Stops sinks.
     let closers = WorkerPool(name: "sink-closer", threads: 1)
@@ -22,7 +23,7 @@ final class FeedCore: Sendable {
 
     init(
         url: PostgresURL, settings: FeedSettings, connectionSettings: LogConnection.Settings, trees: any TreeSource,
-        logger: Logger, servers: ServerFence
+        memory: FeedMemory, logger: Logger, servers: ServerFence
     ) {
         self.url = url
         self.servers = servers
@@ -34,6 +35,7 @@ final class FeedCore: Sendable {
         self.connectionSettings = connectionSettings
         self.settings = settings
         self.trees = trees
+        self.memory = memory
         self.logger = logger
     }
 

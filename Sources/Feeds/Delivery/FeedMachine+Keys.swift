@@ -66,7 +66,8 @@ extension FeedMachine {
         slot.lastHolder = holder.name
         slot.delivery = nextDelivery
         slot.deadline = now.monotonic + settings.ackDeadlineMilliseconds
-        key.held += 1
+        heldCount += 1
+        key.hold(slot)
         schedule(.deadline(slot.position), at: slot.deadline)
         counters.delivered += 1
         isStale = true
@@ -77,16 +78,18 @@ extension FeedMachine {
     func adopt(_ slot: Slot) {
         slot.isAdopted = true
         slot.deadline = adoptedUntil
-        state(of: slot).held += 1
+        state(of: slot).hold(slot)
         schedule(.deadline(slot.position), at: adoptedUntil)
     }
 
     func unhold(_ slot: Slot) {
         guard slot.isHeld else { return }
-        slot.key?.held -= 1
+        slot.key?.letGo(slot)
         slot.isAdopted = false
         guard let holder = slot.holder else { return }
         holder.remove(slot)
+        heldCount -= 1
+        if recordsReleases { releases.append(holder.name) }
         if holder.slots.isEmpty { holders[holder.name] = nil }
     }
 
@@ -94,5 +97,12 @@ extension FeedMachine {
     func putBack(_ slot: Slot) {
         unhold(slot)
         slot.key?.queue.insert(slot)
+    }
+
+    /// Returns the consumers of the messages that are not held any more since the last call, one for each message.
+    func takeReleases() -> [String] {
+        guard !releases.isEmpty else { return [] }
+        defer { releases.removeAll() }
+        return releases
     }
 }

@@ -1,4 +1,5 @@
 import LogStore
+import Runtime
 
 /// Decides who gets which message of a feed when, and what is done: order by key, holding, deadlines, attempts, backoff, dead
 /// letters, and the place that is kept. Without I/O and without a clock; belongs to one thread.
@@ -57,6 +58,11 @@ final class FeedMachine {
     var ready = KeyLine()
     var timers = TimerHeap<Timer>()
     var holders: [String: Holder] = [:]
+    /// The messages that consumers hold, without adopted ones.
+    var heldCount = 0
+    /// Whether the consumers of messages that are not held any more are recorded, for pulls that wait until their consumer holds fewer.
+    var recordsReleases = false
+    var releases: [String] = []
     /// Messages that wait until it is written down that they may be handed out.
     var gated = SlotQueue()
     private var nextNumber = 0
@@ -85,7 +91,8 @@ final class FeedMachine {
     var blockedKeys: Set<FeedKey> = []
     var commitCount: Int64 = 0
     /// Messages that are delivered once more and not done.
-    private(set) var retryCount = 0
+    private var retries = IndexedHeap<FeedPosition, FeedPosition>()
+    var retryCount: Int { retries.count }
     var letters: [FeedPosition: LetterChange] = [:]
     /// Those that are being written.
     var lettersUnderWay: [FeedPosition: LetterChange] = [:]
@@ -124,7 +131,6 @@ final class FeedMachine {
     // MARK: Figures
 
     var pendingCount: Int { slots.count }
-    var heldCount: Int { holders.values.reduce(0) { $0 + $1.slots.count } }
     /// How many more messages the reader may bring, and about how many bytes of them.
     var room: Int { settings.windowMessages - slots.count }
     var byteRoom: Int { settings.windowBytes - pendingBytes }
@@ -133,7 +139,7 @@ final class FeedMachine {
     /// The first message that is not done; where all of the log are, the first of those that are delivered once more.
     var oldest: FeedMessage? {
         firstInOrder?.message
-            ?? (retryCount > 0 ? slots.values.min { $0.position < $1.position }?.message : nil)
+            ?? retries.first.flatMap { slots[$0.key] }?.message
     }
 
     // MARK: From the reader
@@ -216,7 +222,7 @@ final class FeedMachine {
             slot.hasLetter = true
         }
         if isRetry {
-            retryCount += 1
+            retries.set(message.position, to: message.position)
         } else {
             slot.previous = lastInOrder
             if let last = lastInOrder { last.next = slot } else { firstInOrder = slot }
@@ -235,7 +241,7 @@ final class FeedMachine {
         isDirty = true
         if slot.hasLetter { removeLetter(position) }
         guard !slot.isRetry else {
-            retryCount -= 1
+            retries.remove(position)
             return
         }
         let lastBehind = slot.doneBehind?.upperBound ?? position

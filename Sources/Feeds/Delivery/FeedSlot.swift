@@ -30,6 +30,10 @@ extension FeedMachine {
         /// Neighbours among those that come in order. The machine keeps each for as long as it is linked.
         unowned(unsafe) var previous: Slot?
         unowned(unsafe) var next: Slot?
+        /// Neighbours among the held messages of its key, in the order in which they were handed out. The machine keeps each for as long as it
+        /// is linked.
+        fileprivate(set) unowned(unsafe) var previousHeld: Slot?
+        fileprivate(set) unowned(unsafe) var nextHeld: Slot?
         /// What is done between this one and the next.
         fileprivate(set) var doneBehind: ClosedRange<FeedPosition>?
         /// Its place among those with something done behind them.
@@ -52,12 +56,30 @@ extension FeedMachine {
         let name: FeedKey
         /// Those that nobody has, in order.
         var queue = SlotQueue()
-        var held = 0
+        private(set) var held = 0
+        private unowned(unsafe) var lastHeld: Slot?
         /// Not before then.
         var waitsUntil: Int64?
         var isInLine = false
 
         init(_ name: FeedKey) { self.name = name }
+
+        /// A message of the key is held from now on.
+        func hold(_ slot: Slot) {
+            held += 1
+            slot.previousHeld = lastHeld
+            lastHeld?.nextHeld = slot
+            lastHeld = slot
+        }
+
+        /// A message of the key is not held any more.
+        func letGo(_ slot: Slot) {
+            held -= 1
+            slot.previousHeld?.nextHeld = slot.nextHeld
+            if let next = slot.nextHeld { next.previousHeld = slot.previousHeld } else { lastHeld = slot.previousHeld }
+            slot.previousHeld = nil
+            slot.nextHeld = nil
+        }
     }
 
     /// What a consumer has.

@@ -3,13 +3,6 @@ import Runtime
 
 /// What the dispatcher's thread has: the feeds that are worked here, and requests that wait until one is. Belongs to that thread.
 final class FeedDesk {
-    private struct Homeless {
-        let command: FeedCommand
-        let deadline: Int64
-        /// How often the routes had been told by then.
-        let routesTold: Int
-    }
-
     private let core: FeedCore
     private let readers: FeedReaders
     private let writer: FeedWriter
@@ -20,10 +13,12 @@ final class FeedDesk {
     private var routes: [FeedName: FeedRoute] = [:]
     /// What was out of feeds that are not worked any more, mostly as they begin anew under another generation.
     private var ended: [FeedName: (claim: FeedClaim, places: Set<FeedPosition>)] = [:]
-    private var homeless: [Homeless] = []
+    private var ownerless = OwnerlessRequests()
     private var routesTold = 0
-    /// Of all feeds, counted anew in each turn.
-    private var waitingPulls = 0
+    /// The pulls that wait, for messages or for an owner, by namespace and feed.
+    private var pullSeats: FairLedger<String, String>
+    /// The settlements that wait for an owner. They have seats of their own, so that pulls never shut them out.
+    private var settlementSeats: FairLedger<String, String>
     /// Feeds to look at in this turn, those of which something is to be written down, and when others have something due.
     private var touched: [FeedRun] = []
     private var unwritten: [FeedRun] = []
@@ -41,21 +36,22 @@ final class FeedDesk {
         self.writer = writer
         self.board = board
         self.post = post
+        pullSeats = FairLedger(capacity: core.settings.maxWaitingPulls)
+        settlementSeats = FairLedger(capacity: core.settings.maxWaitingPulls)
     }
 
     /// How long there is nothing to do unless somebody says something.
     func millisecondsToNext(_ now: Int64) -> Milliseconds {
         var due = schedule.earliest ?? .max
-        for one in homeless { due = min(due, one.deadline) }
+        if let deadline = ownerless.nextDeadline { due = min(due, deadline) }
         return min(1_000, max(1, due == .max ? 1_000 : due - now))
     }
 
     /// Does what was said, what is due, and what follows.
     func handle(_ commands: [FeedCommand]) {
         let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
-        waitingPulls = runs.values.reduce(0) { $0 + $1.waiting.count }
         for command in commands { handle(command, now) }
-        expireHomeless(now.monotonic)
+        expireOwnerless(now.monotonic)
         let mayHandOut = core.lease.isFresh(at: Clock.monotonicMilliseconds)
         while let (time, claim) = schedule.take(by: now.monotonic) {
             guard let run = run(claim), run.scheduledAt == time else { continue }
@@ -82,10 +78,10 @@ final class FeedDesk {
     private func look(at run: FeedRun, mayHandOut: Bool, _ now: FeedMachine.Moment) {
         if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
         if mayHandOut {
-            run.serve(now)
+            leave(run.serve(now), run.name)
             push(run, now)
         }
-        run.expire(now.monotonic)
+        leave(run.expire(now.monotonic), run.name)
         if let place = run.retriesWanted() { writer.load(run.claim, after: place) }
         if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
         if run.machine.isStale, run.staleSince == nil { run.staleSince = now.monotonic }
@@ -119,10 +115,10 @@ final class FeedDesk {
             routes = new
             routesTold += 1
             ended = ended.filter { new[$0.key] != nil }
-            settleHomeless(now)
+            for feed in ownerless.feeds { settleOwnerless(feed, now) }
         case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
-        case .cancel(let name, let id): run(name)?.waiting.removeAll { $0.pull.id == id }
+        case .cancel(let name, let id): cancel(name, id)
         case .unsent(let name, let consumer, let positions): run(name)?.machine.giveBack(positions, of: consumer)
         case .resume(let name, let consumer, let position):
             run(name)?.machine.giveBack(consumer, acknowledgingThrough: position)
@@ -130,7 +126,7 @@ final class FeedDesk {
             settle(name, positions, consumer, settlement, completion, command, now)
         case .committed(let commits, let lost): committed(commits, lost)
         case .delivered(let claim, let positions, let outcomes): delivered(claim, positions, outcomes, now)
-        case .report(let name, let completion): completion(runs[name]?.report, refusal(of: name))
+        case .report(let name, let completion): completion(runs[name]?.report(namesConsumers: true), refusal(of: name))
         }
     }
 
@@ -158,7 +154,9 @@ final class FeedDesk {
         names[start.claim] = start.name
         touch(run)
         routes[start.name] = .here
-        settleHomeless(FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds))
+        settleOwnerless(
+            start.name,
+            FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds))
     }
 
     private func end(_ claim: FeedClaim) {
@@ -167,8 +165,11 @@ final class FeedDesk {
         readers.remove(claim)
         guard let run = runs.removeValue(forKey: name) else { return }
         // Who waits for messages may be served by the next owner, or by this one under another generation.
-        for one in run.waiting { house(.pull(one.pull, one.completion), name, Clock.monotonicMilliseconds) }
-        run.waiting = []
+        for one in run.waiting.removeAll() {
+            if one.hasSeat { pullSeats.release(by: name.name, of: name.namespace) }
+            waitForOwner(
+                .pull(one.pull, one.completion), name, Clock.monotonicMilliseconds, keepsSeat: one.hasSeat)
+        }
         ended[name] = (claim, run.machine.heldPlaces)
         run.end()
         guard let sink = run.sink else { return }
@@ -182,10 +183,10 @@ final class FeedDesk {
         let moves = runs.values.map { ($0.claim, $0.machine.takeProgress(isLast: true)) }
         writer.writeLast(moves)
         for run in runs.values {
-            for one in run.waiting { one.completion(.failure(FeedRefusalError(.stopping))) }
+            for one in run.waiting.removeAll() { one.completion(.failure(FeedRefusalError(.stopping))) }
             run.end()
         }
-        for one in homeless { refuse(one.command, .stopping) }
+        for one in ownerless.removeAll() { refuse(one.command, .stopping) }
     }
 
     // MARK: Requests
@@ -200,23 +201,36 @@ final class FeedDesk {
 
     private func pull(
         _ pull: FeedPull, _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void,
-        _ command: FeedCommand, _ now: FeedMachine.Moment
+        _ command: FeedCommand, _ now: FeedMachine.Moment, keepsSeat: Bool = false
     ) {
-        guard let run = run(pull.feed) else { return house(command, pull.feed, now.monotonic) }
+        guard let run = run(pull.feed) else { return waitForOwner(command, pull.feed, now.monotonic) }
         guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
         guard pull.most > 0 else { return completion(.success([])) }
         var pull = pull
+        var hasSeat = false
         if pull.deadline > now.monotonic {
-            // Only waiting is refused: what is there is given all the same. One feed's consumers leave room for others'.
-            let most = core.settings.maxWaitingPulls
-            if waitingPulls >= most || run.waiting.count >= max(1, most / 2) {
+            // Only waiting is refused: what is there is given all the same.
+            hasSeat = keepsSeat || pullSeats.allows(for: pull.feed.name, of: pull.feed.namespace)
+            if hasSeat {
+                pullSeats.charge(1, to: pull.feed.name, of: pull.feed.namespace)
+            } else {
                 guard run.machine.hasReady else { return completion(.failure(FeedRefusalError(.tooManyWaiting))) }
                 pull.deadline = now.monotonic
-            } else {
-                waitingPulls += 1
             }
         }
-        run.waiting.append(.init(pull: pull, completion: completion))
+        run.waiting.add(.init(pull: pull, hasSeat: hasSeat, completion: completion))
+    }
+
+    /// No one waits for a pull any more.
+    private func cancel(_ name: FeedName, _ id: UInt64) {
+        if let request = ownerless.remove(pull: id) { return leave(request) }
+        guard let run = run(name), run.cancel(id) else { return }
+        pullSeats.release(by: name.name, of: name.namespace)
+    }
+
+    /// Some pulls of a feed that had seats do not wait any more.
+    private func leave(_ seats: Int, _ name: FeedName) {
+        pullSeats.release(seats, by: name.name, of: name.namespace)
     }
 
     private func settle(
@@ -224,7 +238,7 @@ final class FeedDesk {
         _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void, _ command: FeedCommand,
         _ now: FeedMachine.Moment
     ) {
-        guard let run = run(name) else { return house(command, name, now.monotonic) }
+        guard let run = run(name) else { return waitForOwner(command, name, now.monotonic) }
         let results = positions.map { position -> String in
             guard let position else { return FeedMachine.Result.unknown.rawValue }
             let result: FeedMachine.Result
@@ -246,48 +260,65 @@ final class FeedDesk {
         }
     }
 
-    /// Keeps a request until somebody works its feed.
-    private func house(_ command: FeedCommand, _ name: FeedName, _ now: Int64) {
+    /// Keeps a request until a gateway works its feed.
+    ///
+    /// - Parameter keepsSeat: Whether it is a pull that had a seat until now, and so needs no permission for one.
+    private func waitForOwner(_ command: FeedCommand, _ name: FeedName, _ now: Int64, keepsSeat: Bool = false) {
         if let refusal = refusal(of: name) { return refuse(command, refusal) }
-        guard homeless.count < core.settings.maxWaitingPulls else { return refuse(command, .tooManyWaiting) }
-        homeless.append(
-            Homeless(
+        if keepsSeat {
+            pullSeats.charge(1, to: name.name, of: name.namespace)
+        } else if !takeSeat(command, name) {
+            return refuse(command, .tooManyWaiting)
+        }
+        ownerless.add(
+            OwnerlessRequests.Request(
                 command: command, deadline: now + core.settings.ownerWaitMilliseconds, routesTold: routesTold))
     }
 
-    private func settleHomeless(_ now: FeedMachine.Moment) {
-        let all = homeless
-        homeless = []
-        for one in all {
-            guard let name = Self.name(one.command) else { continue }
+    /// Takes a seat for a request that is to wait for an owner.
+    private func takeSeat(_ command: FeedCommand, _ name: FeedName) -> Bool {
+        if case .pull = command { return pullSeats.take(for: name.name, of: name.namespace) }
+        return settlementSeats.take(for: name.name, of: name.namespace)
+    }
+
+    /// A request does not wait for an owner any more.
+    private func leave(_ request: OwnerlessRequests.Request) {
+        guard let name = request.command.feed else { return }
+        if case .pull = request.command {
+            pullSeats.release(by: name.name, of: name.namespace)
+        } else {
+            settlementSeats.release(by: name.name, of: name.namespace)
+        }
+    }
+
+    /// Serves or refuses the requests for a feed that waited for an owner, as far as its owner is known by now.
+    private func settleOwnerless(_ name: FeedName, _ now: FeedMachine.Moment) {
+        while let oldest = ownerless.first(of: name) {
+            var refusal = refusal(of: name)
+            if runs[name] == nil, refusal == nil {
+                // The second look since then has begun after the request came, and found no such feed.
+                guard routes[name] == nil, routesTold - oldest.routesTold >= 2 else { return }
+                refusal = .unknownFeed
+            }
+            guard let request = ownerless.takeFirst(of: name) else { return }
+            leave(request)
             if runs[name] != nil {
-                handle(one.command, now)
-            } else if let refusal = refusal(of: name) {
-                refuse(one.command, refusal)
-            } else if routes[name] == nil, routesTold - one.routesTold >= 2 {
-                // The second look since then has begun behind the request, and found no such feed.
-                refuse(one.command, .unknownFeed)
-            } else {
-                homeless.append(one)
+                if case .pull(let pull, let completion) = request.command {
+                    self.pull(pull, completion, request.command, now, keepsSeat: true)
+                } else {
+                    handle(request.command, now)
+                }
+            } else if let refusal {
+                refuse(request.command, refusal)
             }
         }
     }
 
-    private func expireHomeless(_ now: Int64) {
-        guard homeless.contains(where: { $0.deadline <= now }) else { return }
-        let over = homeless.filter { $0.deadline <= now }
-        homeless.removeAll { $0.deadline <= now }
-        for one in over {
-            let isKnown = Self.name(one.command).map { routes[$0] != nil } ?? false
-            refuse(one.command, isKnown ? .noOwner : .unknownFeed)
-        }
-    }
-
-    private static func name(_ command: FeedCommand) -> FeedName? {
-        switch command {
-        case .pull(let pull, _): pull.feed
-        case .settle(let name, _, _, _, _): name
-        default: nil
+    private func expireOwnerless(_ now: Int64) {
+        for request in ownerless.expire(at: now) {
+            leave(request)
+            let isKnown = request.command.feed.map { routes[$0] != nil } ?? false
+            refuse(request.command, isKnown ? .noOwner : .unknownFeed)
         }
     }
 
@@ -303,6 +334,7 @@ final class FeedDesk {
 
     private func push(_ run: FeedRun, _ now: FeedMachine.Moment) {
         guard let sink = run.sink else { return }
+        guard now.monotonic >= run.sinkWaitsUntil else { return }
         while run.deliveriesUnderWay < sink.concurrency, run.machine.hasReady {
             if case .wait(let until) = run.breaker.mayDeliver(at: now.monotonic) {
                 run.sinkRestsUntil = until
@@ -339,6 +371,9 @@ final class FeedDesk {
                     position, by: Self.sinkName, after: nil, reason: reason, isFinal: true, now: now)
                 run.trouble = reason
             case .notSent: run.machine.giveBack([position], of: Self.sinkName)
+            case .unavailable(let reason):
+                run.machine.giveBack([position], of: Self.sinkName)
+                run.trouble = reason
             }
         }
     }
@@ -392,7 +427,7 @@ final class FeedDesk {
     private func report(_ now: Int64) {
         guard now - reportedAt >= 200 else { return }
         reportedAt = now
-        board.set(runs.mapValues(\.report))
+        board.set(runs.mapValues { $0.report(namesConsumers: false) })
     }
 }
 

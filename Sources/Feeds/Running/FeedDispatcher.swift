@@ -24,7 +24,9 @@ final class FeedDispatcher: Sendable {
     func stop() { inbox.broadcast { $0.stops = true } }
 
     /// Runs until `stop`; then what was done is written down.
-    func run(_ readers: FeedReaders, _ writer: FeedWriter) {
+    ///
+    /// - Parameter look: Called at least once a second with the monotonic milliseconds, for others' deadlines.
+    func run(_ readers: FeedReaders, _ writer: FeedWriter, _ look: (Milliseconds) -> Void) {
         let desk = FeedDesk(core, readers, writer, board) { [weak self] in self?.post($0) }
         while true {
             let pause = desk.millisecondsToNext(Clock.monotonicMilliseconds)
@@ -35,6 +37,7 @@ final class FeedDispatcher: Sendable {
                     return (inbox.commands, inbox.stops)
                 } ?? ([], false)
             desk.handle(commands)
+            look(Clock.monotonicMilliseconds)
             if stops { break }
         }
         desk.end()

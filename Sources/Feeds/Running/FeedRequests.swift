@@ -76,8 +76,10 @@ public struct FeedReport: Sendable, Equatable {
     public var readTo: Int64
     public var pending: Int
     public var held: Int
-    /// The consumers that hold messages.
+    /// Some of the consumers that hold messages, in no particular order; none in reports for metrics.
     public var consumers: [String]
+    /// The number of consumers that hold messages.
+    public var consumerCount: Int
     /// When the entry was committed of which the oldest message waits that is not done; nil where none waits. In
     /// milliseconds since 1970.
     public var oldestID: String?

@@ -11,6 +11,13 @@ struct FeedRetryPage: Sendable {
     static let lettersAtOnce = 1_000
     private static let bytesAtOnce: Int64 = 8 << 20
 
+    /// The page of a feed that has no such letters.
+    init() {
+        letters = []
+        last = nil
+        hasMore = false
+    }
+
     /// Reads the page behind a place; the first where there is none.
     init(_ namespace: Int64, _ feed: Int64, after: FeedPosition?, _ connection: LogConnection) throws(LogStoreError) {
         let rows = try connection.feedLetters(

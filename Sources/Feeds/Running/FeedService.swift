@@ -12,7 +12,6 @@ public final class FeedService: Sendable {
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let administrator: FeedAdministrator
-    private let keeper: FeedAdministrator
     private let announcements: AnnouncementSubscription
     private let threads: [Thread]
     private let dispatcherThread: Thread
@@ -25,33 +24,33 @@ public final class FeedService: Sendable {
     ///   - announcements: what is heard of the database.
     ///   - trees: knows recent trees.
     ///   - sinks: makes what feeds' definitions say that messages go to.
+    ///   - memory: The memory for the messages of all feeds, shared with the feeds of other databases. Nil for one of this service alone.
     ///   - servers: which servers are gone on with; one for all that this program does with the database.
     public init(
         url: PostgresURL, settings: FeedSettings = FeedSettings(),
         connectionSettings: LogConnection.Settings = LogConnection.Settings(), announcements: Announcements,
-        trees: any TreeSource, logger: Logger, sinks: SinkMaker, servers: ServerFence = ServerFence()
+        trees: any TreeSource, logger: Logger, sinks: SinkMaker, memory: FeedMemory? = nil,
+        servers: ServerFence = ServerFence()
     ) {
         let core = FeedCore(
-            url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger,
-            servers: servers)
+            url: url, settings: settings, connectionSettings: connectionSettings, trees: trees,
+            memory: memory ?? FeedMemory(bytes: settings.allWindowsBytes), logger: logger, servers: servers)
         let announcements = announcements.subscribe(to: .feeds)
         let dispatcher = FeedDispatcher(core)
         let troubles = FeedTroubles()
         let writer = FeedWriter(core, lost: { troubles.lose($0) })
-        let keeper = FeedAdministrator(core)
-        let readers = FeedReaders(
-            core, found: { dispatcher.found($0) }, keep: { keeper.keep($1, of: $0) },
-            failed: { troubles.add($0, $1) })
         let administrator = FeedAdministrator(core)
+        let readers = FeedReaders(
+            core, found: { dispatcher.found($0) }, keep: { administrator.keep($1, of: $0) },
+            failed: { troubles.add($0, $1) })
         self.core = core
         self.announcements = announcements
         self.dispatcher = dispatcher
         self.writer = writer
         self.readers = readers
         self.administrator = administrator
-        self.keeper = keeper
         dispatcherThread = Thread(name: "feeds") {
-            dispatcher.run(readers, writer)
+            dispatcher.run(readers, writer) { administrator.expire(at: $0) }
         }
         writerThread = Thread(name: "feed-writer") { writer.run(dispatcher) }
         threads =
@@ -60,10 +59,11 @@ public final class FeedService: Sendable {
                     FeedSupervisor(
                         core, dispatcher, readers, writer, troubles, administrator, sinks, announcements
                     ).run()
-                },
-                Thread(name: "feed-admin") { administrator.run() },
-                Thread(name: "feed-trees") { keeper.run() },
-            ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
+                }
+            ]
+            + FeedAdministrator.Lane.allCases.map { lane in
+                Thread(name: lane.threadName) { administrator.run(lane) }
+            } + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 
     /// The gateway listens on a port: from now on feeds are worked here.
@@ -136,8 +136,9 @@ public final class FeedService: Sendable {
     ) -> @Sendable (Result<Value, FeedRefusalError>) -> Void {
         { [administrator] result in
             guard case .failure(let error) = result, error.refusal == .unknownFeed else { return completion(result) }
-            let isQueued = administrator.add { administration in
+            let isQueued = administrator.add(.reads, of: feed, isUrgent: true) { administration in
                 completion(.failure(FeedRefusalError(Self.refusal(of: feed, administration))))
+                return .done
             }
             if !isQueued { completion(.failure(FeedRefusalError(.noOwner))) }
         }
@@ -167,9 +168,36 @@ public final class FeedService: Sendable {
         dispatcher.post(.moved(feed, feed: change.feed, generation: change.generation))
     }
 
-    /// Does something with the database, on a thread of its own. False where too much waits for that already.
-    public func administer(_ body: @escaping @Sendable (Result<FeedAdministration, any Error>) -> Void) -> Bool {
-        administrator.add(body)
+    /// What an administrator's request does.
+    public enum AdministrationKind: Sendable {
+        /// Reads little: it comes before what else waits of the feed.
+        case glance
+        case read
+        /// Changes the feed. Changes of one feed are done in their order.
+        case change
+    }
+
+    /// Does something with the database, on a thread for that, namespaces and feeds in turn. `body` may be begun twice: what it has done by then is
+    /// nothing that others see. Its result is handed over once; where the request waited for too long, that is `FeedBusyError`.
+    ///
+    /// - Parameter feed: Which feed it is about; with an empty name, which namespace.
+    /// - Returns: False, with nothing done, where too much waits already.
+    public func administer<Value: Sendable>(
+        _ kind: AdministrationKind, of feed: FeedName,
+        _ body: @escaping @Sendable (FeedAdministration) throws -> Value,
+        then completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) -> Bool {
+        administrator.add(kind == .change ? .changes : .reads, of: feed, isUrgent: kind == .glance) { administration in
+            do {
+                let value = try body(try administration.get())
+                completion(.success(value))
+            } catch is FeedAdministration.SnapshotNeeded {
+                return .needsTree
+            } catch {
+                completion(.failure(error))
+            }
+            return .done
+        }
     }
 
     /// Finds the place below which all records of a feed are; nil where there is no such feed. Fails where the database is away or
@@ -177,13 +205,11 @@ public final class FeedService: Sendable {
     public func findBasePath(
         _ feed: FeedName, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
     ) {
-        let isQueued = administer { result in
-            completion(
-                Result {
-                    guard let record = try result.get().find(feed) else { return nil }
-                    return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
-                })
+        let find = { @Sendable (administration: FeedAdministration) throws -> Path? in
+            guard let record = try administration.find(feed) else { return nil }
+            return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
         }
+        let isQueued = administer(.glance, of: feed, find, then: completion)
         if !isQueued { completion(.failure(FeedRefusalError(.tooManyWaiting))) }
     }
 
@@ -195,7 +221,6 @@ public final class FeedService: Sendable {
         let answers = core.lease.isFresh(at: Clock.monotonicMilliseconds)
         readers.stop()
         administrator.stop()
-        keeper.stop()
         dispatcher.stop()
         dispatcherThread.join()
         writer.stop()

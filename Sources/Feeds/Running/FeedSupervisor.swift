@@ -193,7 +193,9 @@ final class FeedSupervisor: AnnouncementListener {
             definition.deadPolicy == .stop ? try connection.blockedFeedKeys(record.namespaceID, record.id) : []
         let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
-        let window = FeedWindow(room: settings.windowMessages - retried.letters.count, bytes: settings.windowBytes)
+        let window = FeedWindow(
+            room: settings.windowMessages - retried.letters.count, bytes: settings.windowBytes,
+            account: .init(memory: core.memory, claim: claim, namespace: record.namespace))
         dispatcher.post(
             .begin(
                 FeedRunStart(

@@ -70,6 +70,13 @@ public struct CircuitBreaker: Sendable, Equatable {
         if state != .closed { enter(.closed, at: now) }
     }
 
+    /// A delivery that `mayDeliver` let through was not tried, so nothing is known of the other side. Where it was a probe, there is another.
+    public mutating func notTried(at now: Milliseconds) {
+        guard state == .halfOpen else { return }
+        pauseEndMilliseconds = now
+        enter(.open, at: now)
+    }
+
     /// A delivery has failed, whatever the reason.
     ///
     /// - Parameters:

@@ -69,8 +69,12 @@ struct FeedAnswer: Sendable {
     }
 
     /// What an administrator's request met with.
-    init(failure error: any Error) {
+    ///
+    /// - Parameter feed: Which feed it was about.
+    init(failure error: any Error, of feed: FeedName) {
         switch error {
+        case let error as FeedBusyError: self.init(RESTError(503, error.description), retryAfter: 1)
+        case let error as FeedRefusalError: self.init(error.refusal, of: feed)
         case let error as FeedError:
             switch error {
             case .unknownFeed(let name): self.init(FeedRefusal.unknownFeed, of: name)

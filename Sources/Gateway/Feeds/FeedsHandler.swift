@@ -64,11 +64,11 @@ final class FeedsHandler {
         }
         let feed = FeedName(namespace: namespace, name: path.name ?? "")
         switch path {
-        case .list: list(feeds, namespace, exchange)
+        case .list: list(feeds, feed, exchange)
         case .definition(_, .show): show(feeds, feed, exchange)
         case .definition(_, .apply): apply(feeds, feed, request, exchange)
         case .definition(_, .remove):
-            administer(feeds, exchange) { administration in
+            administer(feeds, .change, feed, exchange) { administration in
                 feeds.moved(feed, try administration.remove(feed))
                 return FeedAnswer(Array("{\"removed\":true}".utf8))
             }
@@ -77,7 +77,7 @@ final class FeedsHandler {
         case .stream: try streams.open(feeds, feed, request, exchange, identity)
         case .seek:
             let start = try FeedBodies.seek(request.body)
-            administer(feeds, exchange) { administration in
+            administer(feeds, .change, feed, exchange) { administration in
                 let (seq, change) = try administration.seek(feed, to: start)
                 feeds.moved(feed, change)
                 return FeedAnswer(Array("{\"seq\":\(seq)}".utf8))
@@ -91,37 +91,36 @@ final class FeedsHandler {
 
     // MARK: By the database
 
-    /// Answers with what `body` says, which is done on the thread for that.
+    /// Answers with what `body` says, which is done on a thread for that.
     private func administer(
-        _ feeds: FeedService, _ exchange: HTTPExchange,
+        _ feeds: FeedService, _ kind: FeedService.AdministrationKind, _ feed: FeedName, _ exchange: HTTPExchange,
         _ body: @escaping @Sendable (FeedAdministration) throws -> FeedAnswer
     ) {
         let reference = exchange.reference
-        let isQueued = feeds.administer { result in
+        let isQueued = feeds.administer(kind, of: feed, body) { result in
             let answer: FeedAnswer
-            do {
-                answer = try body(try result.get())
-            } catch {
-                answer = FeedAnswer(failure: error)
+            switch result {
+            case .success(let body): answer = body
+            case .failure(let error): answer = FeedAnswer(failure: error, of: feed)
             }
             reference.perform { answer.send(to: $0) }
         }
         guard !isQueued else { return }
-        FeedAnswer(RESTError(503, "Too many requests are waiting"), retryAfter: 1).send(to: exchange)
+        FeedAnswer(failure: FeedBusyError(), of: feed).send(to: exchange)
     }
 
-    private func list(_ feeds: FeedService, _ namespace: String, _ exchange: HTTPExchange) {
-        administer(feeds, exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: namespace))) }
+    private func list(_ feeds: FeedService, _ feed: FeedName, _ exchange: HTTPExchange) {
+        administer(feeds, .read, feed, exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: feed.namespace))) }
     }
 
     private func show(_ feeds: FeedService, _ feed: FeedName, _ exchange: HTTPExchange) {
-        administer(feeds, exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
+        administer(feeds, .glance, feed, exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
     }
 
     private func apply(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let body = request.body
         let creates = feeds.settings.createsNamespaces
-        administer(feeds, exchange) { administration in
+        administer(feeds, .change, feed, exchange) { administration in
             let definition = try FeedDefinition.read(body, name: feed.name, namespace: feed.namespace)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: creates)
             if let change = applied.change { feeds.moved(feed, change) }
@@ -136,7 +135,7 @@ final class FeedsHandler {
         let limit = try query.number("limit", 1...1_000) ?? 100
         let after = query["after"].flatMap { FeedPosition(id: $0, in: feed.namespace) }
         if query["after"] != nil, after == nil { throw RESTError(400, "after must be a message's id") }
-        administer(feeds, exchange) {
+        administer(feeds, .read, feed, exchange) {
             FeedAnswer(FeedTexts.dead(try $0.deadLetters(feed, after: after, limit: limit)))
         }
     }
@@ -155,7 +154,7 @@ final class FeedsHandler {
                     LogConnection.FeedPlace(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot)
                 })
         }
-        administer(feeds, exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
+        administer(feeds, .change, feed, exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
     }
 
     private func status(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
@@ -164,7 +163,7 @@ final class FeedsHandler {
             let answer: @Sendable () -> Void = {
                 link.post { handler in
                     guard let exchange = handler.services.loop.exchange(for: reference) else { return }
-                    handler.administer(feeds, exchange) {
+                    handler.administer(feeds, .glance, feed, exchange) {
                         FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
                     }
                 }

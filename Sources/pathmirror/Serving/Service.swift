@@ -22,6 +22,7 @@ final class Service {
     private let server: HTTPServer
     private let feedClient: HTTPClient
     private let webhookClient: HTTPClient
+    private let producers: SinkProducers
     private let secretWatch: SecretWatch?
     private let certificateWatch: CertificateWatch?
 
@@ -35,6 +36,8 @@ final class Service {
         let webhookClient = try HTTPClient(options.webhookClient)
         self.webhookClient = webhookClient
         let shared = try DatabaseServices.Shared(options, webhookClient)
+        let producers = shared.producers
+        self.producers = producers
         let home = try DatabaseServices(shared, url, placement: placement)
         self.home = home
         let databases = Databases(home: home.engine, feeds: home.feeds, map: placement)
@@ -79,6 +82,7 @@ final class Service {
             }
             feedClient.stop()
             webhookClient.stop()
+            producers.stop()
             options.authentication.client?.stop()
             throw error
         }
@@ -124,6 +128,7 @@ final class Service {
         gateway.stop()
         feedClient.stop()
         webhookClient.stop()
+        producers.stop()
         secretWatch?.stop()
         certificateWatch?.stop()
         options.authentication.client?.stop()

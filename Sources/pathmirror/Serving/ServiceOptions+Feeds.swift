@@ -34,7 +34,7 @@ extension ServiceOptions {
         .number("feed-window-mib", 1...65_536, "about how much memory they may take; default 64") {
             (options: inout ServiceOptions, size: Int) in options.feeds.windowBytes = size << 20
         },
-        .number("max-feed-waits", 1...10_000_000, "the most requests that wait for messages; default 10000") {
+        .number("max-feed-waits", 1...10_000_000, "the most requests that wait for messages; default 20000") {
             $0.feeds.maxWaitingPulls = $1
         },
         .number(

@@ -12,7 +12,7 @@ import Tree
 /// A namespace with an engine to write to it, what administrators do with feeds, and services that work them, on a database of one test's own.
 final class FeedBench {
     /// Every tree has to be made from the log.
-    private struct NoTrees: TreeSource {
+    struct NoTrees: TreeSource {
         func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {}
         func isComing(_ namespace: Int64) -> Bool { false }
         func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
