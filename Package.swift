@@ -102,6 +102,7 @@ let package = Package(
                 .embedInCode("Migrations/023_following.sql"),
                 .embedInCode("Migrations/024_mirror_waiting.sql"),
                 .embedInCode("Migrations/025_retention_look.sql"),
+                .embedInCode("Migrations/026_gateway_identity.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -220,7 +221,7 @@ let package = Package(
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("TLSTests", ["TLS", "TestSupport"]),
         tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Runtime", "TestSupport"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Crypto", "Runtime", "TestSupport"]),
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
         tests("KafkaClientTests", ["KafkaClient", "Runtime", "TestSupport"]),
         tests(
