@@ -25,6 +25,7 @@ public final class Gateway: Sendable {
     let feedBasePath: FeedBasePath
     /// What passes requests of feeds on to other gateways; nil where this gateway has no feeds.
     let feedClient: HTTPClient?
+    let forwardingIdentity = ForwardingIdentity()
 
     /// A gateway of one database, without feeds.
     public convenience init(

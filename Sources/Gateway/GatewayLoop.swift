@@ -32,7 +32,8 @@ final class GatewayLoop: HTTPLoopHandler {
             services, callers, gateway.pushIDs, deniedWrites: gateway.databases.home.engine.metrics.deniedWrites)
         let callers = self.callers
         let feeds = gateway.feedClient.map {
-            FeedsHandler(services, callers, gateway.databases, $0, gateway.authenticator)
+            FeedsHandler(
+                services, callers, gateway.databases, $0, gateway.forwardingIdentity, gateway.authenticator)
         }
         self.feeds = feeds
         router = Router(
@@ -62,7 +63,7 @@ final class GatewayLoop: HTTPLoopHandler {
 
     func allowsLargeBody(_ head: HTTPRequest) -> Bool { router.allowsLargeBody(head) }
 
-    func sender(of head: HTTPRequest) -> IPAddress { callers.clientAddress(of: head) }
+    func sender(of head: HTTPRequest) -> IPAddress { feeds?.client(of: head) ?? callers.clientAddress(of: head) }
 
     // MARK: Time
 

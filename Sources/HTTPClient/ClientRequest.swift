@@ -22,6 +22,9 @@ public struct ClientRequest: Sendable {
     public var allowsPlainHTTP = false
     /// Which addresses are connected to, whatever names lead to them.
     public var addresses = AddressPolicy.any
+    /// The only public key that the server may prove to have: Base64 of the SHA-256 of its SubjectPublicKeyInfo. The certificate's names,
+    /// times and authority count for nothing then. Nil: they decide, as usual. Plain HTTP is refused where it is given.
+    public var pinnedPublicKey: String?
     /// Whether the request goes straight to the server, whatever proxy the environment names.
     public var avoidsProxies = false
 

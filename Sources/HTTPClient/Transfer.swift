@@ -36,7 +36,8 @@ final class Transfer {
     }
 
     private func prepare(_ settings: HTTPClient.Settings) throws(HTTPClientError) {
-        try set(CURLOPT_PROTOCOLS_STR, request.allowsPlainHTTP ? "http,https" : "https")
+        let mayBePlain = request.allowsPlainHTTP && request.pinnedPublicKey == nil
+        try set(CURLOPT_PROTOCOLS_STR, mayBePlain ? "http,https" : "https")
         try set(CURLOPT_NOSIGNAL, 1)
         try set(CURLOPT_CONNECTTIMEOUT_MS, Int(request.connectTimeoutMilliseconds))
         // They are followed here: which ones, with what, and where to is for the request to say.
@@ -44,6 +45,7 @@ final class Transfer {
         try set(CURLOPT_SSL_VERIFYPEER, 1)
         try set(CURLOPT_SSL_VERIFYHOST, 2)
         if let file = settings.certificateAuthoritiesFile { try set(CURLOPT_CAINFO, file) }
+        if let pin = request.pinnedPublicKey { try set(pinned: pin) }
         try set(CURLOPT_USERAGENT, settings.userAgent)
         if request.avoidsProxies { try set(CURLOPT_PROXY, "") }
         if !request.truncatesResponse { try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes) }
@@ -115,6 +117,14 @@ final class Transfer {
         check(pathmirror_curl_set_list(easy, CURLOPT_HTTPHEADER, list))
         curl_slist_free_all(headerList)
         headerList = list
+    }
+
+    /// Has the server prove that it has this key, and nothing else: libcurl looks at the key also where it verifies nothing more.
+    private func set(pinned pin: String) throws(HTTPClientError) {
+        guard pin.utf8.count == 44 else { throw .badRequest("a public key's digest has 32 bytes") }
+        try set(CURLOPT_PINNEDPUBLICKEY, "sha256//\(pin)")
+        try set(CURLOPT_SSL_VERIFYPEER, 0)
+        try set(CURLOPT_SSL_VERIFYHOST, 0)
     }
 
     private func set(_ option: CURLoption, _ value: Int) throws(HTTPClientError) {
@@ -208,7 +218,8 @@ final class Transfer {
         case CURLE_UNSUPPORTED_PROTOCOL where pathmirror_curl_sent(easy) > 0 && pathmirror_curl_status(easy) == 0:
             return .failed("the answer is not HTTP")
         case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: return .badRequest(text)
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM:
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
+            CURLE_SSL_PINNEDPUBKEYNOTMATCH:
             return .insecure(text)
         default: return .failed(text)
         }

@@ -3,10 +3,20 @@ public import LogStore
 /// What an administrator does with feeds, by a connection to the database; gateways hear of it. Blocks its thread.
 public struct FeedAdministration {
     private let connection: LogConnection
+    /// Which feeds of their names are meant.
+    private let access: FeedAccess
     private static let maxFeeds = 1_000
     private static let mostLetterBytes: Int64 = 8 << 20
 
-    public init(_ connection: LogConnection) { self.connection = connection }
+    public init(_ connection: LogConnection) { self.init(connection, .any) }
+
+    private init(_ connection: LogConnection, _ access: FeedAccess) {
+        self.connection = connection
+        self.access = access
+    }
+
+    /// The same for a caller who may consume only some feeds: all others are refused with `FeedError.notAdmitted`.
+    public func limited(to access: FeedAccess) -> FeedAdministration { FeedAdministration(connection, access) }
 
     /// What applying a definition has done.
     public struct Applied: Sendable, Equatable {
@@ -42,6 +52,7 @@ public struct FeedAdministration {
     /// The feed of a name.
     public func feed(_ name: FeedName) throws -> FeedRecord {
         guard let found = try find(name) else { throw try absence(of: name) }
+        guard access.admits(uid: found.uid, createdAt: found.createdAt) else { throw FeedError.notAdmitted(name) }
         return found
     }
 

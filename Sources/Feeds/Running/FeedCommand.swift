@@ -16,13 +16,13 @@ enum FeedCommand: Sendable {
     /// Messages that did not reach their consumer.
     case unsent(FeedName, consumer: String, [FeedPosition])
     /// The consumer has come back: what it was given up to a message is done, the rest goes back.
-    case resume(FeedName, consumer: String, through: FeedPosition?)
+    case resume(FeedName, consumer: String, through: FeedPosition?, FeedAccess)
     case settle(
-        FeedName, [FeedPosition?], consumer: String?, FeedSettlement,
+        FeedName, [FeedPosition?], consumer: String?, FeedSettlement, FeedAccess,
         @Sendable (Result<[String], FeedRefusalError>) -> Void)
     case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
     case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
-    case report(FeedName, @Sendable (FeedReport?, FeedRefusal?) -> Void)
+    case report(FeedName, FeedAccess, @Sendable (FeedReport?, FeedRefusal?) -> Void)
 }
 
 /// A refusal as an error.
@@ -34,13 +34,16 @@ public struct FeedRefusalError: Error, Sendable, Equatable {
 /// Where a feed is worked.
 enum FeedRoute: Sendable, Equatable {
     case here
-    case elsewhere(String)
+    case elsewhere(FeedPeer)
     case nobody
 }
 
 /// A feed that this gateway works from now on.
 struct FeedRunStart: Sendable {
     let name: FeedName
+    let uid: String
+    /// Seconds since 1970.
+    let createdAt: Int64
     let claim: FeedClaim
     let settings: FeedMachine.Settings
     let progress: FeedProgress

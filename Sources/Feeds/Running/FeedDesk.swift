@@ -124,13 +124,16 @@ final class FeedDesk {
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): run(name)?.waiting.removeAll { $0.pull.id == id }
         case .unsent(let name, let consumer, let positions): run(name)?.machine.giveBack(positions, of: consumer)
-        case .resume(let name, let consumer, let position):
-            run(name)?.machine.giveBack(consumer, acknowledgingThrough: position)
-        case .settle(let name, let positions, let consumer, let settlement, let completion):
-            settle(name, positions, consumer, settlement, completion, command, now)
+        case .resume(let name, let consumer, let position, let access):
+            guard let run = run(name), run.isOpen(to: access) else { return }
+            run.machine.giveBack(consumer, acknowledgingThrough: position)
+        case .settle(let name, let positions, let consumer, let settlement, let access, let completion):
+            settle(name, positions, consumer, settlement, access, completion, command, now)
         case .committed(let commits, let lost): committed(commits, lost)
         case .delivered(let claim, let positions, let outcomes): delivered(claim, positions, outcomes, now)
-        case .report(let name, let completion): completion(runs[name]?.report, refusal(of: name))
+        case .report(let name, let access, let completion):
+            guard runs[name]?.isOpen(to: access) ?? true else { return completion(nil, .notAdmitted) }
+            completion(runs[name]?.report, refusal(of: name))
         }
     }
 
@@ -193,7 +196,7 @@ final class FeedDesk {
     /// Why a feed's requests can't be served here now; nil where they can, or may be soon.
     private func refusal(of name: FeedName) -> FeedRefusal? {
         switch routes[name] {
-        case .elsewhere(let address): .elsewhere(address: address)
+        case .elsewhere(let peer): .elsewhere(peer)
         default: nil
         }
     }
@@ -203,6 +206,7 @@ final class FeedDesk {
         _ command: FeedCommand, _ now: FeedMachine.Moment
     ) {
         guard let run = run(pull.feed) else { return house(command, pull.feed, now.monotonic) }
+        guard run.isOpen(to: pull.access) else { return completion(.failure(FeedRefusalError(.notAdmitted))) }
         guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
         guard pull.most > 0 else { return completion(.success([])) }
         var pull = pull
@@ -221,10 +225,12 @@ final class FeedDesk {
 
     private func settle(
         _ name: FeedName, _ positions: [FeedPosition?], _ consumer: String?, _ settlement: FeedSettlement,
-        _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void, _ command: FeedCommand,
+        _ access: FeedAccess, _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void,
+        _ command: FeedCommand,
         _ now: FeedMachine.Moment
     ) {
         guard let run = run(name) else { return house(command, name, now.monotonic) }
+        guard run.isOpen(to: access) else { return completion(.failure(FeedRefusalError(.notAdmitted))) }
         let results = positions.map { position -> String in
             guard let position else { return FeedMachine.Result.unknown.rawValue }
             let result: FeedMachine.Result
@@ -286,7 +292,7 @@ final class FeedDesk {
     private static func name(_ command: FeedCommand) -> FeedName? {
         switch command {
         case .pull(let pull, _): pull.feed
-        case .settle(let name, _, _, _, _): name
+        case .settle(let name, _, _, _, _, _): name
         default: nil
         }
     }
@@ -294,7 +300,7 @@ final class FeedDesk {
     private func refuse(_ command: FeedCommand, _ refusal: FeedRefusal) {
         switch command {
         case .pull(_, let completion): completion(.failure(FeedRefusalError(refusal)))
-        case .settle(_, _, _, _, let completion): completion(.failure(FeedRefusalError(refusal)))
+        case .settle(_, _, _, _, _, let completion): completion(.failure(FeedRefusalError(refusal)))
         default: break
         }
     }

@@ -26,13 +26,15 @@ public enum FeedRefusal: Sendable, Equatable {
     /// The namespace is on its way to another database, or there already.
     case moving
     /// Another gateway works it: where that is reached.
-    case elsewhere(address: String)
+    case elsewhere(FeedPeer)
     /// No gateway works it yet, or this one has no word from the database.
     case noOwner
     /// Its messages go to a webhook or a sink by themselves.
     case isPushed
     case tooManyWaiting
     case stopping
+    /// The caller's token is for another feed that had the name before.
+    case notAdmitted
 }
 
 /// What a consumer says of messages that it holds.
@@ -49,14 +51,20 @@ public struct FeedPull: Sendable {
     public let id: UInt64
     public let feed: FeedName
     public let consumer: String
+    /// Which feed of the name is meant.
+    public let access: FeedAccess
     public let most: Int
     /// How many messages the consumer may hold; nil for any number.
     public let mostHeld: Int?
     /// In monotonic milliseconds.
     public var deadline: Milliseconds
 
-    public init(id: UInt64, feed: FeedName, consumer: String, most: Int, mostHeld: Int?, deadline: Milliseconds) {
+    public init(
+        id: UInt64, feed: FeedName, consumer: String, access: FeedAccess = .any, most: Int, mostHeld: Int?,
+        deadline: Milliseconds
+    ) {
         self.id = id
+        self.access = access
         self.feed = feed
         self.consumer = consumer
         self.most = most

@@ -10,6 +10,8 @@ final class FeedRun {
     }
 
     let name: FeedName
+    private let uid: String
+    private let createdAt: Int64
     let claim: FeedClaim
     let sink: (any Sink)?
     private let window: FeedWindow
@@ -40,6 +42,8 @@ final class FeedRun {
 
     init(_ start: FeedRunStart) {
         name = start.name
+        uid = start.uid
+        createdAt = start.createdAt
         claim = start.claim
         sink = start.sink
         window = start.window
@@ -53,6 +57,9 @@ final class FeedRun {
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
         breaker = CircuitBreaker(settings, at: Clock.monotonicMilliseconds)
     }
+
+    /// Whether a caller may consume this feed.
+    func isOpen(to access: FeedAccess) -> Bool { access.admits(uid: uid, createdAt: createdAt) }
 
     /// Takes messages in that the reader has found. True where the reader waits and can go on.
     func take(_ finding: LaneFinding, _ now: FeedMachine.Moment) {

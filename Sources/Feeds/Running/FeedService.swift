@@ -66,8 +66,16 @@ public final class FeedService: Sendable {
             ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 
-    /// The gateway listens on a port: from now on feeds are worked here.
-    public func begin(port: UInt16) { core.listens(on: port) }
+    /// The gateway listens: from now on feeds are worked here.
+    public func begin(at place: FeedEndpoint) { core.listens(at: place) }
+
+    /// The same for a gateway that serves plain HTTP on this machine.
+    public func begin(port: UInt16) {
+        begin(at: FeedEndpoint(plain: FeedEndpoint.Place(host: "127.0.0.1", port: port)))
+    }
+
+    /// Authenticates what other gateways forward to this one.
+    public var forwardingKey: Secret<[UInt8]> { core.forwardingKey }
 
     public var settings: FeedSettings { core.settings }
 
@@ -79,8 +87,11 @@ public final class FeedService: Sendable {
 
     /// How a feed fares at this moment; nil where it is not worked here, and then which gateway works it, as far as is known. Called back
     /// from another thread.
-    public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?, FeedRefusal?) -> Void) {
-        dispatcher.post(.report(feed, completion))
+    public func report(
+        _ feed: FeedName, as access: FeedAccess = .any,
+        _ completion: @escaping @Sendable (FeedReport?, FeedRefusal?) -> Void
+    ) {
+        dispatcher.post(.report(feed, access, completion))
     }
 
     // MARK: For consumers
@@ -90,7 +101,8 @@ public final class FeedService: Sendable {
     /// - Returns: the pull, to be cancelled.
     @discardableResult
     public func pull(
-        _ feed: FeedName, consumer: String, most: Int, mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
+        _ feed: FeedName, as access: FeedAccess = .any, consumer: String, most: Int, mostHeld: Int? = nil,
+        waitMilliseconds: Milliseconds,
         _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void
     ) -> FeedPull {
         let id = nextPull.withLock { id -> UInt64 in
@@ -98,7 +110,8 @@ public final class FeedService: Sendable {
             return id
         }
         let pull = FeedPull(
-            id: id, feed: feed, consumer: consumer, most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
+            id: id, feed: feed, consumer: consumer, access: access, most: max(0, min(most, core.settings.maxPull)),
+            mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
         dispatcher.post(.pull(pull, explaining(feed, completion)))
         return pull
@@ -113,20 +126,20 @@ public final class FeedService: Sendable {
     }
 
     /// A consumer begins a new stream: what it was given up to a message is done, the rest goes back.
-    public func resume(_ feed: FeedName, consumer: String, through id: String?) {
-        dispatcher.post(
-            .resume(feed, consumer: consumer, through: id.flatMap { FeedPosition(id: $0, in: feed.namespace) }))
+    public func resume(_ feed: FeedName, as access: FeedAccess = .any, consumer: String, through id: String?) {
+        let position = id.flatMap { FeedPosition(id: $0, in: feed.namespace) }
+        dispatcher.post(.resume(feed, consumer: consumer, through: position, access))
     }
 
     /// Says what has become of messages. Called back once, from another thread, with a word for each: done, unknown or expired. What
     /// is done is durable by then.
     public func settle(
-        _ feed: FeedName, ids: [String], consumer: String?, _ settlement: FeedSettlement,
-        _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void
+        _ feed: FeedName, as access: FeedAccess = .any, ids: [String], consumer: String?,
+        _ settlement: FeedSettlement, _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void
     ) {
         dispatcher.post(
             .settle(
-                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement,
+                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement, access,
                 explaining(feed, completion)))
     }
 
@@ -172,15 +185,17 @@ public final class FeedService: Sendable {
         administrator.add(body)
     }
 
-    /// Finds the place below which all records of a feed are; nil where there is no such feed. Fails where the database is away or
+    /// Finds the place below which all records of a feed are; nil where there is no such feed, or the caller may not consume it. Fails where the database is away or
     /// too much waits for it. Calls back from another thread.
     public func findBasePath(
-        _ feed: FeedName, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
+        _ feed: FeedName, as access: FeedAccess, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
     ) {
         let isQueued = administer { result in
             completion(
                 Result {
-                    guard let record = try result.get().find(feed) else { return nil }
+                    guard let record = try result.get().find(feed),
+                        access.admits(uid: record.uid, createdAt: record.createdAt)
+                    else { return nil }
                     return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
                 })
         }

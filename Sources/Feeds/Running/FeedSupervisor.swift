@@ -6,6 +6,9 @@ import Runtime
 /// Keeps this gateway's right to work feeds, takes over those that nobody works, and tells where each is worked. An
 /// announcement loop's listener; belongs to its thread.
 final class FeedSupervisor: AnnouncementListener {
+    /// The public key of this gateway's certificate that others expect.
+    private var registeredPin: [UInt8]?
+
     private struct Mine {
         let claim: FeedClaim
         var revision: Int64
@@ -104,6 +107,7 @@ final class FeedSupervisor: AnnouncementListener {
             let asked = Clock.monotonicMilliseconds
             if try connection.beatFeedWorker(worker) {
                 core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
+                try renewPin(of: worker, connection)
                 return worker
             }
             core.logger.warning("others have taken this gateway's feeds over, as it gave no sign of life")
@@ -112,12 +116,21 @@ final class FeedSupervisor: AnnouncementListener {
             mine = [:]
         }
         // Who can't be reached by others yet takes nothing over.
-        guard let address = core.address(from: try connection.clientHost()) else { return nil }
+        guard let reach = core.reach(from: try connection.clientHost()) else { return nil }
         let asked = Clock.monotonicMilliseconds
         let worker = Batch.makeID()
-        try connection.beginFeedWorker(worker, address: address)
+        try connection.beginFeedWorker(worker, reach)
+        registeredPin = reach.pin
         core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
         return worker
+    }
+
+    /// Has others expect the certificate that was loaded since.
+    private func renewPin(of worker: [UInt8], _ connection: LogConnection) throws {
+        let pin = core.pin(insteadOf: registeredPin)
+        guard pin != registeredPin else { return }
+        try connection.setFeedWorkerPin(worker, pin)
+        registeredPin = pin
     }
 
     private func endDead(_ worker: [UInt8], _ connection: LogConnection) throws {
@@ -197,7 +210,8 @@ final class FeedSupervisor: AnnouncementListener {
         dispatcher.post(
             .begin(
                 FeedRunStart(
-                    name: name, claim: claim, settings: settings, progress: progress,
+                    name: name, uid: record.uid, createdAt: record.createdAt, claim: claim, settings: settings,
+                    progress: progress,
                     adoptedThrough: handedTo > progress.seq ? handedTo : 0,
                     adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
                     blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried)))
@@ -279,8 +293,8 @@ final class FeedSupervisor: AnnouncementListener {
             let name = FeedName(namespace: record.namespace, name: record.name)
             if mine[record.id] != nil {
                 routes[name] = .here
-            } else if record.isWorkerAlive, let address = record.address, !address.isEmpty {
-                routes[name] = .elsewhere(address)
+            } else if record.isWorkerAlive, let reach = record.reach, let peer = FeedPeer(reach) {
+                routes[name] = .elsewhere(peer)
             } else {
                 routes[name] = .nobody
             }

@@ -57,6 +57,7 @@ struct FeedAnswer: Sendable {
     init(_ refusal: FeedRefusal, of feed: FeedName) {
         switch refusal {
         case .unknownFeed: self.init(RESTError(404, "There is no feed \"\(feed.name)\" in this database"))
+        case .notAdmitted: self.init(RESTError.permissionDenied)
         case .moving:
             self.init(RESTError(503, "The namespace moves to another database. Try again later."), retryAfter: 1)
         case .elsewhere, .noOwner:
@@ -74,6 +75,7 @@ struct FeedAnswer: Sendable {
         case let error as FeedError:
             switch error {
             case .unknownFeed(let name): self.init(FeedRefusal.unknownFeed, of: name)
+            case .notAdmitted(let name): self.init(FeedRefusal.notAdmitted, of: name)
             case .moving(let namespace): self.init(FeedRefusal.moving, of: FeedName(namespace: namespace, name: ""))
             case .pruned: self.init(RESTError(400, error.description))
             case .tooManyFeeds, .differentPaths: self.init(RESTError(409, error.description))

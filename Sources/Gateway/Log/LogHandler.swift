@@ -1,4 +1,5 @@
 import Engine
+import Feeds
 import HTTPServer
 import Placement
 import Runtime
@@ -91,11 +92,11 @@ final class LogHandler {
         _ body: @escaping (Path) -> Void
     ) {
         if identity.mayAdminister { return body(wanted ?? .root) }
-        guard let feed = identity.feed, identity.mayConsume(feed: feed.feed, in: name) else {
+        guard let feed = identity.feed?.feed, let access = identity.access(toFeed: feed.feed, in: name) else {
             return services.responder.respond(.permissionDenied, to: exchange)
         }
         feedBasePath(
-            feed.feed, name,
+            FeedName(namespace: name, name: feed.feed), access,
             basePaths.wait(exchange) { [services] result in
                 // A token that may be good is not refused only because nobody can say.
                 guard case .success(let base) = result else {

@@ -1,4 +1,5 @@
 import Engine
+import Feeds
 import HTTPServer
 import Placement
 import Runtime
@@ -37,7 +38,7 @@ final class LogHub: LogReadingHost {
     }
 
     /// The feed whose token it is that lets somebody read.
-    private static func feed(of identity: Identity) -> FeedBinding? {
+    private static func feed(of identity: Identity) -> FeedGrant? {
         identity.mayAdminister ? nil : identity.feed
     }
 
@@ -125,7 +126,7 @@ final class LogHub: LogReadingHost {
     /// Ends the readings by tokens of feeds that are gone, or that are not of what is shown any more. It takes a moment to find out.
     func endLostFeeds() {
         for feed in Set(readings.values.compactMap { Self.feed(of: $0.identity) }) {
-            feedBasePath(feed.feed, feed.namespace) { [link] result in
+            feedBasePath(FeedName(namespace: feed.feed.namespace, name: feed.feed.feed), feed.access) { [link] result in
                 // Whoever can't be told of now is looked for again.
                 guard case .success(let base) = result else { return }
                 link.post { hub in hub.feed(feed, isOf: base) }
@@ -133,7 +134,7 @@ final class LogHub: LogReadingHost {
         }
     }
 
-    private func feed(_ feed: FeedBinding, isOf base: Path?) {
+    private func feed(_ feed: FeedGrant, isOf base: Path?) {
         for (id, reading) in readings where Self.feed(of: reading.identity) == feed {
             if base?.contains(reading.view.path) != true { tell(id) { $0.revoke() } }
         }

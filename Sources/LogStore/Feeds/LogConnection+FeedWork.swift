@@ -1,4 +1,5 @@
 import Postgres
+import Runtime
 
 /// Who works feeds, and how far these have come.
 extension LogConnection {
@@ -12,12 +13,33 @@ extension LogConnection {
         }
     }
 
-    /// Says that a gateway works feeds from now on, and where others reach it.
-    public func beginFeedWorker(_ worker: [UInt8], address: String) throws(LogStoreError) {
+    /// Registers a gateway that works feeds from now on, and where others reach it.
+    public func beginFeedWorker(_ worker: [UInt8], _ reach: FeedWorkerReach) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
-                "insert into pathmirror.feed_worker (id, address) values ($1, $2) on conflict (id) do nothing",
-                [.uuid(worker), .text(address)])
+                """
+                insert into pathmirror.feed_worker (id, address, peer_address, peer_key, peer_pin)
+                values ($1, $2, $3, $4, $5) on conflict (id) do nothing
+                """,
+                [
+                    .uuid(worker), .text(reach.olderAddress), reach.address.map { .text($0) } ?? .null(.text),
+                    reach.key.map { .bytea($0.revealed()) } ?? .null(.bytea),
+                    reach.pin.map { .bytea($0) } ?? .null(.bytea),
+                ])
+        }
+    }
+
+    /// Registers the public key of a worker's new certificate, and announces it.
+    ///
+    /// - Parameter pin: its SHA-256.
+    public func setFeedWorkerPin(_ worker: [UInt8], _ pin: [UInt8]?) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.pipeline([
+                .query(
+                    "update pathmirror.feed_worker set peer_pin = $2 where id = $1",
+                    [.uuid(worker), pin.map { .bytea($0) } ?? .null(.bytea)]),
+                .query("select pg_notify('\(Self.feedChannel)', '')"),
+            ])
         }
     }
 

@@ -46,11 +46,11 @@ final class Service {
             feedClient: feedClient, logger: options.logger
         ) {
             Self.report(statistics.withLock { $0 }, [home] + keeper.others)
-        } feedBasePath: { feed, namespace, completion in
-            guard let feeds = databases.member(of: namespace)?.feeds else {
+        } feedBasePath: { feed, access, completion in
+            guard let feeds = databases.member(of: feed.namespace)?.feeds else {
                 return completion(.failure(EngineError.unavailable("it is not connected yet")))
             }
-            feeds.findBasePath(FeedName(namespace: namespace, name: feed), completion)
+            feeds.findBasePath(feed, as: access, completion)
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
@@ -65,9 +65,9 @@ final class Service {
             let server = server
             statistics.withLock { $0 = server }
             try server.start()
-            let port = server.boundAddresses.first?.port ?? 0
-            home.feeds.begin(port: port)
-            keeper.begin(port: port)
+            let place = Self.endpoint(server)
+            home.feeds.begin(at: place)
+            keeper.begin(at: place)
         } catch {
             // Threads that still connect when the program ends bring it down.
             keeper.stop()
@@ -89,6 +89,15 @@ final class Service {
             ? SecretWatch(files, options.logger) { secrets in
                 gateway.replaceSecrets(administrators: secrets.administrators, databases: secrets.databases)
             } : nil
+    }
+
+    private static func endpoint(_ server: HTTPServer) -> FeedEndpoint {
+        func place(_ address: ListenAddress?) -> FeedEndpoint.Place? {
+            address.map { FeedEndpoint.Place(host: $0.host, port: $0.port) }
+        }
+        return FeedEndpoint(
+            plain: place(server.boundAddresses.first), secure: place(server.boundTLSAddresses.first),
+            pin: { [tls = server.settings.tls] in tls?.publicKeyDigest })
     }
 
     /// Where it listens.

@@ -8,7 +8,7 @@ extension ServiceOptions {
         .text(
             "feeds-url", "URL",
             "where other gateways reach this one, for requests of feeds that it works; default: the address that its connection "
-                + "to the database comes from, at its port"
+                + "to the database comes from, at its port, over HTTPS if it serves that"
         ) { $0.feeds.address = try gatewayURL($1) },
         .text(
             "webhook-allow", "LIST",
