@@ -3,7 +3,6 @@
 import json
 import random
 import socket
-import time
 
 import pytest
 from harness.endpoint import OTHER_SECRET, SECRET
@@ -108,6 +107,7 @@ def test_a_request_after_unsolicited_bytes_is_not_processed(server, monkeypatch)
     monkeypatch.setattr(hostile, "WAYS", ("succeeds_twice",))
     monkeypatch.setattr(hostile, "WEIGHTS", (1,))
     server.dice = Idle
+    monkeypatch.setattr(hostile, "CROSSING", 60)
     hook = server.hooks["/default/hook"]
     with socket.create_connection(("127.0.0.1", server.port), 5) as client:
         client.sendall(request([message(1, "a")]))
@@ -115,8 +115,7 @@ def test_a_request_after_unsolicited_bytes_is_not_processed(server, monkeypatch)
         client.sendall(request([message(2, "a")]))
         wait_until(lambda: "default:2:0" in hook.notes.said, "a request that crossed the bytes to be processed")
         wait_until(lambda: client.recv(65536, socket.MSG_PEEK).count(b"200 OK") == 3, "its answer")
-        # The moment is what is tested.
-        time.sleep(hostile.CROSSING + 0.1)
+        monkeypatch.setattr(hostile, "CROSSING", 0)
         client.sendall(request([message(3, "a")]))
         wait_until(lambda: server.trapped == 1, "the request to be trapped")
     assert set(hook.notes.said) == {"default:1:0", "default:2:0"} and len(hook.notes.given) == 3
