@@ -23,7 +23,7 @@ BUILT ?= $(RELEASE)
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces year moves mirror-campaign fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults fairness client-soak ha upgrade mutants namespaces year moves mirror-campaign fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,11 @@ faults: toolchain ## Build, then try gateways, connections, PostgreSQL, disks an
 	@scripts/install-dependencies build run test faults
 	@$(RELEASE_BUILD) --product pathmirror
 	@exec scripts/faults $(ARGS)
+
+fairness: toolchain ## Build, then measure what one tenant notices of another's attacks (minutes), `scripts/fairness $(ARGS)`
+	@scripts/install-dependencies build run test
+	@$(RELEASE_BUILD) --product pathmirror
+	@exec scripts/fairness $(ARGS)
 
 ha: toolchain ## Build, then fail over a PostgreSQL under Patroni 50 times while clients work (three quarters of an hour), `scripts/ha $(ARGS)`
 	@scripts/install-dependencies build run test ha

@@ -64,7 +64,7 @@ let package = Package(
         // Both sides of TLS: the server's and the client's.
         target("TLS", ["COpenSSL"]),
         target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "TLS", "Runtime"]),
-        target("HTTPClient", ["CCurl", "Runtime"]),
+        target("HTTPClient", ["CCurl", "CEpoll", "COpenSSL", "Runtime"]),
         target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
         target("KafkaClient", ["CKafka", "Runtime"]),
 
@@ -102,6 +102,8 @@ let package = Package(
                 .embedInCode("Migrations/023_following.sql"),
                 .embedInCode("Migrations/024_mirror_waiting.sql"),
                 .embedInCode("Migrations/025_retention_look.sql"),
+                .embedInCode("Migrations/026_gateway_identity.sql"),
+                .embedInCode("Migrations/027_small_feed_errors.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -220,13 +222,13 @@ let package = Package(
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("TLSTests", ["TLS", "TestSupport"]),
         tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Runtime", "TestSupport"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Crypto", "Runtime", "TestSupport"]),
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
         tests("KafkaClientTests", ["KafkaClient", "Runtime", "TestSupport"]),
         tests(
             "LogStoreTests",
             [
-                "LogStore", "Engine", "Postgres", "PostgresCluster", "Rules", "Tree", "Crypto", "Runtime",
+                "LogStore", "Engine", "Retention", "Postgres", "PostgresCluster", "Rules", "Tree", "Crypto", "Runtime",
                 "TestSupport",
             ]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),

@@ -1,5 +1,10 @@
 #pragma once
 #include <curl/curl.h>
+#include <arpa/inet.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 // Swift can't call functions with variable arguments: one function for each type of argument.
 
@@ -45,6 +50,63 @@ static inline CURLcode pathmirror_curl_set_sending_check(CURL *easy, curl_prereq
 {
     CURLcode code = curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, value);
     return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_PREREQDATA, context) : code;
+}
+
+static inline CURLcode pathmirror_curl_set_socket_closer(CURL *easy, curl_closesocket_callback value, void *context)
+{
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, value);
+    return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, context) : code;
+}
+
+// Has libcurl's notes on what it does sent to a function.
+static inline CURLcode pathmirror_curl_set_notes(CURL *easy, curl_debug_callback value, void *context)
+{
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, value);
+    if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_DEBUGDATA, context);
+    return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L) : code;
+}
+
+static inline CURLSHcode pathmirror_curl_share_connections(CURLSH *share)
+{
+    return curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT);
+}
+
+static inline CURLMcode pathmirror_curl_multi_set_watcher(CURLM *multi, curl_socket_callback value, void *context)
+{
+    CURLMcode code = curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, value);
+    return code == CURLM_OK ? curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, context) : code;
+}
+
+static inline CURLMcode pathmirror_curl_multi_set_timer(CURLM *multi, curl_multi_timer_callback value, void *context)
+{
+    CURLMcode code = curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, value);
+    return code == CURLM_OK ? curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context) : code;
+}
+
+// OpenSSL's connection of a transfer that has one; NULL without TLS. Only in libcurl's callbacks.
+static inline void *pathmirror_curl_tls(CURL *easy)
+{
+    struct curl_tlssessioninfo *info = NULL;
+    if (curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &info) != CURLE_OK || !info) return NULL;
+    return info->backend == CURLSSLBACKEND_OPENSSL ? info->internals : NULL;
+}
+
+// The port of a socket at this machine's end; 0 where it has none.
+static inline int pathmirror_socket_port(int socket)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    if (getsockname(socket, (struct sockaddr *)&address, &length) != 0) return 0;
+    if (address.ss_family == AF_INET) return ntohs(((struct sockaddr_in *)&address)->sin_port);
+    if (address.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+    return 0;
+}
+
+// How many bytes that were written to a TCP socket its peer has not acknowledged; 0 where that is not known.
+static inline int pathmirror_socket_unacknowledged(int socket)
+{
+    int bytes = 0;
+    return ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
 // The C address within libcurl's; it has `addrlen` bytes, more than the type says.

@@ -91,4 +91,15 @@ static inline long long pathmirror_tls_seconds_left(SSL_CTX *context) {
     return (long long)days * 86400 + seconds;
 }
 
+// The SHA-256 of the public key of the context's certificate, as it stands there: 32 bytes. 1 on success.
+static inline int pathmirror_tls_public_key_digest(SSL_CTX *context, unsigned char *digest) {
+    X509 *certificate = SSL_CTX_get0_certificate(context);
+    unsigned char *bytes = NULL;
+    unsigned int length = 0;
+    int count = certificate ? i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &bytes) : 0;
+    int done = count > 0 && EVP_Digest(bytes, (size_t)count, digest, &length, EVP_sha256(), NULL) == 1 && length == 32;
+    OPENSSL_free(bytes);
+    return done;
+}
+
 #endif

@@ -132,10 +132,10 @@ public final class Engine: Sendable {
                 completion: completion))
     }
 
-    /// Tells the other gateways of this database something short: each hears it soon, once at most. Dropped where the
-    /// database is away.
+    /// Sends the other gateways of this database something short: each hears it soon, once at most. Dropped where the
+    /// database is away, and where it is too long.
     public func tellPeers(_ text: String) {
-        if let message = core.peers.message(text) { jobs.add(.tell(message)) }
+        jobs.add(.tell(text))
     }
 
     /// Called with what other gateways tell, on the tail's thread; must return soon.

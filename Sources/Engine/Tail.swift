@@ -42,6 +42,7 @@ final class Tail: AnnouncementListener {
             connection.statementTimeoutMilliseconds = core.lookMilliseconds
             try checkSchema(connection)
             try connection.listen(to: Announcement.Kind.allCases)
+            core.peers.use(try connection.peerSeal())
             core.announcements.tellOfGap()
             return connection
         } catch {
@@ -85,7 +86,7 @@ final class Tail: AnnouncementListener {
             switch announcement {
             case .commit(let id, let head):
                 core.metrics.notifications.add()
-                core.namespaces.announced(id, head: head)?.headSeen(head)
+                core.namespaces.announced(id, head: head)?.headAnnounced(head)
             case .message(let message): core.peers.received(message)
             case .placement: wantsLook = wantsLook || core.placement != nil
             case .mirrors, .feeds: break

@@ -1,5 +1,4 @@
 public import Engine
-public import HTTPClient
 public import HTTPServer
 public import Placement
 public import Runtime
@@ -16,6 +15,7 @@ public final class Gateway: Sendable {
     let authenticator: Authenticator
     let limiter: RateLimiter
     let workers: WorkerPool
+    let logSeats: LogSeats
     let groups = ListenerGroups()
     let realtime: RealtimeContext
     let refusedPages = RefusedPages()
@@ -24,7 +24,8 @@ public final class Gateway: Sendable {
     let facts: GatewayFacts
     let feedBasePath: FeedBasePath
     /// What passes requests of feeds on to other gateways; nil where this gateway has no feeds.
-    let feedClient: HTTPClient?
+    let feedClients: FeedClients?
+    let forwardingIdentity = ForwardingIdentity()
 
     /// A gateway of one database, without feeds.
     public convenience init(
@@ -38,12 +39,12 @@ public final class Gateway: Sendable {
     }
 
     /// - Parameters:
-    ///   - feedClient: what passes requests of feeds on to other gateways; nil where the databases have no feeds.
+    ///   - feedClients: what passes requests of feeds on to other gateways; nil where the databases have no feeds.
     ///   - serverReport: the server's own counts, for the metrics.
     ///   - feedBasePath: what of the log feeds' tokens are good for.
     public init(
         databases: Databases, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
-        feedClient: HTTPClient? = nil, logger: Logger,
+        feedClients: FeedClients? = nil, logger: Logger,
         serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
         feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) {
@@ -51,15 +52,16 @@ public final class Gateway: Sendable {
         self.databases = databases
         self.settings = settings
         self.logger = logger
-        self.feedClient = feedClient
+        self.feedClients = feedClients
         let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
         keySet?.prepare()
         authenticator = Authenticator(credentials, keySet: keySet)
         limiter = RateLimiter(settings.limits)
+        logSeats = LogSeats(settings.maxLogReadings)
         workers = WorkerPool(name: "worker", threads: settings.workers)
         realtime = RealtimeContext(databases, settings, metrics, groups, authenticator, limiter, workers, logger)
         facts = GatewayFacts(
-            databases: databases, metrics: metrics, limiter: limiter, memory: settings.memory,
+            databases: databases, metrics: metrics, limiter: limiter, memory: settings.memory, output: settings.output,
             maxReadyLag: settings.maxReadyLag, serverReport: serverReport)
         follow(databases.home)
         databases.forEachOther { [weak self] in self?.follow($0) }

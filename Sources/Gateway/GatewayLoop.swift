@@ -25,14 +25,15 @@ final class GatewayLoop: HTTPLoopHandler {
             responder: Responder(gateway.metrics))
         callers = Callers(gateway.authenticator, gateway.limiter, gateway.logger, services)
         streams = StreamHub(services, gateway.databases, gateway.groups, gateway.authenticator)
-        logs = LogHub(services, gateway.databases, gateway.authenticator, gateway.feedBasePath)
+        logs = LogHub(services, gateway.databases, gateway.authenticator, gateway.logSeats, gateway.feedBasePath)
         realtime = RealtimeHub(gateway.realtime, loop)
         let namespaces = NamespaceWaits(gateway.databases, services)
         let writes = RESTWrites(
             services, callers, gateway.pushIDs, deniedWrites: gateway.databases.home.engine.metrics.deniedWrites)
         let callers = self.callers
-        let feeds = gateway.feedClient.map {
-            FeedsHandler(services, callers, gateway.databases, $0, gateway.authenticator)
+        let feeds = gateway.feedClients.map {
+            FeedsHandler(
+                services, callers, gateway.databases, $0, gateway.forwardingIdentity, gateway.authenticator)
         }
         self.feeds = feeds
         router = Router(
@@ -62,7 +63,7 @@ final class GatewayLoop: HTTPLoopHandler {
 
     func allowsLargeBody(_ head: HTTPRequest) -> Bool { router.allowsLargeBody(head) }
 
-    func sender(of head: HTTPRequest) -> IPAddress { callers.clientAddress(of: head) }
+    func sender(of head: HTTPRequest) -> IPAddress { feeds?.client(of: head) ?? callers.clientAddress(of: head) }
 
     // MARK: Time
 

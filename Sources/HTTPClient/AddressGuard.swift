@@ -1,11 +1,7 @@
 internal import CCurl
-internal import Glibc
 internal import Runtime
 
-/// Watches which addresses a transfer connects to. Belongs to the client's thread, as the transfer does.
-///
-/// libcurl asks twice: before it opens a socket, so that nothing is sent to an address that is refused, not even a handshake;
-/// and before it sends a request, as the connection may be one that another request has opened.
+/// Decides which addresses a transfer may connect to, by its redirects up to now. Belongs to the client's thread, as the transfer does.
 final class AddressGuard {
     private let policy: AddressPolicy
     /// Where the transfer is going now.
@@ -18,16 +14,6 @@ final class AddressGuard {
     private var refusal: HTTPClientError?
 
     init(_ policy: AddressPolicy) { self.policy = policy }
-
-    /// Sets the hooks. libcurl holds a pointer to the guard from then on.
-    func watch(_ easy: UnsafeMutableRawPointer) -> Bool {
-        guard policy != .any else { return true }
-        let context = Unmanaged.passUnretained(self).toOpaque()
-        // A proxy's address would say nothing of the server's.
-        return pathmirror_curl_set_text(easy, CURLOPT_PROXY, "") == CURLE_OK
-            && pathmirror_curl_set_socket_opener(easy, Self.open, context) == CURLE_OK
-            && pathmirror_curl_set_sending_check(easy, Self.check, context) == CURLE_OK
-    }
 
     /// A request to `url` is next.
     func begin(_ url: ClientURL?) {
@@ -53,21 +39,10 @@ final class AddressGuard {
         return false
     }
 
-    /// A socket for an address, or none.
-    private static let open: curl_opensocket_callback = { context, _, address in
-        guard let context, let address else { return CURL_SOCKET_BAD }
-        let guardian = Unmanaged<AddressGuard>.fromOpaque(context).takeUnretainedValue()
-        let wanted = address.pointee
-        let bytes = UnsafeRawBufferPointer(start: pathmirror_curl_address(address), count: Int(wanted.addrlen))
-        guard guardian.mayReach(IPAddress(socketAddress: bytes)) else { return CURL_SOCKET_BAD }
-        guardian.isConnecting = true
-        return socket(wanted.family, wanted.socktype | Int32(SOCK_CLOEXEC.rawValue), wanted.protocol)
-    }
-
-    /// Whether a request may be sent over a connection that is open.
-    private static let check: curl_prereq_callback = { context, address, _, _, _ in
-        guard let context, let address else { return CURL_PREREQFUNC_ABORT }
-        let guardian = Unmanaged<AddressGuard>.fromOpaque(context).takeUnretainedValue()
-        return guardian.mayReach(IPAddress(String(cString: address))) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    /// Whether the transfer may open a socket to an address.
+    func mayConnect(_ address: IPAddress?) -> Bool {
+        guard mayReach(address) else { return false }
+        isConnecting = true
+        return true
     }
 }

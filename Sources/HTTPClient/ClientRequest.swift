@@ -9,8 +9,17 @@ public struct ClientRequest: Sendable {
     /// Headers for the address given and no other: after a redirect to another scheme, host or port they are left out.
     public var credentials: [(name: String, value: String)] = []
     public var body: [UInt8] = []
-    /// For all of it, from `send` on, waiting for a free place and redirects included. Nothing is sent later.
+    /// The time for the whole request, redirects included, from `send` on; with `queueMilliseconds` from the moment it has a slot.
     public var timeoutMilliseconds: Milliseconds = 30_000
+    /// How long the request may wait for a slot. Nil lets it wait until its timeout. Afterwards it fails with `notSent`.
+    public var queueMilliseconds: Milliseconds?
+    /// Who shares the client's slots: first the groups, then the members of each group. In a gateway these are namespaces and feeds.
+    public var group = ""
+    public var member = ""
+    /// Whether the request overtakes others of its member that wait for a slot.
+    public var isUrgent = false
+    /// Names the connections that the request may use. A connection is reused only by requests with the name of the request that opened it.
+    public var connections = ""
     public var connectTimeoutMilliseconds: Milliseconds = 10_000
     public var maxResponseBytes = 1 << 20
     /// Whether a response may be longer than `maxResponseBytes`: the rest of it is not read.
@@ -22,6 +31,9 @@ public struct ClientRequest: Sendable {
     public var allowsPlainHTTP = false
     /// Which addresses are connected to, whatever names lead to them.
     public var addresses = AddressPolicy.any
+    /// The only public key that the server may prove to have: Base64 of the SHA-256 of its SubjectPublicKeyInfo. The certificate's names,
+    /// times and authority count for nothing then. Nil: they decide, as usual. Plain HTTP is refused where it is given.
+    public var pinnedPublicKey: String?
     /// Whether the request goes straight to the server, whatever proxy the environment names.
     public var avoidsProxies = false
 

@@ -4,15 +4,16 @@ internal import Synchronization
 
 /// Sends requests to other servers, all from one thread of its own. Any thread may use it.
 ///
-/// TLS certificates are always checked. Connections are kept for further requests.
+/// TLS certificates are always checked. Requests share a fixed number of slots fairly, by their `group` and `member`. Connections are kept
+/// for further requests with the same `connections`. Requests use HTTP/1.1.
 public final class HTTPClient: Sendable {
     public struct Settings: Sendable {
         public var userAgent = "pathmirror"
         /// A PEM file of authorities to trust instead of the system's.
         public var certificateAuthoritiesFile: String?
-        /// Requests under way and waiting; more are refused.
-        public var maxRequests = 10_000
-        /// Requests under way at once; others wait for one of them to end.
+        /// Requests that wait for a slot, at most. `FairLedger` says how many of them a group and a member may have.
+        public var maxWaiting = 10_000
+        /// Slots: requests under way at once, at most. As many connections are kept at most while no request uses them.
         public var maxConnections = 100
 
         public init() {}
@@ -23,17 +24,15 @@ public final class HTTPClient: Sendable {
 
     private let inbox: Inbox
     private let thread: Thread
-    private let maxRequests: Int
     private let lastID = Atomic<UInt64>(0)
 
     /// The thread starts at once and waits without cost.
     public init(_ settings: Settings = Settings()) throws(HTTPClientError) {
-        guard Library.isReady, let multi = curl_multi_init() else { throw .cannotStart("libcurl refuses") }
-        _ = pathmirror_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, settings.maxConnections)
-        let inbox = Inbox(multi)
+        guard Library.isReady, let multi = MultiHandle() else { throw .cannotStart("libcurl refuses") }
+        guard let poller = SocketPoller() else { throw .cannotStart("the system has no more descriptors") }
+        let inbox = Inbox(poller, slots: settings.maxConnections, places: settings.maxWaiting)
         self.inbox = inbox
-        maxRequests = settings.maxRequests
-        thread = Thread(name: "http-client", isVital: false) { TransferLoop(inbox, settings).run() }
+        thread = Thread(name: "http-client", isVital: false) { TransferLoop(inbox, multi, poller, settings).run() }
         guard thread.isStarted else { throw .cannotStart("no thread, for want of memory or of threads") }
     }
 
@@ -50,9 +49,9 @@ public final class HTTPClient: Sendable {
     @discardableResult
     public func send(_ request: ClientRequest, _ completion: @escaping Completion) -> RequestID {
         let id = RequestID(number: lastID.wrappingAdd(1, ordering: .relaxed).newValue)
-        let deadline = Clock.monotonicMilliseconds + request.timeoutMilliseconds
-        let item = Inbox.Item(id: id, request: request, deadlineMilliseconds: deadline, completion: completion)
-        if let refusal = inbox.add(item, limit: maxRequests) { completion(.failure(refusal)) }
+        let item = Inbox.Item(
+            id: id, request: request, sentAt: Clock.monotonicMilliseconds, completion: completion)
+        if let refusal = inbox.add(item) { completion(.failure(refusal)) }
         return id
     }
 

@@ -14,7 +14,9 @@ public enum HTTPClientError: Error, Equatable, Sendable, CustomStringConvertible
     case responseTooLarge
     /// The connection broke, or what came is not HTTP.
     case failed(String)
-    /// The client was stopped, or has too much to do.
+    /// The request found no slot: too many others wait, or its time to wait is over. No server has seen any of it.
+    case notSent(String)
+    /// The client was stopped.
     case refused(String)
     /// Somebody has cancelled it.
     case cancelled
@@ -30,7 +32,7 @@ public enum HTTPClientError: Error, Equatable, Sendable, CustomStringConvertible
         case .tooManyRedirects: "The server redirects too often."
         case .responseTooLarge: "The response is too large."
         case .failed(let what): "The request failed: \(what)."
-        case .refused(let what): "The request was not sent: \(what)."
+        case .notSent(let what), .refused(let what): "The request was not sent: \(what)."
         case .cancelled: "The request was cancelled."
         }
     }

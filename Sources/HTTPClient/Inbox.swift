@@ -1,92 +1,114 @@
-internal import CCurl
 internal import Runtime
 
-/// What waits for the client's thread, and the means to wake it.
+/// The requests that wait for a slot of the client's thread, shared fairly between groups and their members.
 ///
-/// @unchecked Sendable is safe: the requests are behind a lock; `multi` never changes, and all that other threads do with
-/// it is `curl_multi_wakeup`, which libcurl allows; it is freed when neither the client nor its thread has it any more.
-final class Inbox: @unchecked Sendable {
+/// Any thread may use it. Each operation takes O(log n) for n requests that wait.
+final class Inbox: Sendable {
     struct Item: Sendable {
         let id: HTTPClient.RequestID
         let request: ClientRequest
-        /// Of the monotonic clock: nothing is sent afterwards.
-        let deadlineMilliseconds: Milliseconds
+        /// When `send` was called, on the monotonic clock.
+        let sentAt: Milliseconds
         let completion: HTTPClient.Completion
+
+        /// When the request stops waiting for a slot.
+        var queueDeadline: Milliseconds {
+            sentAt + (request.queueMilliseconds ?? request.timeoutMilliseconds)
+        }
+
+        /// Whether there is time left for a request that has a slot now.
+        func mayBegin(at now: Milliseconds) -> Bool { request.queueMilliseconds != nil || now < queueDeadline }
     }
 
-    private struct State {
-        /// In the order of arrival, from `first` on.
-        var items: [Item] = []
-        var first = 0
-        /// Taken, but not done.
-        var active = 0
+    private struct State: Sendable {
+        var queue: FairQueue<String, String, Item>
+        var tickets: [HTTPClient.RequestID: FairQueue<String, String, Item>.Ticket] = [:]
         var cancelled: [HTTPClient.RequestID] = []
         var isClosed = false
     }
 
-    /// What the client's thread is to do next.
-    struct Work {
-        let items: [Item]
-        let cancelled: [HTTPClient.RequestID]
-        let isClosed: Bool
+    /// What the client's thread does next.
+    struct Work: Sendable {
+        /// Requests that have a slot. Each ends with `done`.
+        var items: [Item] = []
+        /// Requests that have waited too long.
+        var expired: [Item] = []
+        /// Requests that were cancelled after they had a slot.
+        var cancelled: [HTTPClient.RequestID] = []
+        /// When the next request that waits has waited too long.
+        var nextDeadline: Milliseconds?
+        var isClosed = false
     }
 
-    let multi: UnsafeMutableRawPointer
-    private let state = MutexBox(State())
+    private let poller: SocketPoller
+    private let state: MutexBox<State>
 
-    init(_ multi: UnsafeMutableRawPointer) { self.multi = multi }
+    init(_ poller: SocketPoller, slots: Int, places: Int) {
+        self.poller = poller
+        state = MutexBox(State(queue: FairQueue(slots: slots, places: places)))
+    }
 
-    deinit { curl_multi_cleanup(multi) }
-
-    /// Why the request is not taken, or nil.
-    func add(_ item: Item, limit: Int) -> HTTPClientError? {
+    /// Lets a request wait.
+    ///
+    /// - Returns: The reason for a refusal, or nil.
+    func add(_ item: Item) -> HTTPClientError? {
         let refusal = state.withLock { state -> HTTPClientError? in
             if state.isClosed { return .refused("the client has stopped") }
-            guard state.items.count - state.first + state.active < limit else {
-                return .refused("too many requests are under way")
-            }
-            state.items.append(item)
+            let ticket = state.queue.add(
+                item, for: item.request.member, of: item.request.group, isUrgent: item.request.isUrgent,
+                deadline: item.queueDeadline)
+            guard let ticket else { return .notSent("too many requests wait") }
+            state.tickets[item.id] = ticket
             return nil
         }
-        if refusal == nil { curl_multi_wakeup(multi) }
+        if refusal == nil { poller.wake() }
         return refusal
     }
 
-    /// The next requests, so many that at most `limit` are under way; all of them once the client is closed.
-    func take(limit: Int) -> Work {
+    /// Takes the requests that may begin; all of them once the inbox is closed.
+    func take(at now: Milliseconds) -> Work {
         state.withLock { state in
-            let waiting = state.items.count - state.first
-            let count = state.isClosed ? waiting : min(waiting, max(0, limit - state.active))
-            let items = Array(state.items[state.first..<(state.first + count)])
-            state.first += count
-            state.active += count
-            // Old ones go when they are half of all, so that taking costs the same however many wait.
-            if state.first * 2 >= state.items.count {
-                state.items.removeFirst(state.first)
-                state.first = 0
+            var work = Work()
+            work.isClosed = state.isClosed
+            if state.isClosed {
+                work.items = state.queue.removeAll()
+            } else {
+                // Before others expire: a request that may not wait has a slot if one is free.
+                while let served = state.queue.next() {
+                    guard served.item.mayBegin(at: now) else {
+                        state.queue.finish(served.member, of: served.group)
+                        work.expired.append(served.item)
+                        continue
+                    }
+                    work.items.append(served.item)
+                }
+                work.expired += state.queue.expire(at: now)
             }
-            defer { state.cancelled.removeAll() }
-            return Work(items: items, cancelled: state.cancelled, isClosed: state.isClosed)
+            for item in work.expired + work.items { state.tickets[item.id] = nil }
+            swap(&work.cancelled, &state.cancelled)
+            work.nextDeadline = state.queue.nextDeadline
+            return work
         }
     }
 
-    /// Ends a request that waits, at once; the client's thread ends one that is under way.
+    /// Ends a request that waits at once; the client's thread ends a request that has a slot.
     func cancel(_ id: HTTPClient.RequestID) {
         let waiting = state.withLock { state -> Item? in
-            guard let index = state.items[state.first...].firstIndex(where: { $0.id == id }) else {
-                state.cancelled.append(id)
-                return nil
-            }
-            return state.items.remove(at: index)
+            if let ticket = state.tickets.removeValue(forKey: id) { return state.queue.remove(ticket) }
+            if !state.isClosed { state.cancelled.append(id) }
+            return nil
         }
         if let waiting { return waiting.completion(.failure(.cancelled)) }
-        curl_multi_wakeup(multi)
+        poller.wake()
     }
 
-    func done(_ count: Int) { state.withLock { $0.active -= count } }
+    /// A request no longer needs its slot.
+    func done(_ request: ClientRequest) {
+        state.withLock { $0.queue.finish(request.member, of: request.group) }
+    }
 
     func close() {
         state.withLock { $0.isClosed = true }
-        curl_multi_wakeup(multi)
+        poller.wake()
     }
 }

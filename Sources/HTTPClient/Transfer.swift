@@ -1,53 +1,81 @@
 internal import CCurl
 internal import Runtime
 
-/// One request on its way, redirects included. Belongs to the client's thread; libcurl holds a pointer to it until `finish`.
+/// One request on its way, redirects included. Belongs to the client's thread; libcurl holds a pointer to it until `free`.
 final class Transfer {
     let easy: UnsafeMutableRawPointer
     let id: HTTPClient.RequestID
-    private let request: ClientRequest
+    let request: ClientRequest
+    let pool: ConnectionPool
     private let completion: HTTPClient.Completion
     private let deadlineMilliseconds: Milliseconds
     /// What is asked for now; redirects change it.
     private var hop: Hop
     private let addresses: AddressGuard
+    private let connection: ConnectionCheck
+    /// Whether the request is sent once more, on a connection that nothing else has used.
+    private var isRepeated = false
+    /// Whether a response has begun, and whether the server can't have meant this request with it.
+    private var hasStatus = false
+    private var isStray = false
+    private var isFreed = false
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var headers: [(name: String, value: String)] = []
     private var responseBody: [UInt8] = []
     private var isTooLarge = false
     private var isTruncated = false
 
-    init(_ item: Inbox.Item, _ settings: HTTPClient.Settings) throws(HTTPClientError) {
+    init(_ item: Inbox.Item, _ pool: ConnectionPool, _ settings: HTTPClient.Settings) throws(HTTPClientError) {
         guard let easy = curl_easy_init() else { throw .cannotStart("no memory for a request") }
         self.easy = easy
+        self.pool = pool
         id = item.id
         request = item.request
         completion = item.completion
-        deadlineMilliseconds = item.deadlineMilliseconds
+        let begin = item.request.queueMilliseconds == nil ? item.sentAt : Clock.monotonicMilliseconds
+        deadlineMilliseconds = begin + item.request.timeoutMilliseconds
         hop = Hop(item.request)
         addresses = AddressGuard(item.request.addresses)
-        try prepare(settings)
-        try prepareHop()
+        connection = ConnectionCheck(addresses, pool, easy)
+        do throws(HTTPClientError) {
+            try prepare(settings)
+            try prepareHop()
+        } catch {
+            free()
+            throw error
+        }
     }
 
-    deinit {
+    deinit { free() }
+
+    /// Frees what libcurl has of the transfer. The pool must not be closed earlier.
+    func free() {
+        guard !isFreed else { return }
+        isFreed = true
         curl_easy_cleanup(easy)
         curl_slist_free_all(headerList)
     }
 
     private func prepare(_ settings: HTTPClient.Settings) throws(HTTPClientError) {
-        try set(CURLOPT_PROTOCOLS_STR, request.allowsPlainHTTP ? "http,https" : "https")
+        let mayBePlain = request.allowsPlainHTTP && request.pinnedPublicKey == nil
+        try set(CURLOPT_PROTOCOLS_STR, mayBePlain ? "http,https" : "https")
+        // A connection then carries one request at a time, and what comes on it can be told from what was asked.
+        try set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         try set(CURLOPT_NOSIGNAL, 1)
+        // A name that takes long to resolve is left to its own thread when the request ends. The client's thread does not wait for it.
+        try set(CURLOPT_QUICK_EXIT, 1)
         try set(CURLOPT_CONNECTTIMEOUT_MS, Int(request.connectTimeoutMilliseconds))
         // They are followed here: which ones, with what, and where to is for the request to say.
         try set(CURLOPT_FOLLOWLOCATION, 0)
         try set(CURLOPT_SSL_VERIFYPEER, 1)
         try set(CURLOPT_SSL_VERIFYHOST, 2)
         if let file = settings.certificateAuthoritiesFile { try set(CURLOPT_CAINFO, file) }
+        if let pin = request.pinnedPublicKey { try set(pinned: pin) }
         try set(CURLOPT_USERAGENT, settings.userAgent)
-        if request.avoidsProxies { try set(CURLOPT_PROXY, "") }
+        // A proxy's address would say nothing of the server's.
+        if request.avoidsProxies || request.addresses != .any { try set(CURLOPT_PROXY, "") }
         if !request.truncatesResponse { try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes) }
-        guard addresses.watch(easy) else { throw .cannotStart("libcurl can't look at addresses") }
+        guard pool.attach(easy), connection.watch() else { throw .cannotStart("libcurl can't look at connections") }
         let context = Unmanaged.passUnretained(self).toOpaque()
         check(pathmirror_curl_set_pointer(easy, CURLOPT_PRIVATE, context))
         check(pathmirror_curl_set_pointer(easy, CURLOPT_WRITEDATA, context))
@@ -64,13 +92,28 @@ final class Transfer {
 
     /// What differs from one redirect to the next.
     private func prepareHop() throws(HTTPClientError) {
+        try set(CURLOPT_URL, hop.url)
+        addresses.begin(ClientURL(hop.url))
+        try prepareAttempt(isFresh: false)
+        try prepareBody()
+        try prepareHeaders()
+    }
+
+    /// What differs from one sending to the next.
+    private func prepareAttempt(isFresh: Bool) throws(HTTPClientError) {
         let left = deadlineMilliseconds - Clock.monotonicMilliseconds
         guard left > 0 else { throw .timedOut }
         try set(CURLOPT_TIMEOUT_MS, Int(left))
-        try set(CURLOPT_URL, hop.url)
-        addresses.begin(ClientURL(hop.url))
-        try prepareBody()
-        try prepareHeaders()
+        try set(CURLOPT_FRESH_CONNECT, isFresh ? 1 : 0)
+        try set(CURLOPT_FORBID_REUSE, 0)
+        isRepeated = isFresh
+        connection.begin()
+        headers.removeAll()
+        responseBody.removeAll()
+        hasStatus = false
+        isStray = false
+        isTooLarge = false
+        isTruncated = false
     }
 
     private func prepareBody() throws(HTTPClientError) {
@@ -117,6 +160,14 @@ final class Transfer {
         headerList = list
     }
 
+    /// Has the server prove that it has this key, and nothing else: libcurl looks at the key also where it verifies nothing more.
+    private func set(pinned pin: String) throws(HTTPClientError) {
+        guard pin.utf8.count == 44 else { throw .badRequest("a public key's digest has 32 bytes") }
+        try set(CURLOPT_PINNEDPUBLICKEY, "sha256//\(pin)")
+        try set(CURLOPT_SSL_VERIFYPEER, 0)
+        try set(CURLOPT_SSL_VERIFYHOST, 0)
+    }
+
     private func set(_ option: CURLoption, _ value: Int) throws(HTTPClientError) {
         guard pathmirror_curl_set_long(easy, option, value) == CURLE_OK else { throw .badRequest("bad option") }
     }
@@ -153,7 +204,12 @@ final class Transfer {
     private func takeHeader(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let line = String(decoding: bytes, as: UTF8.self)
         if line.hasPrefix("HTTP/") {
-            // The response after a redirect or a 100.
+            hasStatus = true
+            guard connection.answersRequest(bodyBytes: hop.method == "HEAD" ? 0 : hop.body.count) else {
+                isStray = true
+                return false
+            }
+            // The final response after a 100, or the response itself.
             headers.removeAll()
             responseBody.removeAll()
             isTruncated = false
@@ -172,8 +228,35 @@ final class Transfer {
 
     // MARK: The end
 
-    /// Whether the response is a redirect that is followed: then the transfer is ready to be given to libcurl again.
-    func isRedirected(_ code: CURLcode) throws(HTTPClientError) -> Bool {
+    /// Whether the request is sent again: to where a redirect leads, or on a new connection. The transfer is then ready for libcurl.
+    func continues(_ code: CURLcode) throws(HTTPClientError) -> Bool {
+        if needsFreshConnection(code) {
+            try prepareAttempt(isFresh: true)
+            return true
+        }
+        return try isRedirected(code)
+    }
+
+    /// Whether the connection was one that the server had given up, or had sent something on. The server has then not answered the request,
+    /// so the request is sent once more.
+    private func needsFreshConnection(_ code: CURLcode) -> Bool {
+        guard connection.isReused, !isRepeated else { return false }
+        if connection.isDirty || isStray { return true }
+        guard hasStatus else {
+            return [CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING].contains { $0 == code }
+        }
+        guard code == CURLE_OK || isTruncated else { return false }
+        // Servers say this before they close a connection that was idle for too long.
+        switch pathmirror_curl_status(easy) {
+        case 408: return true
+        case 400:
+            return headers.contains { $0.name == "connection" && $0.value.lowercased().contains("close") }
+        default: return false
+        }
+    }
+
+    /// Whether the response is a redirect that is followed.
+    private func isRedirected(_ code: CURLcode) throws(HTTPClientError) -> Bool {
         guard code == CURLE_OK || isTruncated, request.maxRedirects > 0,
             let target = pathmirror_curl_redirect(easy).map({ String(cString: $0) }),
             let next = hop.redirected(to: target, status: pathmirror_curl_status(easy), request)
@@ -184,20 +267,19 @@ final class Transfer {
         return true
     }
 
-    /// Tells the outcome. The transfer is out of libcurl's hands by then.
-    func finish(_ code: CURLcode) {
-        guard code == CURLE_OK || isTruncated else { return completion(.failure(error(code))) }
-        completion(
-            .success(
-                ClientResponse(
-                    status: pathmirror_curl_status(easy), headers: headers, body: responseBody, isTruncated: isTruncated
-                )))
+    /// The outcome for `finish`.
+    func outcome(_ code: CURLcode) -> Result<ClientResponse, HTTPClientError> {
+        guard code == CURLE_OK || isTruncated else { return .failure(error(code)) }
+        return .success(
+            ClientResponse(
+                status: pathmirror_curl_status(easy), headers: headers, body: responseBody, isTruncated: isTruncated))
     }
 
-    func fail(_ error: HTTPClientError) { completion(.failure(error)) }
+    func finish(_ outcome: Result<ClientResponse, HTTPClientError>) { completion(outcome) }
 
     private func error(_ code: CURLcode) -> HTTPClientError {
         if let refusal = addresses.refusal(for: code) { return refusal }
+        if isStray { return .failed("the response began before the request was sent") }
         if isTooLarge || code == CURLE_FILESIZE_EXCEEDED { return .responseTooLarge }
         let text = String(cString: curl_easy_strerror(code))
         switch code {
@@ -208,7 +290,8 @@ final class Transfer {
         case CURLE_UNSUPPORTED_PROTOCOL where pathmirror_curl_sent(easy) > 0 && pathmirror_curl_status(easy) == 0:
             return .failed("the answer is not HTTP")
         case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: return .badRequest(text)
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM:
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
+            CURLE_SSL_PINNEDPUBKEYNOTMATCH:
             return .insecure(text)
         default: return .failed(text)
         }

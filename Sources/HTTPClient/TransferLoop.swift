@@ -1,94 +1,171 @@
 internal import CCurl
+internal import Runtime
 
-/// The client's thread: takes requests, lets libcurl work on all of them at once, and hands out what became of them.
+/// The client's thread: takes requests that have a slot, and has libcurl work on those whose sockets are ready.
+///
+/// A turn costs as much as the sockets that are ready, however many transfers wait for their servers.
 final class TransferLoop {
     private let inbox: Inbox
     private let settings: HTTPClient.Settings
+    private let multi: MultiHandle
+    private let poller: SocketPoller
+    private let pools: ConnectionPools
     private var transfers: [UnsafeMutableRawPointer: Transfer] = [:]
     private var handles: [HTTPClient.RequestID: UnsafeMutableRawPointer] = [:]
+    /// When libcurl has something to do without a socket.
+    private var timer: Milliseconds?
+    private static let longestWait: Milliseconds = 60_000
 
-    init(_ inbox: Inbox, _ settings: HTTPClient.Settings) {
+    init(_ inbox: Inbox, _ multi: MultiHandle, _ poller: SocketPoller, _ settings: HTTPClient.Settings) {
         self.inbox = inbox
+        self.multi = multi
+        self.poller = poller
         self.settings = settings
+        pools = ConnectionPools(multi.pointer, most: settings.maxConnections)
     }
 
     func run() {
+        watch()
         while true {
-            // libcurl walks all that it was given each time it is called: what only waits, waits here.
-            let work = inbox.take(limit: settings.maxConnections)
+            let work = inbox.take(at: Clock.monotonicMilliseconds)
+            for item in work.expired { item.completion(.failure(.notSent("no slot was free in time"))) }
             if work.isClosed { return abandon(work.items) }
             for item in work.items { begin(item) }
             for id in work.cancelled { cancel(id) }
-            var running: Int32 = 0
-            curl_multi_perform(inbox.multi, &running)
-            // Room for those that wait.
-            if finishDone() { continue }
-            // A wake ends it early. libcurl shortens it to its own next deadline.
-            curl_multi_poll(inbox.multi, nil, 0, 60_000, nil)
+            // A request that ends leaves its slot to the next one.
+            if workOnTimer() || finishDone() { continue }
+            pools.tidy(at: Clock.monotonicMilliseconds)
+            for ready in poller.wait(milliseconds: pause(work.nextDeadline)) { workOn(ready) }
+            _ = finishDone()
         }
     }
 
+    private func pause(_ deadline: Milliseconds?) -> Int32 {
+        let now = Clock.monotonicMilliseconds
+        var pause = Self.longestWait
+        for due in [timer, deadline, pools.nextTidying] {
+            if let due { pause = min(pause, max(0, due - now)) }
+        }
+        return Int32(pause)
+    }
+
+    // MARK: libcurl
+
+    private func watch() {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        _ = pathmirror_curl_multi_set_watcher(
+            multi.pointer,
+            { _, socket, what, context, _ in
+                guard let context else { return 0 }
+                let poller = Unmanaged<TransferLoop>.fromOpaque(context).takeUnretainedValue().poller
+                guard what != CURL_POLL_REMOVE else {
+                    poller.forget(socket)
+                    return 0
+                }
+                poller.watch(
+                    socket, read: what == CURL_POLL_IN || what == CURL_POLL_INOUT,
+                    write: what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
+                return 0
+            }, context)
+        _ = pathmirror_curl_multi_set_timer(
+            multi.pointer,
+            { _, milliseconds, context in
+                guard let context else { return 0 }
+                let loop = Unmanaged<TransferLoop>.fromOpaque(context).takeUnretainedValue()
+                loop.timer = milliseconds < 0 ? nil : Clock.monotonicMilliseconds + Milliseconds(milliseconds)
+                return 0
+            }, context)
+    }
+
+    /// True if something was due.
+    private func workOnTimer() -> Bool {
+        guard let due = timer, due <= Clock.monotonicMilliseconds else { return false }
+        timer = nil
+        var running: Int32 = 0
+        curl_multi_socket_action(multi.pointer, CURL_SOCKET_BAD, 0, &running)
+        _ = finishDone()
+        return true
+    }
+
+    private func workOn(_ ready: SocketPoller.Ready) {
+        var events: Int32 = 0
+        if ready.canRead { events |= CURL_CSELECT_IN }
+        if ready.canWrite { events |= CURL_CSELECT_OUT }
+        if ready.isBroken { events |= CURL_CSELECT_ERR }
+        var running: Int32 = 0
+        curl_multi_socket_action(multi.pointer, ready.socket, events, &running)
+    }
+
     private func begin(_ item: Inbox.Item) {
+        guard let pool = pools.enter(item.request.connections) else {
+            inbox.done(item.request)
+            return item.completion(.failure(.cannotStart("no memory for a request")))
+        }
         do throws(HTTPClientError) {
-            let transfer = try Transfer(item, settings)
-            guard curl_multi_add_handle(inbox.multi, transfer.easy) == CURLM_OK else {
+            let transfer = try Transfer(item, pool, settings)
+            guard curl_multi_add_handle(multi.pointer, transfer.easy) == CURLM_OK else {
+                transfer.free()
                 throw .cannotStart("libcurl takes no more requests")
             }
             transfers[transfer.easy] = transfer
             handles[item.id] = transfer.easy
         } catch {
-            inbox.done(1)
+            pools.leave(pool, at: Clock.monotonicMilliseconds)
+            inbox.done(item.request)
             item.completion(.failure(error))
         }
     }
 
-    /// True when some have ended.
+    /// True if some have ended.
     private func finishDone() -> Bool {
         var left: Int32 = 0
         var hasEnded = false
-        while let message = curl_multi_info_read(inbox.multi, &left) {
+        while let message = curl_multi_info_read(multi.pointer, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle else { continue }
             hasEnded = true
             let code = pathmirror_curl_result(message)
-            curl_multi_remove_handle(inbox.multi, easy)
+            curl_multi_remove_handle(multi.pointer, easy)
             guard let transfer = transfers[easy] else { continue }
             do throws(HTTPClientError) {
-                if try transfer.isRedirected(code) {
-                    guard curl_multi_add_handle(inbox.multi, easy) == CURLM_OK else {
+                if try transfer.continues(code) {
+                    guard curl_multi_add_handle(multi.pointer, easy) == CURLM_OK else {
                         throw .cannotStart("libcurl takes no more requests")
                     }
                     continue
                 }
-                forget(transfer)
-                transfer.finish(code)
+                end(transfer, transfer.outcome(code))
             } catch {
-                forget(transfer)
-                transfer.fail(error)
+                end(transfer, .failure(error))
             }
         }
         return hasEnded
     }
 
-    private func forget(_ transfer: Transfer) {
+    /// Frees a transfer that libcurl no longer works on, and its slot, and reports the outcome.
+    private func end(_ transfer: Transfer, _ outcome: Result<ClientResponse, HTTPClientError>) {
         transfers[transfer.easy] = nil
         handles[transfer.id] = nil
-        inbox.done(1)
+        transfer.free()
+        pools.leave(transfer.pool, at: Clock.monotonicMilliseconds)
+        inbox.done(transfer.request)
+        transfer.finish(outcome)
     }
 
     private func cancel(_ id: HTTPClient.RequestID) {
         guard let easy = handles[id], let transfer = transfers[easy] else { return }
-        curl_multi_remove_handle(inbox.multi, easy)
-        forget(transfer)
-        transfer.fail(.cancelled)
+        curl_multi_remove_handle(multi.pointer, easy)
+        end(transfer, .failure(.cancelled))
     }
 
     private func abandon(_ items: [Inbox.Item]) {
-        for item in items { item.completion(.failure(.refused("the client has stopped"))) }
-        for transfer in transfers.values {
-            curl_multi_remove_handle(inbox.multi, transfer.easy)
-            transfer.fail(.refused("the client has stopped"))
+        let refusal = HTTPClientError.refused("the client has stopped")
+        for item in items { item.completion(.failure(refusal)) }
+        for transfer in Array(transfers.values) {
+            curl_multi_remove_handle(multi.pointer, transfer.easy)
+            end(transfer, .failure(refusal))
         }
-        transfers.removeAll()
-        handles.removeAll()
+        pools.closeAll()
+        _ = pathmirror_curl_multi_set_watcher(multi.pointer, nil, nil)
+        _ = pathmirror_curl_multi_set_timer(multi.pointer, nil, nil)
     }
 }

@@ -45,12 +45,16 @@ public struct Batch: Sendable {
     public let claims: [SessionClaim]
     /// The names of its writes, as far as they have some: none of them may have been done before.
     public let names: Set<WriteName>
+    /// Whose the names' writers are.
+    public let writers: [String: WriterIdentity]
 
     public init(
         namespace: Int64, expectedHead: Int64, expectedBatch: [UInt8]? = nil, id: [UInt8], records: [Record],
-        rows: RowChanges, rules: [StoredRules] = [], claims: [SessionClaim] = [], names: Set<WriteName> = []
+        rows: RowChanges, rules: [StoredRules] = [], claims: [SessionClaim] = [], names: Set<WriteName> = [],
+        writers: [String: WriterIdentity] = [:]
     ) {
         self.names = names
+        self.writers = writers
         self.rules = rules
         self.claims = claims
         self.namespace = namespace

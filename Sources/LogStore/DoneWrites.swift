@@ -9,6 +9,8 @@ public struct DoneWrites: Sendable, Equatable {
         var numbers: [ClosedRange<Int64>]
         /// The last entry among them, or a later one of the writer's.
         var seq: Int64
+        /// Who used the writer first; nil where a gateway of an older version has noted it.
+        var identity: WriterIdentity?
     }
 
     /// Of so many writers at most something is known; those of before are forgotten then.
@@ -44,6 +46,12 @@ public struct DoneWrites: Sendable, Equatable {
         return .passedOver
     }
 
+    /// Whether it is known that writes under this writer are those of an identity.
+    public func isOwned(_ writer: String, by identity: WriterIdentity) -> Bool { writers[writer]?.identity == identity }
+
+    /// Whether anything is known of a writer.
+    public func knows(_ writer: String) -> Bool { writers[writer] != nil }
+
     /// Whether it is known what became of one of the writes.
     public func knows(oneOf names: Set<WriteName>) -> Bool { names.contains { fate(of: $0) != nil } }
 
@@ -54,7 +62,7 @@ public struct DoneWrites: Sendable, Equatable {
     }
 
     /// - Parameter text: a multirange of PostgreSQL: `{[1,4),[7,8)}`. False where it is none.
-    mutating func set(_ writer: String, multirange text: String, seq: Int64) -> Bool {
+    mutating func set(_ writer: String, multirange text: String, seq: Int64, _ identity: WriterIdentity?) -> Bool {
         guard text.hasPrefix("{"), text.hasSuffix("}") else { return false }
         var numbers: [ClosedRange<Int64>] = []
         for part in text.dropFirst().dropLast().split(separator: ")") {
@@ -64,7 +72,7 @@ public struct DoneWrites: Sendable, Equatable {
             }
             numbers.append(first...(end - 1))
         }
-        writers[writer] = Known(numbers: numbers, seq: seq)
+        writers[writer] = Known(numbers: numbers, seq: seq, identity: identity)
         return true
     }
 }

@@ -4,7 +4,8 @@ public import Tree
 /// The names that clients give their writes.
 extension LogConnection {
     private static let note = PostgresStatement(
-        "note_writes", "select pathmirror.note_writes($1, $2, $3, $4)", types: [.int8, .textArray, .textArray, .int8])
+        "note_writes", "select pathmirror.note_writes($1, $2, $3, $4, $5)",
+        types: [.int8, .textArray, .textArray, .byteaArray, .int8])
 
     /// Notes a batch's named writes as done, as part of its transaction. Raises PM003 where one was done before.
     func nameSteps(_ batch: Batch) -> [PipelineStep] {
@@ -17,14 +18,21 @@ extension LogConnection {
         }
         var writers = PostgresArray(of: .text)
         var numbers = PostgresArray(of: .text)
+        var identities = PostgresArray(of: .bytea)
         for (writer, text) in texts {
             writers.appendText(writer)
             numbers.appendText("{\(text)}")
+            if let identity = batch.writers[writer] {
+                identities.appendBytea(identity.bytes)
+            } else {
+                identities.appendNull()
+            }
         }
         var parameters = PostgresParameters()
         parameters.appendInt8(batch.namespace)
         parameters.append(writers)
         parameters.append(numbers)
+        parameters.append(identities)
         parameters.appendInt8(batch.newHead)
         return [.prepared(Self.note, parameters)]
     }
@@ -40,39 +48,50 @@ extension LogConnection {
             try postgres.execute(
                 """
                 -- One look at the index for each, whatever the planner knows of the table.
-                select wanted.writer, known.done::text, known.seq
+                select wanted.writer, known.done::text, known.seq, known.identity
                 from unnest($2::text[]) as wanted (writer)
                 cross join lateral (
-                    select done, seq from pathmirror.named_write
+                    select done, seq, identity from pathmirror.named_write
                     where namespace_id = $1 and writer = wanted.writer limit 1
                 ) as known
                 """, parameters)
         }
         var done = DoneWrites()
         for row in 0..<rows.rowCount {
-            let (writer, numbers, seq) = try translated { () throws(PostgresError) in
-                (try rows.string(row, 0), try rows.string(row, 1), try rows.int64(row, 2))
+            let (writer, numbers, seq, identity) = try translated { () throws(PostgresError) in
+                (
+                    try rows.string(row, 0), try rows.string(row, 1), try rows.int64(row, 2),
+                    rows.isNull(row, 3) ? nil : WriterIdentity(stored: try rows.bytes(row, 3))
+                )
             }
-            guard done.set(writer, multirange: numbers, seq: seq) else {
+            guard done.set(writer, multirange: numbers, seq: seq, identity) else {
                 throw .corrupt("numbers of writes: \(numbers)")
             }
         }
         return done
     }
 
-    /// Forgets writers that have not written for so many days, some at a time.
-    public func forgetWriters(unusedForDays days: Int64, limit: Int64 = 100_000) throws(LogStoreError) -> Int {
+    /// How many writers are remembered.
+    public struct WriterBounds: Sendable {
+        /// Of one namespace, and of one user in a namespace: of more, those that were used last.
+        public var ofNamespace: Int64 = 100_000
+        public var ofIdentity: Int64 = 1_000
+
+        public init() {}
+    }
+
+    /// Forgets writers that have not written for so many days, some at a time; those whose entries the log has lost to retention, after a
+    /// day; and those beyond the bounds. Returns how many.
+    public func forgetWriters(
+        unusedForDays days: Int64, bounds: WriterBounds = WriterBounds(), limit: Int64 = 100_000
+    ) throws(LogStoreError) -> Int {
         try translated { () throws(PostgresError) in
-            try postgres.execute(
-                """
-                delete from pathmirror.named_write where (namespace_id, writer) in (
-                    select namespace_id, writer from pathmirror.named_write
-                    where used_on < current_date - $1::bigint::int order by used_on limit $2
-                )
-                -- One that writes just now stays.
-                and used_on < current_date - $1::bigint::int
-                """, [.int8(days), .int8(limit)]
-            ).affectedRows
+            let rows = try postgres.execute(
+                "select pathmirror.forget_writers($1, $2, $3, $4)",
+                [
+                    .int4(Int32(clamping: days)), .int8(bounds.ofNamespace), .int8(bounds.ofIdentity), .int8(limit),
+                ])
+            return Int(try rows.int64(0, 0))
         }
     }
 }

@@ -1,34 +1,28 @@
 import Postgres
-
-/// What one gateway tells the others of its database.
-public struct PeerMessage: Sendable, Equatable {
-    public let sender: String
-    public let text: String
-
-    /// Nil when it is longer than PostgreSQL carries (8,000 bytes with the sender).
-    public init?(sender: String, text: String) {
-        guard sender.utf8.count + 1 + text.utf8.count < 8_000 else { return nil }
-        self.sender = sender
-        self.text = text
-    }
-
-    init?(payload: String) {
-        guard let space = payload.firstIndex(of: " ") else { return nil }
-        sender = String(payload[..<space])
-        text = String(payload[payload.index(after: space)...])
-    }
-
-    var payload: String { "\(sender) \(text)" }
-}
+import Runtime
 
 extension LogConnection {
     static let peerChannel = "pathmirror_peer"
 
-    /// Tells all gateways that listen, this one among them: at most once each, and the messages of one connection in
+    /// Sends a message to all gateways that listen, this one among them: each hears it at most once, and the messages of one connection in
     /// their order.
     public func tellPeers(_ message: PeerMessage) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute("select pg_notify($1, $2)", [.text(Self.peerChannel), .text(message.payload)])
+        }
+    }
+
+    /// What authenticates messages between the gateways of this database; nil where this role may not read the key.
+    public func peerSeal() throws(LogStoreError) -> PeerSeal? {
+        let rows = try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                select case when has_table_privilege('pathmirror.gateway_key', 'select')
+                    then (select key from pathmirror.gateway_key) end
+                """)
+        }
+        return try translated { () throws(PostgresError) in
+            rows.isNull(0, 0) ? nil : PeerSeal(Secret(try rows.bytes(0, 0)))
         }
     }
 }

@@ -43,6 +43,8 @@ public enum Migrations {
             Migration(version: 23, name: "023_following", sql: PackageResources._23_following_sql),
             Migration(version: 24, name: "024_mirror_waiting", sql: PackageResources._24_mirror_waiting_sql),
             Migration(version: 25, name: "025_retention_look", sql: PackageResources._25_retention_look_sql),
+            Migration(version: 26, name: "026_gateway_identity", sql: PackageResources._26_gateway_identity_sql),
+            Migration(version: 27, name: "027_small_feed_errors", sql: PackageResources._27_small_feed_errors_sql),
         ]
     }
 

@@ -22,6 +22,8 @@ public struct ConnectionSettings: Sendable {
     /// Server settings made in one round trip after login, such as `statement_timeout` (below `statementTimeoutMilliseconds`,
     /// so that a slow statement fails by itself and the connection survives) or `client_connection_check_interval`.
     public var sessionSettings: [String: String] = [:]
+    /// Which calls lose the connection, in tests; nil for none.
+    public var faults: (any CallFaults)?
 
     public init() {}
 }

@@ -34,6 +34,7 @@ extension PostgresConnection {
             if isCause || error.isConnectionLost { throw error }
         }
         if let bodyError { throw bodyError }
+        try failAfter(label)
         return rowCount
     }
 

@@ -26,6 +26,7 @@ extension PostgresConnection {
         defer { end() }
         let sent = PQsendQuery(link.connection, sql)
         _ = try collect(sent, label, deadline)
+        try failAfter(label)
     }
 
     /// Prepares a statement now. Not needed before ``executePrepared(_:_:)``, which does it at the first use.
@@ -34,6 +35,7 @@ extension PostgresConnection {
         let deadline = try begin(statement.name)
         defer { end() }
         _ = try serverName(statement, deadline)
+        try failAfter(statement.name)
     }
 
     /// Runs a prepared statement; prepares it first if this connection has not yet.
@@ -121,6 +123,7 @@ extension PostgresConnection {
         guard let result = try collect(sent, label, deadline) else {
             throw link.failure(.protocol, "the statement had no result", statement: label)
         }
+        try failAfter(label)
         try checkCommitted(result, sql, label)
         return result
     }

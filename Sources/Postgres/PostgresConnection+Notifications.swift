@@ -24,7 +24,7 @@ extension PostgresConnection {
     public func waitForNotifications(
         timeoutMilliseconds: Milliseconds, wake: WakeHandle? = nil
     ) throws(PostgresError) -> [PostgresNotification] {
-        _ = try begin("LISTEN")
+        _ = try begin("LISTEN", isSent: false)
         defer { end() }
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         while true {
@@ -45,7 +45,7 @@ extension PostgresConnection {
 
     /// Throws where the other side has closed the connection, as far as this side has heard. Does not wait.
     public func checkConnection() throws(PostgresError) {
-        _ = try begin("a look at the connection")
+        _ = try begin("a look at the connection", isSent: false)
         defer { end() }
         // Behind the server's last words, which are read at first, comes the end.
         for _ in 0..<2 where PQconsumeInput(link.connection) != 1 {

@@ -33,7 +33,7 @@ extension PostgresConnection {
         try check(steps)
         let isFirst = pipelines.isEmpty
         if isFirst {
-            _ = try begin("pipeline")
+            _ = try begin("pipeline", isSent: false)
             startedIdle = PQtransactionStatus(link.connection) == PQTRANS_IDLE
             guard PQenterPipelineMode(link.connection) == 1 else {
                 defer { end() }
@@ -41,7 +41,10 @@ extension PostgresConnection {
             }
         }
         do {
-            pipelines.append(PipelineUnderWay(steps: steps, expected: try send(steps)))
+            try failBefore(Self.label(steps))
+            pipelines.append(
+                PipelineUnderWay(
+                    steps: steps, expected: try send(steps), losesAnswer: faultyCalls?.takeLosesAnswer() ?? false))
             // Behind others the server reads when it has done with them: what the socket doesn't take now follows while their
             // answers are waited for. Of the first one, which may hold a lock by then, nothing is to be waited for.
             if isFirst {
@@ -97,6 +100,9 @@ extension PostgresConnection {
         let deadline = silence
         do throws(PostgresError) {
             let (results, failure) = try receive(first.expected, first.steps, deadline)
+            if first.losesAnswer {
+                throw link.failure(.connectionLost, FaultyCalls.lost, statement: Self.label(first.steps))
+            }
             pipelines.removeFirst()
             if pipelines.isEmpty {
                 defer { end() }
@@ -141,7 +147,11 @@ extension PostgresConnection {
     struct PipelineUnderWay {
         let steps: [PipelineStep]
         fileprivate let expected: [Expected]
+        /// Whether the connection is lost when the answer arrives.
+        fileprivate let losesAnswer: Bool
     }
+
+    private static func label(_ steps: [PipelineStep]) -> String { steps.map(\.label).joined(separator: "; ") }
 
     /// What the server will answer, in order.
     fileprivate struct Expected {

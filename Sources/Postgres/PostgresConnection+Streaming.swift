@@ -33,6 +33,7 @@ extension PostgresConnection {
                 throw error
             }
         }
+        try failAfter(label)
     }
 
     /// Runs a `COPY … TO STDOUT` and calls `row` with each piece of data as it arrives, valid during the call.
@@ -56,6 +57,7 @@ extension PostgresConnection {
             }
         }
         _ = try collect(1, label, .silence(ms: statementTimeoutMilliseconds))
+        try failAfter(label)
     }
 
     /// Runs a `COPY … TO STDOUT WITH (FORMAT binary)` and calls `row` with each row decoded in place: the

@@ -20,6 +20,8 @@ public final class PostgresConnection {
     /// Makes server-side names unique when a statement must be prepared again.
     var preparedGeneration = 0
     private var isBusy = false
+    /// Which calls lose the connection, in tests.
+    var faultyCalls: FaultyCalls?
     /// Pipelines that were sent and not received, in this order.
     var pipelines: [PipelineUnderWay] = []
     /// Whether no transaction was open when the first of them was sent.
@@ -36,12 +38,16 @@ public final class PostgresConnection {
     ///
     /// - Throws: `connect`, or what the session settings' statement throws.
     public init(_ url: PostgresURL, settings: ConnectionSettings = ConnectionSettings()) throws(PostgresError) {
+        var faultyCalls = settings.faults.map { FaultyCalls($0, on: url) }
+        if faultyCalls?.losesCall("connect") == true { throw PostgresError(.connect, FaultyCalls.lost) }
         interrupt = try Interrupt()
         link = try Link.open(url, settings, interrupt)
         cancelHandle = PostgresCancelHandle(PQgetCancel(link.connection), interrupt)
         backendPID = PQbackendPID(link.connection)
         serverVersion = Int(PQserverVersion(link.connection))
         statementTimeoutMilliseconds = settings.connectTimeoutMilliseconds
+        self.faultyCalls = faultyCalls
+        try failAfter("connect")
         try apply(settings.sessionSettings)
         statementTimeoutMilliseconds = settings.statementTimeoutMilliseconds
     }
@@ -85,7 +91,9 @@ public final class PostgresConnection {
     }
 
     /// Starts a call: refuses a closed or busy connection, and returns the call's deadline.
-    func begin(_ statement: String) throws(PostgresError) -> Deadline {
+    ///
+    /// - Parameter isSent: whether something is sent to the server.
+    func begin(_ statement: String, isSent: Bool = true) throws(PostgresError) -> Deadline {
         guard !isBusy else {
             throw PostgresError(
                 .protocol, "the connection is busy: a call inside another call's body", statement: statement)
@@ -95,6 +103,7 @@ public final class PostgresConnection {
             throw PostgresError(
                 .connectionLost, "the connection was closed or lost before; nothing was sent", statement: statement)
         }
+        if isSent { try failBefore(statement) }
         isBusy = true
         return .silence(ms: statementTimeoutMilliseconds)
     }

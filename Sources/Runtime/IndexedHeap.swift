@@ -7,12 +7,15 @@ public struct IndexedHeap<Key: Hashable, Priority: Comparable> {
 
     public init() {}
 
+    /// Whether the queue has no keys.
     public var isEmpty: Bool { entries.isEmpty }
+    /// The number of keys.
     public var count: Int { entries.count }
 
     /// The key with the least priority.
     public var first: (key: Key, priority: Priority)? { entries.first }
 
+    /// Returns whether a key is in the queue.
     public func contains(_ key: Key) -> Bool { indices[key] != nil }
 
     /// Adds a key, or changes its priority.

@@ -9,6 +9,8 @@ package final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     /// Seconds since 1970 at which the certificate expires.
     let expiresAt: Int64
+    /// The SHA-256 of the certificate's public key with its algorithm (SubjectPublicKeyInfo); no bytes where there is no memory.
+    let publicKeyDigest: [UInt8]
 
     init(certificateFile: String, keyFile: String) throws(TLSError) {
         ERR_clear_error()
@@ -34,6 +36,9 @@ package final class TLSContext: @unchecked Sendable {
             throw error
         }
         self.context = context
+        publicKeyDigest = [UInt8](unsafeUninitializedCapacity: 32) { buffer, count in
+            count = pathmirror_tls_public_key_digest(context, buffer.baseAddress) == 1 ? 32 : 0
+        }
         expiresAt = Int64(time(nil)) + pathmirror_tls_seconds_left(context)
     }
 

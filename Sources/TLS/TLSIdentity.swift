@@ -27,5 +27,8 @@ public final class TLSIdentity: Sendable {
     /// Seconds since 1970 at which the certificate in use expires.
     public var expiresAt: Int64 { context.expiresAt }
 
+    /// The SHA-256 of the public key (its SubjectPublicKeyInfo) of the certificate in use.
+    public var publicKeyDigest: [UInt8] { context.publicKeyDigest }
+
     package var context: TLSContext { loaded.withLock { $0 } }
 }

@@ -3,6 +3,7 @@ import Testing
 import Tree
 
 @testable import Engine
+@testable import LogStore
 
 /// What the answers to writes depend on, for whom.
 @Suite struct PermissionTests {
@@ -88,5 +89,58 @@ import Tree
         let large = "{\"box\":{\"a\":1,\"b\":2,\"c\":3}}"
         #expect(told(try outcome(large, set("box", .int(1), rowLimit: 1))).hasPrefix("committed"))
         #expect(told(try outcome(large, set("box", .int(1), rowLimit: 1, as: .admin))) == "too large")
+    }
+
+    // MARK: Named writes
+
+    private func named(_ path: String, _ number: Int64, as auth: AuthContext, action: Write.Action? = nil) throws
+        -> Write
+    {
+        let name = try #require(WriteName(writer: "writer-1", number: number))
+        return Write(
+            action ?? .set(Path(splitting: path), .int(5)), operation: .set, byteCount: 32, auth: auth, name: name)
+    }
+
+    private static func user(_ uid: String) -> AuthContext {
+        AuthContext(auth: Node(children: [(Key("uid"), .string(uid))]))
+    }
+
+    /// That a write was done is said at once to the identity that made it; everybody else is judged first, and hears nothing where the rules
+    /// refuse.
+    @Test(arguments: [.user("uid ada"), .nobody, .administrator, nil] as [WriterIdentity?])
+    func whatWasDoneIsSaidToWhoDidIt(owner: WriterIdentity?) throws {
+        let rules = RulesVersion(seq: 0, set: try RuleSet(json: Array(Self.rules.utf8)))
+        var done = DoneWrites()
+        let isSet = done.set("writer-1", multirange: "{[1,2),[3,4)}", seq: 6, owner)
+        #expect(isSet)
+        let callers: [(AuthContext, WriterIdentity)] = [
+            (Self.user("ada"), .user("uid ada")), (Self.user("eve"), .user("uid eve")), (.unauthenticated, .nobody),
+        ]
+        for (auth, identity) in callers {
+            func told(_ write: Write) throws -> String {
+                var evaluation = Evaluation(
+                    Snapshot(seq: 7, root: .null, rules: rules), timestamp: 1_000, done: done)
+                evaluation.apply(write)
+                #expect(evaluation.records.isEmpty)
+                return self.told(try #require(evaluation.outcomes.first))
+            }
+            let isOwn = identity == owner
+            #expect(try told(named("hidden", 1, as: auth)) == (isOwn ? "committed []" : "denied"))
+            #expect(try told(named("hidden", 2, as: auth)) == (isOwn ? "refused" : "denied"))
+            #expect(try told(named("", 1, as: auth, action: .recall)) == (isOwn ? "committed []" : "refused"))
+            // Where the rules let the caller write it is not done again.
+            #expect(try told(named("box", 1, as: auth)) == "committed []")
+            #expect(try told(named("box", 2, as: auth)) == "refused")
+        }
+    }
+
+    @Test func othersAreJudgedInTheSameBatchToo() throws {
+        let rules = RulesVersion(seq: 0, set: try RuleSet(json: Array(Self.rules.utf8)))
+        var evaluation = Evaluation(Snapshot(seq: 7, root: .null, rules: rules), timestamp: 1_000)
+        for (path, auth) in [("box", "ada"), ("hidden", "eve"), ("box", "eve"), ("hidden", "ada")] {
+            evaluation.apply(try named(path, 1, as: Self.user(auth)))
+        }
+        #expect(evaluation.outcomes.map { told($0).hasPrefix("committed") } == [true, false, true, true])
+        #expect(evaluation.records.count == 1 && evaluation.writers == ["writer-1": .user("uid ada")])
     }
 }

@@ -1,3 +1,4 @@
+import Feeds
 import Rules
 import Runtime
 import Testing
@@ -23,13 +24,27 @@ struct AccessFeedTokenTests {
     @Test func `it may consume its feed`() throws {
         for secret in [Base.database, Base.administrator] {
             let identity = try Base.Setting().ask(token(secret: secret), isForFeed: true).get()
-            #expect(identity.mayConsume(feed: "orders", in: "db"))
-            #expect(!identity.mayConsume(feed: "orders2", in: "db"))
-            #expect(!identity.mayConsume(feed: "Orders", in: "db"))
-            #expect(!identity.mayConsume(feed: "orders", in: "other"))
-            #expect(!identity.mayConsume(feed: "", in: ""))
+            #expect(identity.access(toFeed: "orders", in: "db") != nil)
+            #expect(identity.access(toFeed: "orders2", in: "db") == nil)
+            #expect(identity.access(toFeed: "Orders", in: "db") == nil)
+            #expect(identity.access(toFeed: "orders", in: "other") == nil)
+            #expect(identity.access(toFeed: "", in: "") == nil)
             #expect(identity.name == "feed:orders")
         }
+    }
+
+    /// A later feed of the same name is another one: a token that has an id is for that one, one that has none for those of its time.
+    @Test func `it is for one feed of the name`() throws {
+        let (id, other) = ("0191abcd-0000-4000-8000-000000000000", "0191abcd-0000-4000-8000-000000000001")
+        let bound = try Base.Setting().ask(token { $0["fid"] = .string(id) }, isForFeed: true).get()
+        let access = try #require(bound.access(toFeed: "orders", in: "db"))
+        #expect(access.admits(uid: id, createdAt: Base.now + 1_000) && !access.admits(uid: other, createdAt: 0))
+        let unbound = try Base.Setting().ask(token(), isForFeed: true).get()
+        let old = try #require(unbound.access(toFeed: "orders", in: "db"))
+        // It was issued 10 s ago, and clocks may differ by 30.
+        #expect(old.admits(uid: id, createdAt: Base.now + 20) && !old.admits(uid: id, createdAt: Base.now + 21))
+        let admin = try Base.Setting().ask(Base.database, isForFeed: true).get()
+        #expect(admin.access(toFeed: "orders", in: "db") == .any)
     }
 
     /// To everything that rules, settings and operators' pages ask, it is a caller without a credential.
@@ -51,25 +66,25 @@ struct AccessFeedTokenTests {
     @Test func `a token for a feed elsewhere`() throws {
         let setting = try Base.Setting()
         let identity = try setting.ask(token(secret: Base.administrator), namespace: "other", isForFeed: true).get()
-        #expect(!identity.mayConsume(feed: "orders", in: "other"))
+        #expect(identity.access(toFeed: "orders", in: "other") == nil)
         // A namespace's secret can't speak for another namespace.
         let foreign = try setting.ask(token(ns: "other"), isForFeed: true).get()
-        #expect(!foreign.mayConsume(feed: "orders", in: "db"))
+        #expect(foreign.access(toFeed: "orders", in: "db") == nil)
         #expect(setting.isUnparsable(token(ns: "other"), namespace: "other"))
     }
 
     @Test func `others may consume if they administer`() throws {
         let setting = try Base.Setting()
         let admin = try setting.ask(Base.database, isForFeed: true).get()
-        #expect(admin.mayConsume(feed: "orders", in: "db"))
+        #expect(admin.access(toFeed: "orders", in: "db") != nil)
         let user = try setting.ask(Base.custom(), isForFeed: true).get()
-        #expect(!user.mayConsume(feed: "orders", in: "db"))
+        #expect(user.access(toFeed: "orders", in: "db") == nil)
         let dataOnly = Base.custom {
             $0["admin"] = true
             $0["scope"] = "data"
         }
-        #expect(try !setting.ask(dataOnly, isForFeed: true).get().mayConsume(feed: "orders", in: "db"))
-        #expect(try !setting.ask(nil, isForFeed: true).get().mayConsume(feed: "orders", in: "db"))
+        #expect(try setting.ask(dataOnly, isForFeed: true).get().access(toFeed: "orders", in: "db") == nil)
+        #expect(try setting.ask(nil, isForFeed: true).get().access(toFeed: "orders", in: "db") == nil)
         #expect(try setting.ask(Base.database, isForFeed: true).get().feed == nil)
     }
 
@@ -95,7 +110,8 @@ struct AccessFeedTokenTests {
         arguments: [
             ("feed", nil), ("feed", 7), ("feed", .null), ("feed", ""), ("feed", "a/b"), ("feed", "ä"),
             ("feed", .string(String(repeating: "f", count: 64))), ("ns", nil), ("ns", ""), ("ns", true),
-            ("ns", "a.b"), ("admin", true), ("admin", false), ("d", ["uid": "ada"]), ("d", .object(Claims())),
+            ("ns", "a.b"), ("fid", 7), ("fid", "x"), ("fid", "0191ABCD-0000-4000-8000-000000000000"), ("admin", true),
+            ("admin", false), ("d", ["uid": "ada"]), ("d", .object(Claims())),
         ] as [(String, ClaimValue?)])
     func `tokens that are for no feed`(claim: String, value: ClaimValue?) throws {
         let answer = try Base.Setting().ask(token { $0[claim] = value }, isForFeed: true)
@@ -114,6 +130,6 @@ struct AccessFeedTokenTests {
                     $0["ns"] = "db"
                 }), isForFeed: true
         ).get()
-        #expect(!identity.mayConsume(feed: "orders", in: "db") && identity.uid == "ada")
+        #expect(identity.access(toFeed: "orders", in: "db") == nil && identity.uid == "ada")
     }
 }

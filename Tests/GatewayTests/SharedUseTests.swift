@@ -109,6 +109,39 @@ import Tree
         #expect(given == 20)
     }
 
+    /// Whatever others report, nobody waits longer than a minute for it.
+    @Test func debtsAreBounded() throws {
+        let time = ManualTime()
+        let limiters = Self.limiters(1, time) {
+            $0.perIdentity = RateLimit("10/s:10")
+            $0.perAddress = RateLimit("10/m")
+            $0.writeBytesPerMinute = 600
+        }
+        let limiter = limiters[0]
+        let address = try #require(IPAddress("192.0.2.1"))
+        let callers: [(RateLimiter.Kind, LimitedCaller)] = [
+            (.identity, LimitedCaller(.identity, "a uid:ada")),
+            (.address, LimitedCaller(.address, "\(address.limitKey)")),
+            (.writeBytes, LimitedCaller(.writeBytes, "a")),
+        ]
+        for _ in 0..<3 {
+            for (kind, caller) in callers { limiter.heard(UseNotice(kind, [.init(caller: caller, amount: 1 << 40)])) }
+        }
+        func refusals() -> [RateLimiter.Refusal?] {
+            [
+                limiter.request(by: Self.user("ada"), in: "a"), limiter.request(from: address),
+                limiter.write(1, to: "a"),
+            ]
+        }
+        for refusal in refusals() { #expect(try #require(refusal).seconds <= 66) }
+        // An administrator is held to what was written here.
+        #expect(limiter.write(599, to: "a", byAdministrator: true) == nil)
+        #expect(limiter.write(1, to: "a", byAdministrator: true) == nil)
+        #expect(limiter.write(1, to: "a", byAdministrator: true)?.seconds == 1)
+        time.now += 120_000
+        #expect(refusals().allSatisfy { $0 == nil })
+    }
+
     /// Nothing is told where each counts for itself, and nothing is heard.
     @Test func eachForItself() throws {
         let limiters = Self.limiters(2, ManualTime()) {

@@ -168,13 +168,17 @@ struct HTTPClientTests {
     }
 
     @Test func `more requests than allowed are refused`() throws {
-        let server = try LocalServer { _, _ in }
+        let arrived = Condition(0)
+        let server = try LocalServer { _, _ in arrived.broadcast { $0 += 1 } }
         var settings = HTTPClient.Settings()
-        settings.maxRequests = 2
+        settings.maxConnections = 1
+        settings.maxWaiting = 1
         let client = try HTTPClient(settings)
         defer { client.stop() }
-        for _ in 0..<2 { client.send(.plain(server.url("/"))) { _ in } }
-        guard case .refused = client.failure(.plain(server.url("/"))) else {
+        client.send(.plain(server.url("/"))) { _ in }
+        #expect(arrived.wait(milliseconds: 30_000) { $0 == 1 ? true : nil } == true)
+        client.send(.plain(server.url("/"))) { _ in }
+        guard case .notSent = client.failure(.plain(server.url("/"))) else {
             Issue.record("it was not refused")
             return
         }

@@ -1,5 +1,7 @@
+import Crypto
 import HTTPClient
 import HTTPServer
+import Runtime
 import TLS
 import TestSupport
 import Testing
@@ -179,6 +181,49 @@ import Testing
         }
     }
 
+    /// Where a public key is given, it alone decides: neither the name nor the authority of the certificate, and nothing is sent to another key.
+    @Test func aPublicKeyMayBePinned() throws {
+        let folder = TemporaryFolder.path("http-client")
+        defer { TemporaryFolder.remove(folder) }
+        let identity = try Self.identity(folder)
+        let requests = MutexBox(0)
+        let server = try SecureServer(identity) { _, exchange in
+            requests.withLock { $0 += 1 }
+            exchange.respond(status: 200, body: [1])
+        }
+        let client = try HTTPClient()
+        defer { client.stop() }
+        let url = "https://127.0.0.1:\(server.port)/"
+        var request = ClientRequest(url)
+        request.allowsPlainHTTP = true
+        request.pinnedPublicKey = String(decoding: Base64.encode(identity.publicKeyDigest), as: UTF8.self)
+        #expect(try client.result(request)?.get().body == [1])
+        #expect(try client.result(request)?.get().body == [1])
+        // Neither a connection that is open nor a session that could be resumed is used for another key.
+        for other in [String(decoding: Base64.encode(Array(repeating: 7, count: 32)), as: UTF8.self), nil] {
+            var wrong = request
+            wrong.pinnedPublicKey = other
+            guard case .insecure = client.failure(wrong) else {
+                Issue.record("\(other ?? "the usual checks"): \(String(describing: client.failure(wrong)))")
+                continue
+            }
+        }
+        #expect(requests.withLock { $0 } == 2)
+        request.pinnedPublicKey = "short"
+        guard case .badRequest = client.failure(request) else {
+            Issue.record("a pin of another length")
+            return
+        }
+        let plain = try LocalServer { _, exchange in
+            requests.withLock { $0 += 1 }
+            exchange.respond(status: 200)
+        }
+        var toPlain = ClientRequest(plain.url("/"))
+        toPlain.allowsPlainHTTP = true
+        toPlain.pinnedPublicKey = String(decoding: Base64.encode(identity.publicKeyDigest), as: UTF8.self)
+        #expect(client.failure(toPlain) != nil && requests.withLock { $0 } == 2)
+    }
+
     @Test func aServerWithoutTLS() throws {
         let server = try RawServer(["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"])
         let client = try HTTPClient()
@@ -198,7 +243,8 @@ import Testing
             (.timedOut, "The server took too long."), (.unreachable("x"), "The server can't be reached: x."),
             (.insecure("x"), "The server can't be trusted: x."), (.tooManyRedirects, "The server redirects too often."),
             (.responseTooLarge, "The response is too large."), (.failed("x"), "The request failed: x."),
-            (.refused("x"), "The request was not sent: x."), (.cancelled, "The request was cancelled."),
+            (.refused("x"), "The request was not sent: x."), (.notSent("x"), "The request was not sent: x."),
+            (.cancelled, "The request was cancelled."),
             (.addressNotAllowed(host: "x"), "x has no public address, and is not among those that are allowed."),
         ] as [(HTTPClientError, String)]) func errors(_ error: HTTPClientError, _ text: String)
     {

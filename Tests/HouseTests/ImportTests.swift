@@ -20,7 +20,7 @@ import Testing
         "ClientCore": ["Tree", "Wire"],
         "SQLite": ["CSQLite", "Runtime"],
         "WebSocketClient": ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"],
-        "HTTPClient": ["CCurl", "Runtime"],
+        "HTTPClient": ["CCurl", "CEpoll", "COpenSSL", "Runtime"],
         "NATSClient": ["CNATS", "JSONText", "Runtime"],
         "KafkaClient": ["CKafka", "Runtime"],
         "LogStore": ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],

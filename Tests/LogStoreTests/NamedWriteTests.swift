@@ -119,6 +119,88 @@ import Tree
         }
     }
 
+    /// A writer is that of the identity which used it first, also where others write under it later.
+    @Test func writersHaveAnOwner() throws {
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            func commit(_ number: Int64, _ identity: WriterIdentity?, _ of: String) throws {
+                let batch = writer.set("a", .int(number))
+                let owned = Batch(
+                    namespace: batch.namespace, expectedHead: batch.expectedHead, expectedBatch: batch.expectedBatch,
+                    id: batch.id, records: batch.records, rows: batch.rows, names: [try name(number, of)],
+                    writers: identity.map { [of: $0] } ?? [:])
+                #expect(try connection.commit(owned) == .committed)
+            }
+            try commit(1, .user("ada"), "writer-1")
+            try commit(2, .user("eve"), "writer-1")
+            try commit(3, nil, "writer-2")
+            try commit(4, .user("eve"), "writer-2")
+            let done = try connection.doneWrites(writer.namespace, [name(1), name(1, "writer-2"), name(1, "writer-3")])
+            #expect(done.isOwned("writer-1", by: .user("ada")) && !done.isOwned("writer-1", by: .user("eve")))
+            // What a gateway of an older version has noted is nobody's.
+            #expect(done.knows("writer-2") && !done.isOwned("writer-2", by: .user("eve")))
+            #expect(!done.isOwned("writer-2", by: .nobody) && !done.knows("writer-3"))
+            #expect(try done.fate(of: name(2)) == .done(seq: 2))
+        }
+    }
+
+    /// Of a user, and of a namespace, those are kept that were used last.
+    @Test func writersAreBounded() throws {
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            var other = BatchWriter(try connection.make("other"))
+            func commit(_ batches: inout BatchWriter, _ of: String, _ identity: WriterIdentity) throws {
+                let batch = batches.set("a", .int(1))
+                let owned = Batch(
+                    namespace: batch.namespace, expectedHead: batch.expectedHead, expectedBatch: batch.expectedBatch,
+                    id: batch.id, records: batch.records, rows: batch.rows, names: [try name(1, of)],
+                    writers: [of: identity])
+                #expect(try connection.commit(owned) == .committed)
+            }
+            for number in 0..<6 { try commit(&writer, "of-eve-\(number)", .user("eve")) }
+            for number in 0..<4 { try commit(&writer, "of-ada-\(number)", .user("ada")) }
+            for number in 0..<6 { try commit(&writer, "of-nobody-\(number)", .nobody) }
+            for number in 0..<3 { try commit(&other, "of-eve-\(number)", .user("eve")) }
+            var bounds = LogConnection.WriterBounds()
+            (bounds.ofIdentity, bounds.ofNamespace) = (4, 100)
+            #expect(try connection.forgetWriters(unusedForDays: 30, bounds: bounds) == 2)
+            func left(_ namespace: Int64) throws -> [String] {
+                let rows = try connection.sql.execute(
+                    "select writer from pathmirror.named_write where namespace_id = $1 order by seq", [.int8(namespace)]
+                )
+                return try (0..<rows.rowCount).map { try rows.string($0, 0) }
+            }
+            #expect(
+                try left(writer.namespace)
+                    == (2..<6).map { "of-eve-\($0)" } + (0..<4).map { "of-ada-\($0)" }
+                    + (0..<6).map { "of-nobody-\($0)" }, "what many share is bounded with the namespace")
+            #expect(try left(other.namespace).count == 3)
+            bounds.ofNamespace = 5
+            #expect(try connection.forgetWriters(unusedForDays: 30, bounds: bounds) == 9)
+            #expect(try left(writer.namespace) == (1..<6).map { "of-nobody-\($0)" })
+        }
+    }
+
+    /// Once retention has dropped all entries of a writer its name goes, but not within a day.
+    @Test func namesGoWithTheirEntries() throws {
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            for number in 1...3 as ClosedRange<Int64> {
+                let batch = named(writer.set("a", .int(number)), [try name(number, "writer-\(number)")])
+                #expect(try connection.commit(batch) == .committed)
+            }
+            try connection.sql.execute(
+                "update pathmirror.named_write set used_on = current_date - 2 where writer <> 'writer-2'")
+            #expect(try connection.forgetWriters(unusedForDays: 30) == 0)
+            try connection.sql.execute("update pathmirror.namespace set retained_from = 3")
+            #expect(try connection.forgetWriters(unusedForDays: 30) == 1)
+            let names = Set(try (1...3).map { try name($0, "writer-\($0)") })
+            let done = try connection.doneWrites(writer.namespace, names)
+            #expect(
+                try (1...3).map { done.fate(of: try name($0, "writer-\($0)")) } == [nil, .done(seq: 2), .done(seq: 3)])
+        }
+    }
+
     /// Who writes again while it is about to be forgotten is not.
     @Test func whoWritesJustNowStays() throws {
         try withDatabase { url in

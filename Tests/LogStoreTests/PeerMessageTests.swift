@@ -1,7 +1,9 @@
-import LogStore
 import Postgres
+import Runtime
 import TestSupport
 import Testing
+
+@testable import LogStore
 
 /// What gateways tell one another by PostgreSQL.
 @Suite struct PeerMessageTests {
@@ -18,8 +20,12 @@ import Testing
         return found
     }
 
-    private func message(_ text: String, from sender: String = "a") throws -> PeerMessage {
-        try #require(PeerMessage(sender: sender, text: text))
+    private static let seal = PeerSeal(Secret(Array(repeating: 7, count: 32)))
+
+    private func message(_ text: String, from sender: String = "a", number: Int64 = 1, time: Int64 = 1_000) throws
+        -> PeerMessage
+    {
+        try #require(Self.seal.message(from: sender, number: number, time: time, text))
     }
 
     @Test func everybodyWhoListensHears() throws {
@@ -64,12 +70,13 @@ import Testing
     @Test func aMessageIsBounded() throws {
         try withSession { connection in
             try connection.listen(to: [.commits, .messages])
-            let longest = String(repeating: "x", count: 7_997)
+            // Besides: a sender, a number, a time and a code of 32 digits, with blanks between.
+            let longest = String(repeating: "x", count: 7_999 - 1 - 1 - 4 - 32 - 4)
             try connection.tellPeers(try message(longest))
             #expect(try messages(connection, through: longest).count == 1)
-            #expect(PeerMessage(sender: "a", text: longest + "x") == nil)
-            #expect(PeerMessage(sender: "ab", text: longest) == nil)
-            #expect(PeerMessage(sender: "a", text: String(repeating: "é", count: 3_999)) == nil)
+            for (sender, text) in [("a", longest + "x"), ("ab", longest), ("a", String(repeating: "é", count: 3_990))] {
+                #expect(Self.seal.message(from: sender, number: 1, time: 1_000, text) == nil)
+            }
         }
     }
 
@@ -81,5 +88,70 @@ import Testing
             try connection.tellPeers(try message("end"))
             #expect(try messages(connection, through: "end").map(\.text) == ["end"])
         }
+    }
+
+    // MARK: What is genuine
+
+    /// The key is in the database; only the owner and gateways can read it.
+    @Test func gatewaysOfADatabaseHaveOneKey() throws {
+        try withDatabase { url in
+            let connections = try (0..<2).map { _ in try LogConnection(url) }
+            defer { for connection in connections { connection.close() } }
+            let seals = try connections.map { try #require(try $0.peerSeal()) }
+            let message = try #require(seals[0].message(from: "a", number: 1, time: 1, "text"))
+            #expect(seals[1].isGenuine(message) && !Self.seal.isGenuine(message))
+            let role = "only_connects_\(UInt32.random(in: 0...UInt32.max))"
+            try connections[0].sql.executeScript("create role \(role)")
+            defer { try? connections[0].sql.executeScript("reset role; drop role \(role)") }
+            try connections[0].sql.executeScript("set role \(role)")
+            #expect(throws: PostgresError.self) {
+                try connections[0].sql.execute("select key from pathmirror.gateway_key")
+            }
+        }
+    }
+
+    @Test func changedMessagesAreNotGenuine() throws {
+        let message = try message("used write_bytes 0=1", from: "abc", number: 12, time: 3_456)
+        let copy = try #require(PeerMessage(payload: "\(self.payload(of: message))"))
+        #expect(copy == message && Self.seal.isGenuine(copy))
+        let parts = payload(of: message).split(separator: " ", maxSplits: 4).map(String.init)
+        for (place, other) in ["abd", "13", "3457", String(repeating: "0", count: 32), "used write_bytes 0=2"]
+            .enumerated()
+        {
+            var changed = parts
+            changed[place] = other
+            let forged = try #require(PeerMessage(payload: changed.joined(separator: " ")))
+            #expect(!Self.seal.isGenuine(forged), "\(changed)")
+        }
+    }
+
+    private func payload(of message: PeerMessage) -> String { message.payload }
+
+    @Test func noMessageIsAcceptedTwice() throws {
+        var history = PeerHistory()
+        let now: Int64 = 1_000_000
+        func admits(_ sender: String, _ number: Int64, sent: Int64 = now) throws -> Bool {
+            history.admits(try message("x", from: sender, number: number, time: sent), at: now)
+        }
+        #expect(try admits("a", 1))
+        #expect(try !admits("a", 1))
+        #expect(try admits("a", 5))
+        #expect(try !admits("a", 4), "it comes after a later one")
+        #expect(try admits("b", 1))
+        let tolerance = PeerHistory.toleranceMilliseconds
+        #expect(try admits("c", 1, sent: now - tolerance) && admits("d", 1, sent: now + tolerance))
+        #expect(try !admits("e", 1, sent: now - tolerance - 1) && !admits("f", 1, sent: now + tolerance + 1))
+    }
+
+    /// Senders that are long gone make room; their messages are refused for their time.
+    @Test func sendersAreBounded() throws {
+        var history = PeerHistory()
+        func admits(_ sender: String, at now: Int64) throws -> Bool {
+            history.admits(try message("x", from: sender, number: 1, time: now), at: now)
+        }
+        for number in 0..<PeerHistory.mostSenders { #expect(try admits("s\(number)", at: 0)) }
+        #expect(try !admits("one more", at: 0))
+        #expect(try !admits("one more", at: 2 * PeerHistory.toleranceMilliseconds))
+        #expect(try admits("one more", at: 2 * PeerHistory.toleranceMilliseconds + 1))
     }
 }

@@ -263,8 +263,8 @@ def test_the_lag_of_a_feed_that_nobody_consumes_grows(feed, tree):
 
 
 def test_the_waits_of_one_feed_leave_room_for_others(serve):
-    """Only waiting is refused where too many wait, and one feed's consumers have at most half of the places."""
-    gateway = serve("--max-feed-waits", "4")
+    """Only waiting is refused where too many wait, and one feed's consumers have at most a quarter of the places."""
+    gateway = serve("--max-feed-waits", "16")
     busy = Feed(gateway.rest, "busy", headers=ADMIN).make(**PATIENT)
     other = Feed(gateway.rest, "other", headers=ADMIN).make(path="/others/{key}", **PATIENT)
     for feed in (busy, other):
@@ -301,7 +301,7 @@ def test_the_waits_of_one_feed_leave_room_for_others(serve):
             assert is_full(feed)
             # Who does not wait is answered.
             assert feed.pull() == []
-        assert len(waiting) == 4
+        assert len(waiting) == 4 + 2
     finally:
         for connection in waiting:
             connection.close()

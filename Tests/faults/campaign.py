@@ -3,6 +3,7 @@
     make faults                                          320 faults, in half an hour at most
     make faults ARGS='--seed 7 --minutes 5 --faults 40'
     make faults ARGS='--seed 7 --rounds 3 --only power-cut,link-cut-after-commit'
+    make faults ARGS='--feeds --faults 1000 --minutes 45'
 
 The same seed makes the same faults in the same order. Exit status: 0 nothing found, 1 a violation, or fewer faults than
 asked for in the time; 2 wrong usage.
@@ -24,10 +25,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 from harness.binary import pathmirror  # noqa: E402
 from harness.scratch import scratch_directory  # noqa: E402
+from feed_onslaught import FeedOnslaught  # noqa: E402
+from feed_plan import FEED_KINDS, SHORT_FEEDS, make_feeds  # noqa: E402
 from onslaught import Onslaught, Result  # noqa: E402
 from plan import KINDS, Round, make  # noqa: E402
+from rig.feed_rig import FeedRig  # noqa: E402
 from rig.rig import Rig  # noqa: E402
 from rig.server import build_library  # noqa: E402
+from workload.feed_field import NAMESPACES, YOUNG  # noqa: E402
 
 # A minute in which every kind that ends soon comes once.
 SHORT = ["gateway-kill", "gateway-freeze-past-lease", "link-reset", "link-stall", "link-cut-in-message", "link-cut-in-copy",
@@ -41,7 +46,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30, help="no round is begun after this")
     # A twentieth of them waits for a message that does not come: more than 300 strike.
     parser.add_argument("--faults", type=int, default=320)
-    parser.add_argument("--per-round", type=int, default=20)
+    parser.add_argument("--feeds", action="store_true", help="feeds of every kind, with hostile receivers, instead of the commit path")
+    parser.add_argument("--per-round", type=int, help="20, or 100 with --feeds")
     parser.add_argument("--rounds", help="only these rounds of the plan: 3, or 2-5, counted from 0")
     parser.add_argument("--only", help="only these kinds, by commas")
     parser.add_argument("--short", action="store_true", help="one round of about a minute: what `make test` runs")
@@ -54,6 +60,9 @@ def parse() -> argparse.Namespace:
 
 
 def rounds_of(options) -> list[Round]:
+    if options.feeds:
+        return selected(options, feed_rounds_of(options))
+    options.per_round = options.per_round or 20
     kinds = set(KINDS)
     if options.only:
         kinds = set(options.only.split(","))
@@ -66,6 +75,23 @@ def rounds_of(options) -> list[Round]:
     put_back = 0 if options.short else 3 if not options.only else int("copy-put-back" in kinds)
     rounds = make(options.seed, options.faults, options.per_round, kinds=sorted(kinds - {"copy-put-back"}), put_back=put_back,
                   clocks=options.short or bool(options.only), evenly=options.short or bool(options.only))
+    return selected(options, rounds)
+
+
+def feed_rounds_of(options) -> list[Round]:
+    kinds = set(FEED_KINDS)
+    if options.only:
+        kinds = set(options.only.split(","))
+        if unknown := kinds - set(FEED_KINDS):
+            sys.exit(f"faults: no such kind: {', '.join(sorted(unknown))}; with --feeds there are {', '.join(FEED_KINDS)}")
+    if options.short:
+        kinds, options.faults = set(SHORT_FEEDS), len(SHORT_FEEDS)
+    if options.without_disk:
+        kinds -= {name for name in kinds if name.startswith("power-")}
+    return make_feeds(options.seed, options.faults, options.per_round or 100, kinds=sorted(kinds), evenly=options.short or bool(options.only))
+
+
+def selected(options, rounds: list[Round]) -> list[Round]:
     if options.rounds:
         first, _, last = options.rounds.partition("-")
         rounds = rounds[int(first):int(last or first) + 1]
@@ -80,11 +106,15 @@ def one_round(plan: Round, root: Path, libraries: dict[str, Path], template: Pat
     with scratch_directory("faults") as place:
         logs = place / "logs"
         logs.mkdir()
-        rig = Rig(place, logs, libraries.get("lossy"), template, clock=libraries["clock"] if plan.clock else None, settings=settings, options=options.option)
+        if options.feeds:
+            rig, kind = FeedRig(place, logs, libraries.get("lossy"), template, (*NAMESPACES, *YOUNG), options.option), FeedOnslaught
+        else:
+            clock = libraries["clock"] if plan.clock else None
+            rig, kind = Rig(place, logs, libraries.get("lossy"), template, clock=clock, settings=settings, options=options.option), Onslaught
         onslaught = None
         try:
             rig.start()
-            onslaught = Onslaught(rig, plan, say)
+            onslaught = kind(rig, plan, say)
             result = onslaught.run()
         except Exception as error:  # noqa: BLE001
             result = onslaught.result if onslaught else Result()
@@ -92,8 +122,10 @@ def one_round(plan: Round, root: Path, libraries: dict[str, Path], template: Pat
         finally:
             rig.close()
         seconds = time.monotonic() - begun
-        say(f"  round {plan.number}: {sum(result.faults.values())} faults, {result.figures.get('operations', 0)} operations, "
-            f"{result.figures.get('unknown', 0)} unknown, {result.checks} checks, {len(result.violations)} violations, {seconds:.0f} s")
+        did = f"{result.figures.get('messages given by feeds', 0)} messages" if options.feeds else (
+            f"{result.figures.get('operations', 0)} operations, {result.figures.get('unknown', 0)} unknown")
+        say(f"  round {plan.number}: {sum(result.faults.values())} faults, {did}, {result.checks} checks, "
+            f"{len(result.violations)} violations, {seconds:.0f} s")
         for text in result.violations:
             say(f"    VIOLATION {text}")
         if result.violations:

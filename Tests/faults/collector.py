@@ -8,20 +8,20 @@ from check.entries import Entry
 from rig.rig import Rig
 
 QUERY = ("select seq, (extract(epoch from committed_at) * 1000000)::bigint, batch_id::text, op, path, changes::text "
-         "from pathmirror.log where namespace_id = (select id from pathmirror.namespace where name = 'default') and seq > %s order by seq")
+         "from pathmirror.log where namespace_id = (select id from pathmirror.namespace where name = %s) and seq > %s order by seq")
 
 
 class Collector:
-    """All entries so far, by seq."""
+    """All entries of a namespace so far, by seq."""
 
-    def __init__(self):
+    def __init__(self, namespace: str = "default"):
+        self.namespace = namespace
         self.entries: dict[int, Entry] = {}
         self.wrong: list[str] = []
         self._lock = threading.Lock()
 
-    @staticmethod
-    def _read(rig: Rig, after: int) -> list[Entry]:
-        return [Entry(seq, at, batch, op, path, json.loads(changes)) for seq, at, batch, op, path, changes in rig.rows(QUERY, after)]
+    def _read(self, rig: Rig, after: int) -> list[Entry]:
+        return [Entry(seq, at, batch, op, path, json.loads(changes)) for seq, at, batch, op, path, changes in rig.rows(QUERY, self.namespace, after)]
 
     def collect(self, rig: Rig):
         """Adds what is new."""

@@ -91,9 +91,9 @@ class Round:
 class Deck:
     """Kinds by their shares, each at least once before any comes again more often than its share says."""
 
-    def __init__(self, dice: random.Random, names, evenly: bool = False):
+    def __init__(self, dice: random.Random, names, evenly: bool = False, catalogue=None):
         self._dice, self._cards = dice, []
-        self._fresh = [name for name in sorted(names) for _ in range(1 if evenly else KINDS[name].often)]
+        self._fresh = [name for name in sorted(names) for _ in range(1 if evenly else (catalogue or KINDS)[name].often)]
 
     def draw(self, fits) -> str | None:
         for _ in range(2):
@@ -118,7 +118,7 @@ def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kind
         clock = index % 2 == 1 or clocks
         puts_back = put_back > 0 and index % put_back == put_back - 1
         count = min(per_round, faults - number)
-        made = _round(dice, deck, number, count - puts_back, spacing, clock)
+        made = place_faults(dice, deck, number, count - puts_back, spacing, clock)
         number += len(made)
         if puts_back:
             at = max((fault.at + fault.lasts for fault in made), default=0) + 3
@@ -126,44 +126,6 @@ def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kind
             number += 1
         rounds.append(Round(index, dice.getrandbits(32), clock, puts_back, tuple(made)))
     return rounds
-
-
-def _round(dice: random.Random, deck: Deck, number: int, count: int, spacing: float, clock: bool) -> list[Fault]:
-    busy: dict[str, float] = {}
-    at, made, long_until = 1.0, [], 0.0
-    while len(made) < count:
-        at += dice.uniform(0.3, 2 * spacing - 0.3)
-        gateways = list(GATEWAYS)
-        dice.shuffle(gateways)
-        chosen: list[str | None] = []
-
-        def fits(name: str) -> bool:
-            kind = KINDS[name]
-            if kind.needs_clock and not clock:
-                return False
-            if name in LONG and at < long_until:
-                return False
-            places = {"postgres": [("postgres",)], "all": [("postgres", *(f"process-{g}" for g in GATEWAYS))]}.get(
-                kind.on, [(f"{kind.on}-{g}",) for g in gateways])
-            for place in places:
-                if all(busy.get(resource, 0.0) < at for resource in place):
-                    chosen[:] = place
-                    return True
-            return False
-
-        name = deck.draw(fits)
-        if name is None:
-            continue
-        kind = KINDS[name]
-        lasts = round(dice.uniform(*kind.lasts), 2)
-        for resource in chosen:
-            # Something of its own time for what was struck to come back.
-            busy[resource] = at + lasts + 1.0
-        if name in LONG:
-            long_until = at + lasts
-        gateway = chosen[0].partition("-")[2] if kind.on not in ("postgres", "all") else None
-        made.append(Fault(number + len(made), name, round(at, 2), lasts, gateway, details(name, dice)))
-    return made
 
 
 def details(name: str, dice: random.Random) -> dict:
@@ -189,3 +151,44 @@ def details(name: str, dice: random.Random) -> dict:
     if name == "backends-terminated":
         return {"one": dice.random() < 0.5, "dice": dice.getrandbits(32)}
     return {}
+
+
+def place_faults(dice: random.Random, deck: Deck, number: int, count: int, spacing: float, clock: bool, catalogue=None,
+           details=details) -> list[Fault]:
+    """Faults in the order of their beginnings. `catalogue` has the kinds that the deck deals, KINDS where it is left out."""
+    catalogue = catalogue or KINDS
+    busy: dict[str, float] = {}
+    at, made, long_until = 1.0, [], 0.0
+    while len(made) < count:
+        at += dice.uniform(0.3, 2 * spacing - 0.3)
+        gateways = list(GATEWAYS)
+        dice.shuffle(gateways)
+        chosen: list[str | None] = []
+
+        def fits(name: str) -> bool:
+            kind = catalogue[name]
+            if kind.needs_clock and not clock:
+                return False
+            if name in LONG and at < long_until:
+                return False
+            places = {"postgres": [("postgres",)], "all": [("postgres", *(f"process-{g}" for g in GATEWAYS))]}.get(
+                kind.on, [(f"{kind.on}-{g}",) for g in gateways] if kind.on in ("process", "link", "door") else [(kind.on,)])
+            for place in places:
+                if all(busy.get(resource, 0.0) < at for resource in place):
+                    chosen[:] = place
+                    return True
+            return False
+
+        name = deck.draw(fits)
+        if name is None:
+            continue
+        kind = catalogue[name]
+        lasts = round(dice.uniform(*kind.lasts), 2)
+        for resource in chosen:
+            # Something of its own time for what was struck to come back.
+            busy[resource] = at + lasts + 1.0
+        if name in LONG:
+            long_until = at + lasts
+        gateway = chosen[0].partition("-")[2] if kind.on in ("process", "link", "door") else None
+        made.append(Fault(number + len(made), name, round(at, 2), lasts, gateway, details(name, dice)))
+    return made

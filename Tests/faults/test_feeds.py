@@ -3,7 +3,7 @@
 import pytest
 from check import feeds
 from check.entries import Entry, Restored
-from workload.feeds import FeedNotes, Given
+from workload.feeds import FeedNotes, Given, Seek
 
 
 def entry(seq, changes):
@@ -143,3 +143,106 @@ def test_what_is_wrong_after_a_copy_came_back_is_found(name):
     notes = restored()
     RESTORED_WRONG[name](notes)
     assert judge(notes, RESTORED)
+
+
+# Processing in order: what consumers say themselves, whatever a gateway thereupon does.
+
+
+def said(notes, number, *moments):
+    notes.said[MESSAGES[number][0]] = list(moments)
+
+
+def test_a_later_message_of_a_key_that_is_processed_first_is_found():
+    notes = right()
+    notes.done.clear()
+    assert judge(notes) == []
+    # Both were received in order; the first was lost on its consumer's way, and came again.
+    said(notes, 0, 50.0)
+    notes.given.append(Given("d", message(0, 2), 48.0, 49.0, "b"))
+    assert judge(notes)
+
+
+def test_a_message_that_is_processed_before_one_of_another_key():
+    notes = right()
+    notes.done.clear()
+    said(notes, 1, 25.0)
+    notes.given.append(Given("d", message(1, 2), 23.0, 24.0, "b"))
+    assert judge(notes) == []
+    # In the order of a namespace it is one line.
+    notes.strict = True
+    assert judge(notes)
+
+
+def retried() -> FeedNotes:
+    """The first message becomes a dead letter, the second of its key is processed, and the first when it is retried."""
+    notes = right()
+    notes.done.clear()
+    notes.given.append(Given("d", message(0, 1), 48.0, 49.0, "b"))
+    said(notes, 0, 50.0)
+    notes.retried = {(1, "a")}
+    return notes
+
+
+def test_what_was_retried_may_come_out_of_order_unless_later_messages_wait_for_it():
+    notes = retried()
+    assert judge(notes) == []
+    notes.on_dead = "stop"
+    assert judge(notes)
+
+
+def test_a_retried_message_that_vanishes_is_found():
+    notes = retried()
+    del notes.said["default:1:0"]
+    assert judge(notes)
+
+
+def sought() -> FeedNotes:
+    """The feed is moved back to the entry 3 at 70 s, where the head is 5: what comes after 3 is processed again."""
+    notes = right()
+    notes.seeks = [Seek(3, 70.0, 71.0, 5)]
+    notes.given.append(Given("d", message(3), 70.5, 72.0, "b"))
+    notes.said[MESSAGES[3][0]].append(73.0)
+    notes.done[MESSAGES[3][0]].append(73.5)
+    return notes
+
+
+def test_a_feed_that_is_moved_back():
+    assert judge(sought()) == []
+    unmoved = sought()
+    unmoved.seeks.clear()
+    assert judge(unmoved)
+
+
+SOUGHT_WRONG = {
+    "not given again": lambda notes: (notes.given.pop(), notes.said["default:5:0"].pop(), notes.done["default:5:0"].pop()),
+    "given again, and not processed": lambda notes: (notes.said["default:5:0"].pop(), notes.done["default:5:0"].pop()),
+    "given once more after it was done": lambda notes: notes.given.append(Given("d", message(3, 2), 75.0, 76.0, "b")),
+    "done once more": lambda notes: notes.done["default:5:0"].append(80.0),
+    "what was not moved comes again": lambda notes: notes.given.append(Given("d", message(2, 2), 75.0, 76.0, "b")),
+}
+
+
+@pytest.mark.parametrize("name", SOUGHT_WRONG)
+def test_what_is_wrong_after_a_feed_was_moved_is_found(name):
+    notes = sought()
+    SOUGHT_WRONG[name](notes)
+    assert judge(notes)
+
+
+def test_an_attempt_to_move_a_feed_that_was_not_answered_may_take_effect_later():
+    notes = sought()
+    notes.given.append(Given("d", message(3, 2), 75.0, 76.0, "b"))
+    notes.seeks[0].is_unknown = True
+    assert judge(notes) == []
+
+
+def test_a_move_that_was_never_answered_may_not_have_taken_effect():
+    notes = right()
+    notes.seeks = [Seek(3, 70.0, float("inf"), 5, is_unknown=True)]
+    assert judge(notes) == []
+
+
+def test_the_ids_of_another_namespace():
+    notes = right()
+    notes.namespace = "shop"
+    assert judge(notes)

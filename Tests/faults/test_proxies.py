@@ -146,3 +146,42 @@ def test_ends_and_refusals(proxies, client):
         proxies.end("x", "reset")
         with pytest.raises(ConnectionResetError):
             take(other, 1)
+
+
+def startup(name: str) -> bytes:
+    """A startup message of PostgreSQL's protocol."""
+    body = b"\0\3\0\0user\0postgres\0application_name\0" + name.encode() + b"\0\0"
+    return (len(body) + 4).to_bytes(4, "big") + body
+
+
+def exchange(client, data: bytes):
+    client.sendall(data)
+    assert take(client, len(data)) == data
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_the_nth_call_of_a_named_connection_is_lost(proxies, client, echo, lost):
+    # A request for encryption may come first.
+    exchange(client, b"\0\0\0\x08\x04\xd2\x16\x2f")
+    exchange(client, startup("pathmirror feed reader"))
+    with socket.create_connection(("127.0.0.1", proxies.port), 20) as other:
+        exchange(other, startup("pathmirror feed writer"))
+        proxies.lose_call("x", "pathmirror feed reader", "select", 2, lost)
+        exchange(client, b"select 1")
+        exchange(client, b"others do not count")
+        exchange(client, b"select 2")
+        exchange(other, b"select 3")
+        client.sendall(b"select 4")
+        with pytest.raises(ConnectionResetError):
+            take(client, 8)
+        exchange(other, b"select 5")
+    assert proxies.tripped("x") == 1
+    assert (b"select 4" in echo.got) == (lost == "after")
+
+
+def test_a_trap_for_calls_that_nothing_has_met_is_removed(proxies, client):
+    exchange(client, startup("pathmirror feeds"))
+    proxies.lose_call("x", "pathmirror feeds", None, 0, "before")
+    proxies.keep_calls("x")
+    exchange(client, b"passes")
+    assert proxies.tripped("x") == 0

@@ -12,16 +12,17 @@ $$;
 
 -- Notes that these writes are done by the batch that is being committed, whose last entry is `at_seq`; raises PM003 where one of
 -- them, or a later one of its writer, has been done before. Called under the head's lock, which keeps two gateways from noting one
--- write at once.
-create or replace function pathmirror.note_writes(of_namespace bigint, writers text[], numbers text[], at_seq bigint)
-returns void
+-- write at once. A writer belongs to the identity that used it first: `identities` has one for each writer.
+create or replace function pathmirror.note_writes(
+    of_namespace bigint, writers text[], numbers text[], identities bytea[], at_seq bigint
+) returns void
 language plpgsql as $$
 declare
     noted bigint;
 begin
-    insert into pathmirror.named_write as known (namespace_id, writer, done, seq)
-    select of_namespace, sent.writer, sent.numbers::int8multirange, at_seq
-    from unnest(note_writes.writers, note_writes.numbers) as sent (writer, numbers)
+    insert into pathmirror.named_write as known (namespace_id, writer, done, seq, identity)
+    select of_namespace, sent.writer, sent.numbers::int8multirange, at_seq, sent.identity
+    from unnest(note_writes.writers, note_writes.numbers, note_writes.identities) as sent (writer, numbers, identity)
     on conflict (namespace_id, writer) do update set
         -- A client with many refused writes has many gaps: the older ones are closed rather than kept without bound.
         done = excluded.done
@@ -33,5 +34,61 @@ begin
     if noted < cardinality(note_writes.writers) then
         raise exception 'a write of this name, or a later one, has been done' using errcode = 'PM003';
     end if;
+end
+$$;
+
+-- The form that gateways of the previous version call.
+create or replace function pathmirror.note_writes(of_namespace bigint, writers text[], numbers text[], at_seq bigint)
+returns void
+language sql as $$
+    select pathmirror.note_writes(
+        of_namespace, note_writes.writers, note_writes.numbers,
+        array_fill(null::bytea, array[cardinality(note_writes.writers)]), at_seq)
+$$;
+
+-- Forgets writers, some at a time, and returns how many: those unused for `days`; those whose entries retention has dropped, once they
+-- have been unused for a whole day; and of each namespace, and of each of its identities that is one user, all but the most recently
+-- used ones. (An identity that begins with a zero byte is shared: callers without a login, and administrators.)
+create or replace function pathmirror.forget_writers(
+    days integer, most_of_namespace bigint, most_of_identity bigint, most bigint
+) returns bigint
+language plpgsql as $$
+declare
+    crowded bigint;
+    gone bigint;
+    total bigint;
+begin
+    delete from pathmirror.named_write where (namespace_id, writer) in (
+        select namespace_id, writer from pathmirror.named_write
+        where used_on < current_date - days order by used_on limit most
+    )
+    -- One that writes just now stays.
+    and used_on < current_date - days;
+    get diagnostics total = row_count;
+    delete from pathmirror.named_write as known
+    using pathmirror.namespace
+    where namespace.id = known.namespace_id and namespace.retained_from > 1 and known.seq < namespace.retained_from
+        and known.used_on < current_date - 1;
+    get diagnostics gone = row_count;
+    total := total + gone;
+    for crowded in
+        select namespace_id from pathmirror.named_write
+        group by namespace_id having count(*) > least(most_of_namespace, most_of_identity)
+    loop
+        delete from pathmirror.named_write as known
+        using (
+            select writer, identity, used_on, seq,
+                row_number() over (order by used_on desc, seq desc) as place,
+                row_number() over (partition by identity order by used_on desc, seq desc) as own_place
+            from pathmirror.named_write where namespace_id = crowded
+        ) as ranked
+        where known.namespace_id = crowded and known.writer = ranked.writer
+            and (ranked.place > most_of_namespace
+                or ranked.own_place > most_of_identity and get_byte(ranked.identity, 0) > 0)
+            and known.seq = ranked.seq;
+        get diagnostics gone = row_count;
+        total := total + gone;
+    end loop;
+    return total;
 end
 $$;

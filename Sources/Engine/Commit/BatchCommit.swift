@@ -166,7 +166,8 @@ struct BatchCommit {
         let batch = Batch(
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch,
             id: evaluation.batchID, records: evaluation.records, rows: evaluation.rows.sink,
-            rules: evaluation.newRules, claims: evaluation.claims, names: evaluation.names)
+            rules: evaluation.newRules, claims: evaluation.claims, names: evaluation.names,
+            writers: evaluation.writers)
         progress.current = Evaluated(batch, evaluation)
         return .evaluated(batch: batch.id, hasRecords: !batch.records.isEmpty)
     }

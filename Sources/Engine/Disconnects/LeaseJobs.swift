@@ -6,7 +6,8 @@ enum LeaseJob: Sendable {
     case save(SavingOperations)
     case execute(EndedSession)
     case takeOver(SessionTakeover)
-    case tell(PeerMessage)
+    /// Send this to the other gateways.
+    case tell(String)
 }
 
 /// The jobs of the lease's thread, which does them in the order in which they were added. Any thread may add.

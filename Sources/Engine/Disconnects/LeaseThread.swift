@@ -79,7 +79,8 @@ final class LeaseThread {
         case .save(let saving): try saver.save(saving, connection, lease)
         case .execute(let ended): try executor.execute(ended, connection, lease)
         case .takeOver(let takeover): try executor.takeOver(takeover, connection)
-        case .tell(let message): try connection.tellPeers(message)
+        case .tell(let text):
+            if let message = core.peers.message(text) { try connection.tellPeers(message) }
         }
     }
 

@@ -128,7 +128,8 @@ struct LargeCommit {
         let snapshot = namespace.snapshot
         let batch = Batch(
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch, id: write.id,
-            records: [write.record], rows: RowChanges(), names: write.item.write.name.map { [$0] } ?? [])
+            records: [write.record], rows: RowChanges(), names: write.item.write.name.map { [$0] } ?? [],
+            writers: write.item.write.name.map { [$0.writer: write.item.write.writerIdentity] } ?? [:])
         self.batch = batch
         let metrics = context.core.metrics
         let start = Clock.monotonicNanoseconds

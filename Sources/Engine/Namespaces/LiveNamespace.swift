@@ -176,6 +176,13 @@ public final class LiveNamespace: Sendable {
         if scheduling.withLock({ $0.headSeen(seq, known: published.snapshot.seq) }) { host.schedule(self) }
     }
 
+    /// A notification says that the log reaches to `seq`. Every role that can connect can send one: after some that were not true, others are
+    /// left out for a while, as the tail's next look finds what they may have said.
+    func headAnnounced(_ seq: Int64, now: Milliseconds = Clock.monotonicMilliseconds) {
+        guard scheduling.withLock({ $0.believesAnnouncements(at: now) }) else { return }
+        headSeen(seq)
+    }
+
     /// The database has another history of the namespace, or none, as the tail found: a committer has to look.
     func suspect() {
         if scheduling.withLock({ $0.suspect() }) { host.schedule(self) }
@@ -189,8 +196,8 @@ public final class LiveNamespace: Sendable {
     /// - Parameters:
     ///   - head: where the log was said to end, if anybody said so.
     ///   - end: where it does.
-    func checked(_ head: Int64? = nil, reaches end: Int64? = nil) {
-        scheduling.withLock { $0.checked(head, reaches: end, known: published.snapshot.seq) }
+    func checked(_ head: Int64? = nil, reaches end: Int64? = nil, now: Milliseconds = Clock.monotonicMilliseconds) {
+        scheduling.withLock { $0.checked(head, reaches: end, known: published.snapshot.seq, now: now) }
     }
 
     /// Waits, where that is worth it, until more writes have come for the next batch. Only for the committer that has it.

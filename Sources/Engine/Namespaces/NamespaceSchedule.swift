@@ -27,6 +27,10 @@ struct NamespaceSchedule: Sendable {
     var refusal: EngineError?
     /// No committer takes anything any more.
     private var isClosed = false
+    /// Announced heads in a row that the log does not reach, and until when others are left out for that.
+    private var falseHeads = 0
+    private var doubtsUntil: Milliseconds = 0
+    private static let longestDoubtMilliseconds: Milliseconds = 1_000
 
     /// - Parameters:
     ///   - head: where the namespace's snapshot is.
@@ -90,6 +94,9 @@ struct NamespaceSchedule: Sendable {
         remoteHead = max(remoteHead, seq)
         return remoteHead > known && schedule()
     }
+
+    /// Whether an announced head is worth a look.
+    func believesAnnouncements(at now: Milliseconds) -> Bool { now >= doubtsUntil }
 
     /// The database may have another history of it. True when the namespace has to be handed to the committers.
     mutating func suspect() -> Bool {
@@ -231,10 +238,18 @@ struct NamespaceSchedule: Sendable {
     ///   - head: where the log was said to end, if anybody said so.
     ///   - end: where it does.
     ///   - known: where the snapshot is.
-    mutating func checked(_ head: Int64?, reaches end: Int64?, known: Int64) {
+    ///   - now: monotonic milliseconds.
+    mutating func checked(_ head: Int64?, reaches end: Int64?, known: Int64, now: Milliseconds) {
         isSuspect = false
-        // A head of a history that is no more; a later one is heard of again.
-        if let head, let end, head > end, remoteHead == head { remoteHead = known }
+        guard let head, let end else { return }
+        guard head > end else {
+            falseHeads = 0
+            return
+        }
+        // A head of a history that is no more, or a forged one; a later one is heard of again.
+        if remoteHead == head { remoteHead = known }
+        falseHeads = min(falseHeads + 1, 10)
+        doubtsUntil = now + min(Self.longestDoubtMilliseconds, 10 << Milliseconds(falseHeads))
     }
 
     /// Whether the last batch found the head moved.

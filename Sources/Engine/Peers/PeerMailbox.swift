@@ -1,24 +1,48 @@
 import LogStore
+import Runtime
 import Synchronization
 
-/// Short messages between the gateways of one database: what this one sends, and what it is told. The lease's thread sends
-/// them, and the tail receives them; a message may be lost.
+/// Short messages between the gateways of one database: what this one sends, and what it receives. The lease's thread sends
+/// them, and the tail receives them; a message may be lost. Messages without a valid code, repeated ones, and those of another time
+/// are dropped.
 final class PeerMailbox: Sendable {
+    private struct State {
+        /// Nil until the key was read.
+        var seal: PeerSeal?
+        var history = PeerHistory()
+        var lastNumber: Int64 = 0
+    }
+
     /// This gateway's name among them; different at every start.
     let id = String(UInt64.random(in: .min ... .max), radix: 16)
+    private let state = Mutex(State())
     private let handler = Mutex<(@Sendable (_ sender: String, _ text: String) -> Void)?>(nil)
 
-    /// A message of this gateway's; nil where it is too long.
-    func message(_ text: String) -> PeerMessage? { PeerMessage(sender: id, text: text) }
+    /// From now on messages are sealed and checked with this key; nil: none is sent or accepted.
+    func use(_ seal: PeerSeal?) { state.withLock { $0.seal = seal } }
+
+    /// A message of this gateway's, to be sent now: numbers rise in the order of the calls. Nil where it is too long, or no key is known.
+    func message(_ text: String, at now: Milliseconds = Clock.unixMilliseconds) -> PeerMessage? {
+        state.withLock { state in
+            guard let seal = state.seal else { return nil }
+            state.lastNumber += 1
+            return seal.message(from: id, number: state.lastNumber, time: now, text)
+        }
+    }
 
     /// Calls back with each message, without a lock; must return soon.
     func onMessage(_ body: @escaping @Sendable (_ sender: String, _ text: String) -> Void) {
         handler.withLock { $0 = body }
     }
 
-    /// Hands a message on, unless it is this gateway's own.
-    func received(_ message: PeerMessage) {
+    /// Passes a message on, if it is genuine, new and not this gateway's own.
+    func received(_ message: PeerMessage, at now: Milliseconds = Clock.unixMilliseconds) {
         guard message.sender != id else { return }
+        let isAccepted = state.withLock { state in
+            guard let seal = state.seal, seal.isGenuine(message) else { return false }
+            return state.history.admits(message, at: now)
+        }
+        guard isAccepted else { return }
         handler.withLock { $0 }?(message.sender, message.text)
     }
 }

@@ -3,8 +3,9 @@ import Runtime
 
 /// A few threads, each with a connection of its own, that read logs for those who want them whole. Any thread may ask.
 ///
-/// Each question is for one slice, and questions are answered in the order in which they come. As a reader asks for its next slice
-/// when it has the last one, readers take turns: one that begins at the log's beginning keeps nobody who waits at its end.
+/// Each question is for one slice. Namespaces are served in turn, and within a namespace administrators and holders of feeds' tokens; questions of
+/// one of these are answered in the order in which they come. As a reader asks for its next slice when it has the last one, readers take
+/// turns: one that begins at the log's beginning does not hold up one that waits at its end.
 /// Streams of data that resume read by `LogReader`, on its own thread, and so are not behind any of these.
 public final class LogReadPool: Sendable {
     private enum Job: Sendable {
@@ -19,14 +20,16 @@ public final class LogReadPool: Sendable {
         }
     }
 
+    private typealias Jobs = FairQueue<Int64, Bool, Job>
+
     private struct State: Sendable {
-        var jobs: [Job] = []
+        var jobs: Jobs
         var isStopped = false
     }
 
     private let core: EngineCore
     private let limits: LogReadLimits
-    private let state = Condition(State())
+    private let state: Condition<State>
 
     /// Readers have one question at a time, and are bounded themselves: this is far beyond.
     private static let maxWaiting = 100_000
@@ -39,13 +42,15 @@ public final class LogReadPool: Sendable {
     init(_ core: EngineCore, _ limits: LogReadLimits) {
         self.core = core
         self.limits = limits
+        // Four times as many slots as threads: the rule for slots keeps none of the threads idle.
+        state = Condition(State(jobs: Jobs(slots: 4 * max(1, core.settings.logReaders), places: Self.maxWaiting)))
     }
 
     /// Finds out from where to where a namespace's log reaches. `completion` is called from another thread.
     public func extent(
         _ namespace: Int64, name: String, _ completion: @escaping @Sendable (Result<LogExtent, LogReadError>) -> Void
     ) {
-        add(.extent(namespace, name, completion))
+        add(.extent(namespace, name, completion), of: namespace, isAdministrators: true)
     }
 
     /// Reads some lines behind a place. `completion` is called from another thread.
@@ -53,15 +58,13 @@ public final class LogReadPool: Sendable {
         _ view: LogView, at place: LogPlace,
         _ completion: @escaping @Sendable (Result<LogSlice, LogReadError>) -> Void
     ) {
-        add(.slice(view, place, completion))
+        add(.slice(view, place, completion), of: view.namespace, isAdministrators: view.hasOrigins)
     }
 
-    private func add(_ job: Job) {
+    private func add(_ job: Job, of namespace: Int64, isAdministrators: Bool) {
         let refusal = state.signal { state -> EngineError? in
             if state.isStopped { return .stopping }
-            guard state.jobs.count < Self.maxWaiting else { return .overloaded }
-            state.jobs.append(job)
-            return nil
+            return state.jobs.add(job, for: isAdministrators, of: namespace) == nil ? .overloaded : nil
         }
         if let refusal { job.fail(refusal) }
     }
@@ -70,8 +73,7 @@ public final class LogReadPool: Sendable {
     func stop() {
         let jobs = state.broadcast { state -> [Job] in
             state.isStopped = true
-            defer { state.jobs = [] }
-            return state.jobs
+            return state.jobs.removeAll()
         }
         for job in jobs { job.fail(.stopping) }
     }
@@ -84,11 +86,13 @@ public final class LogReadPool: Sendable {
         var away: (error: LogStoreError, until: Milliseconds)?
         defer { connection?.close() }
         while !state.withLock({ $0.isStopped }) {
-            guard let job = next(hasConnection: connection != nil) else {
+            guard let served = next(hasConnection: connection != nil) else {
                 connection?.close()
                 connection = nil
                 continue
             }
+            defer { state.signal { $0.jobs.finish(served.member, of: served.group) } }
+            let job = served.item
             do throws(LogStoreError) {
                 if connection?.isOpen != true {
                     connection?.close()
@@ -122,10 +126,10 @@ public final class LogReadPool: Sendable {
     }
 
     /// The next job; nil when there was none for long, or the threads are to end.
-    private func next(hasConnection: Bool) -> Job? {
-        state.wait(milliseconds: hasConnection ? Self.idleMilliseconds : nil) { state -> Job?? in
+    private func next(hasConnection: Bool) -> Jobs.Served? {
+        state.wait(milliseconds: hasConnection ? Self.idleMilliseconds : nil) { state -> Jobs.Served?? in
             if state.isStopped { return .some(nil) }
-            return state.jobs.isEmpty ? nil : .some(state.jobs.removeFirst())
+            return state.jobs.next().map { .some($0) }
         } ?? nil
     }
 

@@ -17,6 +17,8 @@ struct Evaluation {
     private(set) var outcomes: [WriteOutcome] = []
     /// The names of the writes among the records.
     private(set) var names: Set<WriteName> = []
+    /// Whose the writers among them are: the first that used each.
+    private(set) var writers: [String: WriterIdentity] = [:]
     /// The greatest of them by writer.
     private var greatestNumbers: [String: Int64] = [:]
     /// The names of writes that were refused. They may have been done before: then they are not to be told as refused.
@@ -48,6 +50,11 @@ struct Evaluation {
 
     mutating func apply(_ write: Write) {
         if let name = write.name, let fate = fate(of: name) {
+            // Others than whose writes these are hear nothing of them but what the rules let them do.
+            if !isOwned(name.writer, by: write), let refusal = refusal(of: write) {
+                if done.fate(of: name) == nil { refusedNames.insert(name) }
+                return outcomes.append(refusal)
+            }
             repeatedWrites += 1
             switch fate {
             case .done(let seq): return outcomes.append(.committed(seq: seq, changes: []))
@@ -77,6 +84,24 @@ struct Evaluation {
         if let fate = done.fate(of: name) { return fate }
         guard let greatest = greatestNumbers[name.writer], name.number <= greatest else { return nil }
         return names.contains(name) ? .done(seq: head) : .passedOver
+    }
+
+    /// Whether all that is known of a writer is this write's own identity's.
+    private func isOwned(_ writer: String, by write: Write) -> Bool {
+        let identity = write.writerIdentity
+        return done.knows(writer) ? done.isOwned(writer, by: identity) : writers[writer] == identity
+    }
+
+    /// What a write is refused for as the tree is; nil where it may be done.
+    private func refusal(of write: Write) -> WriteOutcome? {
+        let asked: [Change]
+        switch write.action {
+        case .set(let path, let node): asked = [Change(path: path, value: node)]
+        case .update(_, let changes): asked = ApplicationOrder.sorted(changes)
+        case .rules, .disconnect, .recall: return .refused(Self.neverDone)
+        }
+        if case .refused(let outcome) = judge(write, asked) { return outcome }
+        return nil
     }
 
     private mutating func apply(_ write: Write, _ asked: [Change]) {
@@ -198,6 +223,7 @@ struct Evaluation {
         if let name = write.name {
             names.insert(name)
             greatestNumbers[name.writer] = name.number
+            if writers[name.writer] == nil { writers[name.writer] = write.writerIdentity }
         }
         rows.sink.seq = head
         // Each place against the tree after all of them: the trees in between would have to be made once more. A row above several

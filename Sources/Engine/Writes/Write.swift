@@ -55,6 +55,14 @@ public struct Write: Sendable {
         self.origin = origin
     }
 
+    /// Whose the writes are that have its writer's name.
+    var writerIdentity: WriterIdentity {
+        if auth.isAdmin { return .administrator }
+        if auth.auth.isNull { return .nobody }
+        if case .string(let uid) = auth.auth.child(Key("uid")) { return .user("uid \(uid)") }
+        return .user("auth \(auth.auth.hash)")
+    }
+
     /// The rows that it brings, and its places.
     public var rowCount: Int {
         switch action {

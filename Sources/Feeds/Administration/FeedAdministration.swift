@@ -3,10 +3,34 @@ public import LogStore
 /// What an administrator does with feeds, by a connection to the database; gateways hear of it. Blocks its thread.
 public struct FeedAdministration {
     private let connection: LogConnection
+    private let mayTakeSnapshots: Bool
+    /// The feeds that the caller may reach.
+    private let access: FeedAccess
     private static let maxFeeds = 1_000
-    private static let mostLetterBytes: Int64 = 8 << 20
+    /// What an answer with dead letters has at most, but for what is around them.
+    private static let mostLetterBytes = (8 << 20) - 1_024
 
-    public init(_ connection: LogConnection) { self.connection = connection }
+    /// A snapshot of the whole tree is needed, and may not be taken here.
+    struct SnapshotNeeded: Error {}
+
+    public init(_ connection: LogConnection) { self.init(connection, mayTakeSnapshots: true) }
+
+    /// - Parameter mayTakeSnapshots: False on threads that must not take long: then what needs a snapshot fails with `SnapshotNeeded`, with
+    ///   nothing done but the namespace made.
+    init(_ connection: LogConnection, mayTakeSnapshots: Bool) {
+        self.init(connection, mayTakeSnapshots: mayTakeSnapshots, .any)
+    }
+
+    private init(_ connection: LogConnection, mayTakeSnapshots: Bool, _ access: FeedAccess) {
+        self.connection = connection
+        self.mayTakeSnapshots = mayTakeSnapshots
+        self.access = access
+    }
+
+    /// The same for a caller who may consume only some feeds: all others are refused with `FeedError.notAdmitted`.
+    public func limited(to access: FeedAccess) -> FeedAdministration {
+        FeedAdministration(connection, mayTakeSnapshots: mayTakeSnapshots, access)
+    }
 
     /// What applying a definition has done.
     public struct Applied: Sendable, Equatable {
@@ -42,6 +66,7 @@ public struct FeedAdministration {
     /// The feed of a name.
     public func feed(_ name: FeedName) throws -> FeedRecord {
         guard let found = try find(name) else { throw try absence(of: name) }
+        guard access.admits(uid: found.uid, createdAt: found.createdAt) else { throw FeedError.notAdmitted(name) }
         return found
     }
 
@@ -148,6 +173,7 @@ public struct FeedAdministration {
             if now.head == 0 {
                 seq = 0
             } else {
+                guard mayTakeSnapshots else { throw SnapshotNeeded() }
                 // What is kept of the tree is what the feed begins with, however long it takes.
                 let taken = try connection.takeSnapshot(namespace.id, for: .feed)
                 seq = taken - 1
@@ -177,13 +203,15 @@ public struct FeedAdministration {
 
     // MARK: Dead letters
 
-    /// A feed's dead letters in order, those after a place: so many, or about 8 MiB of them.
+    /// A feed's dead letters in order, those after a place: so many, or 8 MiB of them as they are written.
     public func deadLetters(_ name: FeedName, after: FeedPosition?, limit: Int) throws -> [FeedDeadLetter] {
         let record = try feed(name)
-        return try connection.feedLetters(
+        let letters = try connection.feedLetters(
             record.namespaceID, record.id, states: ["dead"],
-            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit, mostBytes: Self.mostLetterBytes
+            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit,
+            mostBytes: Int64(Self.mostLetterBytes)
         ).map { FeedDeadLetter($0.letter, since: $0.since) }
+        return FeedDeadLetter.page(letters, mostBytes: Self.mostLetterBytes)
     }
 
     /// Has dead letters delivered once more. Returns how many there were.

@@ -8,11 +8,14 @@ final class FeedCore: Sendable {
     let settings: FeedSettings
     let logger: Logger
     let trees: any TreeSource
+    let memory: FeedMemory
     let lease = FeedLease()
     /// Stops sinks.
     let closers = WorkerPool(name: "sink-closer", threads: 1)
-    /// The port that the gateway listens on, once it does.
-    private let port = Condition<UInt16?>(nil)
+    /// Where the gateway listens, once it does.
+    private let endpoint = Condition<FeedEndpoint?>(nil)
+    /// Authenticates what other gateways forward to this one; different at every start.
+    let forwardingKey: Secret<[UInt8]>
     private let stopping = Condition(false)
     private let connections = OpenConnections()
     private let servers: ServerFence
@@ -22,10 +25,12 @@ final class FeedCore: Sendable {
 
     init(
         url: PostgresURL, settings: FeedSettings, connectionSettings: LogConnection.Settings, trees: any TreeSource,
-        logger: Logger, servers: ServerFence
+        memory: FeedMemory, logger: Logger, servers: ServerFence
     ) {
         self.url = url
         self.servers = servers
+        var generator = SystemRandomNumberGenerator()
+        forwardingKey = Secret((0..<32).map { _ in UInt8.random(in: 0...255, using: &generator) })
         var connectionSettings = connectionSettings
         connectionSettings.connection.statementTimeoutMilliseconds = Self.silenceMilliseconds
         // A gateway that freezes in the middle of something must not keep a feed's row from who takes the feed over.
@@ -34,6 +39,7 @@ final class FeedCore: Sendable {
         self.connectionSettings = connectionSettings
         self.settings = settings
         self.trees = trees
+        self.memory = memory
         self.logger = logger
     }
 
@@ -48,17 +54,29 @@ final class FeedCore: Sendable {
     func close() { closers.stop() }
 
     /// The gateway listens.
-    func listens(on number: UInt16) { port.broadcast { $0 = number } }
+    func listens(at place: FeedEndpoint) { endpoint.broadcast { $0 = place } }
 
     /// Where other gateways reach this one, once it listens. Nil when the service stops before.
-    func address(from host: String?) -> String? {
+    ///
+    /// - Parameter host: where this gateway's connection to the database comes from; nil where that is on this machine.
+    func reach(from host: String?) -> FeedWorkerReach? {
         while !stopsNow {
-            guard let number = port.wait(milliseconds: 100, until: { $0 }) else { continue }
-            guard settings.address.isEmpty else { return settings.address }
-            let host = host ?? "127.0.0.1"
-            return "http://\(host.contains(":") ? "[\(host)]" : host):\(number)"
+            guard let place = endpoint.wait(milliseconds: 100, until: { $0 }) else { continue }
+            guard settings.address.isEmpty else {
+                // A name that the operator has given, perhaps a proxy's: its certificate is checked as usual.
+                return FeedWorkerReach(olderAddress: settings.address, address: settings.address, key: forwardingKey)
+            }
+            let (address, older, isSecure) = place.addresses(from: host)
+            return FeedWorkerReach(
+                olderAddress: older, address: address, key: forwardingKey, pin: isSecure ? place.pin() : nil)
         }
         return nil
+    }
+
+    /// The public key that a worker's row is to have, where it has `registered`.
+    func pin(insteadOf registered: [UInt8]?) -> [UInt8]? {
+        guard registered != nil else { return nil }
+        return endpoint.withLock { $0 }?.pin()
     }
 
     /// Waits; ends early when the service stops.

@@ -19,14 +19,16 @@ public struct FeedSettings: Sendable {
     /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
     public var windowMessages = 10_000
     public var windowBytes = 64 << 20
+    /// About how many bytes the messages of all feeds of a gateway may cost together.
+    public var allWindowsBytes: Int { max(512 << 20, 4 * windowBytes) }
     /// Whether a feed for a namespace that is not there makes it. Not in a database where only those are that were placed there.
     public var createsNamespaces = true
     /// The most messages that one pull is given.
     public var maxPull = 1_000
     /// How long a request waits until a gateway works the feed.
     public var ownerWaitMilliseconds: Milliseconds = 5_000
-    /// Requests that wait for messages, of all feeds together; of one feed half as many.
-    public var maxWaitingPulls = 10_000
+    /// Requests that wait for messages, of all feeds together. Namespaces share them, then the feeds of each namespace: a feed alone has a quarter.
+    public var maxWaitingPulls = 20_000
     /// Where other gateways reach this one, such as `http://10.0.0.5:9000`; empty: where this one's connection to the database comes
     /// from, at the port that it listens on.
     public var address = ""

@@ -2,9 +2,14 @@
 extension FeedMachine {
     /// Hands out up to so many messages, the oldest first. Those of one key go to one consumer at a time, in order.
     ///
-    /// - Parameter mostBytes: about how many bytes they have together at most; the first goes whatever its size.
-    func pull(_ most: Int, mostBytes: Int = .max, by consumer: String, now: Moment) -> [Delivery] {
+    /// - Parameters:
+    ///   - mostBytes: about how many bytes they have together at most; the first goes whatever its size.
+    ///   - opening: the connection that asks; nil for a request that stands for itself.
+    func pull(
+        _ most: Int, mostBytes: Int = .max, by consumer: String, _ opening: FeedOpening? = nil, now: Moment
+    ) -> [Delivery] {
         guard most > 0, hasReady else { return [] }
+        let handOuts = handOuts(of: consumer, opening)
         let holder = holder(consumer)
         defer { if holder.slots.isEmpty { holders[consumer] = nil } }
         var deliveries: [Delivery] = []
@@ -21,6 +26,8 @@ extension FeedMachine {
                 continue
             }
             deliveries.append(hold(slot, key, holder, now))
+            slot.opening = opening
+            handOuts?.add(slot)
             bytes += slot.bytes
             if let next = key.queue.first { own.add(key, next.number) }
         }
@@ -42,7 +49,7 @@ extension FeedMachine {
         }
     }
 
-    private func acknowledge(_ slot: Slot) {
+    func acknowledge(_ slot: Slot) {
         unhold(slot)
         counters.acknowledged += 1
         finish(slot)
@@ -78,45 +85,11 @@ extension FeedMachine {
         }
     }
 
-    /// A consumer gives back all that it holds; none of it counts as an attempt.
-    ///
-    /// - Parameter position: what it was given up to this message, in the order of delivery, is done.
-    func giveBack(_ consumer: String, acknowledgingThrough position: FeedPosition? = nil) {
-        var last: UInt64 = 0
-        if let slot = position.flatMap({ slots[$0] }), slot.lastHolder == consumer, !slot.isAdopted,
-            slot.holder.map({ $0.name == consumer }) ?? true
-        {
-            last = slot.delivery
-            acknowledge(through: last, notHeldBy: consumer)
-        }
-        var touched: [KeyState] = []
-        for slot in holders[consumer]?.slots ?? [] {
-            if let key = slot.key { touched.append(key) }
-            if slot.delivery <= last {
-                acknowledge(slot)
-            } else {
-                slot.attempts -= 1
-                putBack(slot)
-            }
-        }
-        for key in touched { settle(key) }
-    }
-
-    /// What a consumer had and gave back unsettled, up to a delivery, is done after all, where nobody has it now.
-    private func acknowledge(through delivery: UInt64, notHeldBy consumer: String) {
-        let found = slots.values.filter { !$0.isHeld && $0.lastHolder == consumer && $0.delivery <= delivery }
-        for slot in found { acknowledge(slot) }
-        var seen: Set<ObjectIdentifier> = []
-        for key in found.compactMap(\.key) where seen.insert(ObjectIdentifier(key)).inserted {
-            key.queue.keep { slots[$0.position] === $0 }
-            settle(key)
-        }
-    }
-
     /// Messages did not reach the consumer that they were for: they go back and don't count as attempts.
     func giveBack(_ positions: [FeedPosition], of consumer: String) {
         for position in positions {
             guard case .held(let slot) = find(position, heldBy: consumer), !slot.isAdopted else { continue }
+            forgetHandOut(slot)
             slot.attempts -= 1
             putBack(slot)
             if let key = slot.key { settle(key) }

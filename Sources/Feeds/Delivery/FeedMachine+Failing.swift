@@ -5,25 +5,31 @@ extension FeedMachine {
     func fail(_ slot: Slot, _ delay: Int64?, _ reason: String, _ isFinal: Bool, _ now: Moment) {
         guard let key = slot.key else { return }
         // What this consumer has of the key behind it must not be done first.
-        if let holder = slot.holder {
-            giveBackLater(than: slot.delivery, of: key, holder)
-        } else if slot.isAdopted {
-            giveBackAdopted(behind: slot, of: key)
-        }
+        giveBackLater(than: slot)
         unhold(slot)
+        forgetHandOut(slot)
         slot.attempts = max(1, slot.attempts)
         slot.failures.append(
             FeedFailure(
-                time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: slot.attempts,
-                reason: String(reason.prefix(2_000))))
-        slot.failures = slot.failures.suffix(settings.keptFailures)
+                time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: slot.attempts, reason: reason))
+        slot.failures = FeedFailure.kept(slot.failures)
         slot.hasLetter = true
         isDirty = true
-        guard slot.attempts < settings.maxAttempts, !isFinal else { return bury(slot, key) }
-        letters[slot.position] = .put(
-            letter(slot, slot.isRetry ? .retry : .failing, slot.isRetry ? slot.message : nil))
+        let isLast = slot.attempts >= settings.maxAttempts || isFinal
+        if isLast {
+            if mayStore { return bury(slot, key) }
+            isShortOfRoom = true
+            // The next attempt is the last one again.
+            slot.attempts = min(slot.attempts, settings.maxAttempts - 1)
+        }
+        // The message is in the log, or in its row already: it is not written with each failure.
+        letters[slot.position] = LetterChange.put(letter(slot, slot.isRetry ? .retry : .failing, nil))
+            .keepingMessage(of: letters[slot.position])
         key.queue.insert(slot)
-        let pause = delay ?? spread(backoff(after: slot.attempts), by: slot.delivery)
+        let pause =
+            isLast
+            ? max(delay ?? 0, settings.maxBackoffMilliseconds)
+            : delay ?? spread(backoff(after: slot.attempts), by: slot.delivery)
         if pause > 0 {
             let until = now.monotonic + pause
             key.waitsUntil = until
@@ -49,18 +55,19 @@ extension FeedMachine {
         pause + pause * Int64((delivery &* 0x9E37_79B9_7F4A_7C15) >> 40 % 21) / 100
     }
 
-    private func giveBackLater(than delivery: UInt64, of key: KeyState, _ holder: Holder) {
-        guard key.held > 1 else { return }
-        for other in holder.slots where other.delivery > delivery && other.key === key {
-            other.attempts -= 1
-            putBack(other)
-        }
-    }
-
-    /// What a former owner may have handed out of a key went to one consumer.
-    private func giveBackAdopted(behind slot: Slot, of key: KeyState) {
-        guard key.held > 1 else { return }
-        for other in slots.values where other.number > slot.number && other.isAdopted && other.key === key {
+    /// Puts the messages of a key back that the consumer of a message has got after it. Of adopted messages, a former owner has handed all of a
+    /// key to one consumer.
+    ///
+    /// Costs no more than what is put back: a key's held messages are in the order in which they were handed out.
+    private func giveBackLater(than slot: Slot) {
+        var next = slot.nextHeld
+        while let other = next {
+            next = other.nextHeld
+            guard other.holder === slot.holder, other.isAdopted == slot.isAdopted else { continue }
+            if !other.isAdopted {
+                forgetHandOut(other)
+                other.attempts -= 1
+            }
             putBack(other)
         }
     }
@@ -68,6 +75,7 @@ extension FeedMachine {
     /// The message is a dead letter; what follows of its key goes on, or is set aside.
     private func bury(_ slot: Slot, _ key: KeyState) {
         letters[slot.position] = .put(letter(slot, .dead, slot.message))
+        noteStored(slot)
         finish(slot)
         if settings.stopsKeys {
             blockedKeys.insert(key.name)
@@ -77,8 +85,14 @@ extension FeedMachine {
         settle(key)
     }
 
-    /// The message is kept behind a dead letter of its key.
+    /// The message is kept behind a dead letter of its key: in the database, or in memory while there is no room.
     func setAside(_ slot: Slot) {
+        guard mayStore else {
+            isShortOfRoom = true
+            slot.key = nil
+            return unstored.insert(slot)
+        }
+        noteStored(slot)
         letters[slot.position] = .put(letter(slot, .blocked, slot.message))
         finish(slot)
     }

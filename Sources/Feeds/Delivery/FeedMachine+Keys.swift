@@ -62,31 +62,49 @@ extension FeedMachine {
     func hold(_ slot: Slot, _ key: KeyState, _ holder: Holder, _ now: Moment) -> Delivery {
         nextDelivery += 1
         slot.attempts += 1
+        forgetHandOut(slot)
         holder.add(slot)
-        slot.lastHolder = holder.name
         slot.delivery = nextDelivery
         slot.deadline = now.monotonic + settings.ackDeadlineMilliseconds
-        key.held += 1
+        heldCount += 1
+        key.hold(slot)
         schedule(.deadline(slot.position), at: slot.deadline)
         counters.delivered += 1
         isStale = true
         if slot.attempts > 1 { counters.redelivered += 1 }
-        return Delivery(message: slot.message, attempt: slot.attempts)
+        return Delivery(message: slot.message, attempt: slot.attempts, number: slot.delivery)
     }
 
     func adopt(_ slot: Slot) {
         slot.isAdopted = true
         slot.deadline = adoptedUntil
-        state(of: slot).held += 1
+        state(of: slot).hold(slot)
         schedule(.deadline(slot.position), at: adoptedUntil)
+    }
+
+    /// Whether a message is here of which it is known, or may be, that a former owner has handed it out.
+    func isAdopted(_ position: FeedPosition) -> Bool { slots[position]?.isAdopted ?? false }
+
+    /// The delivery of an adopted message has ended, and is counted as an attempt.
+    func countAttempt(_ position: FeedPosition) {
+        if let slot = slots[position], slot.isAdopted { slot.attempts += 1 }
+    }
+
+    /// An adopted message was not delivered after all.
+    func giveBackAdopted(_ position: FeedPosition) {
+        guard let slot = slots[position], slot.isAdopted else { return }
+        putBack(slot)
+        if let key = slot.key { settle(key) }
     }
 
     func unhold(_ slot: Slot) {
         guard slot.isHeld else { return }
-        slot.key?.held -= 1
+        slot.key?.letGo(slot)
         slot.isAdopted = false
         guard let holder = slot.holder else { return }
         holder.remove(slot)
+        heldCount -= 1
+        if recordsReleases { releases.append(holder.name) }
         if holder.slots.isEmpty { holders[holder.name] = nil }
     }
 
@@ -94,5 +112,12 @@ extension FeedMachine {
     func putBack(_ slot: Slot) {
         unhold(slot)
         slot.key?.queue.insert(slot)
+    }
+
+    /// Returns the consumers of the messages that are not held any more since the last call, one for each message.
+    func takeReleases() -> [String] {
+        guard !releases.isEmpty else { return [] }
+        defer { releases.removeAll() }
+        return releases
     }
 }

@@ -7,9 +7,11 @@ struct FeedCommit: Sendable {
     /// way, it may follow that one or the one before.
     let number: Int64
     let follows: Int64
-    var progress: FeedProgress
+    let recorded: CheckedProgress
     var letters: [FeedPosition: FeedMachine.LetterChange]
     var counters: FeedMachine.Counters
+
+    var progress: FeedProgress { recorded.progress }
 }
 
 /// What is written down of a feed.
@@ -17,22 +19,30 @@ extension FeedMachine {
     /// What is to be written down now. The machine goes on meanwhile.
     ///
     /// - Parameter isLast: nothing will be handed out behind it.
-    func takeProgress(isLast: Bool = false) -> FeedCommit {
+    /// - Returns: nil where nothing may be recorded, as something does not hold: see `fault`.
+    func takeProgress(isLast: Bool = false) -> FeedCommit? {
+        guard fault == nil else { return nil }
+        let recorded: CheckedProgress
+        do throws(FeedInvariantError) {
+            let handedTo = isLast ? max(places.seq, lastHeldSeq) : wantedHandedTo
+            recorded = try places.progress(handedTo: handedTo, held: slots.count - retryCount)
+        } catch {
+            stop(error)
+            return nil
+        }
         isDirty = false
         isStale = false
         // Whether what is under way arrives, nobody will be there to know.
-        if isLast { letters.merge(lettersUnderWay) { new, _ in new } }
+        if isLast { letters.merge(lettersUnderWay) { $0.keepingMessage(of: $1) } }
         lettersUnderWay = letters
         defer {
             letters.removeAll()
             counters = Counters()
         }
-        var progress = self.progress
-        progress.handedTo = isLast ? max(progress.seq, lastHeldSeq) : wantedHandedTo
         commitCount += 1
         return FeedCommit(
             namespace: settings.namespace, number: commitCount, follows: max(0, commitCount - (isLast ? 2 : 1)),
-            progress: progress, letters: letters, counters: counters)
+            recorded: recorded, letters: letters, counters: counters)
     }
 
     /// So much is durable.
@@ -62,32 +72,5 @@ extension FeedMachine {
         // What a former owner has handed out may not even have been read yet.
         if readTo.seq < adoptedThrough { return max(adoptedThrough, lastPushedSeq) }
         return slots.values.reduce(0) { $1.isHeld ? max($0, $1.position.seq) : $0 }
-    }
-
-    private var progress: FeedProgress {
-        let place = place
-        return FeedProgress(
-            seq: place.seq - 1, index: place.index, snapshotSeq: place.isSnapshot ? place.seq : nil,
-            done: doneRanges(from: place), handedTo: handedTo, readTo: readTo)
-    }
-
-    /// The first place that may not be done.
-    private var place: FeedPosition {
-        if let first = firstInOrder { return first.position }
-        // Nothing waits. What the feed began with holds until more than that was read.
-        var place = begun.first
-        if let lastDone { place = max(place, lastDone.next) }
-        if snapshotSeq == nil || hasReadSnapshot { place = max(place, FeedPosition(seq: readTo.seq + 1, index: 0)) }
-        return place
-    }
-
-    private func doneRanges(from place: FeedPosition) -> PlaceRanges {
-        var ranges = gaps.ranges
-        // And what was done before the feed began here, and was not read again yet.
-        let unread = max(place, lastPushed?.next ?? place)
-        for range in begun.done.ranges where range.upperBound >= unread && range.upperBound.seq > readTo.seq {
-            ranges.append(max(range.lowerBound, unread)...range.upperBound)
-        }
-        return PlaceRanges(ranges)
     }
 }

@@ -1,4 +1,5 @@
 import LogStore
+import Runtime
 
 /// Decides who gets which message of a feed when, and what is done: order by key, holding, deadlines, attempts, backoff, dead
 /// letters, and the place that is kept. Without I/O and without a clock; belongs to one thread.
@@ -22,8 +23,10 @@ final class FeedMachine {
         /// At most so many entries ahead it is written down that messages may be handed out. What is written down too much, a new owner
         /// has to take for handed out: so it is about what comes in a twentieth of a second.
         var mostHandedAhead: Int64 = 1_000
-        /// Failures of a message that are remembered.
-        var keptFailures = 20
+
+        /// Dead letters and messages that are set aside, at most; and about how many bytes they may have.
+        var mostStored: Int64 = 100_000
+        var mostStoredBytes: Int64 = 1 << 30
 
         init() {}
     }
@@ -32,6 +35,8 @@ final class FeedMachine {
     struct Delivery: Sendable {
         let message: FeedMessage
         let attempt: Int
+        /// Counts all deliveries of the machine.
+        let number: UInt64
     }
 
     enum Result: String, Sendable {
@@ -57,35 +62,44 @@ final class FeedMachine {
     var ready = KeyLine()
     var timers = TimerHeap<Timer>()
     var holders: [String: Holder] = [:]
+    /// The messages that consumers hold, without adopted ones.
+    var heldCount = 0
+    /// Whether the consumers of messages that are not held any more are recorded, for pulls that wait until their consumer holds fewer.
+    var recordsReleases = false
+    var releases: [String] = []
+    /// The newest opening of each consumer, while it is open or may be acknowledged by the next.
+    var openings: [String: HandOuts] = [:]
     /// Messages that wait until it is written down that they may be handed out.
     var gated = SlotQueue()
     private var nextNumber = 0
     var nextDelivery: UInt64 = 0
-    /// The first and the last slot of those that come in order.
-    private(set) var firstInOrder: Slot?
-    private var lastInOrder: Slot?
-    /// What the feed began with.
-    let begun: FeedProgress
-    private(set) var readTo: LogCursor
-    /// The snapshot's entry, until all its messages are done.
-    let snapshotSeq: Int64?
-    private(set) var hasReadSnapshot = false
+    /// Which messages of those that come in order are done.
+    var places: DonePlaces
+    /// What does not hold that has to: from then on nothing is handed out and nothing recorded. The run ends, and a new machine starts from
+    /// what was recorded last.
+    private(set) var fault: FeedInvariantError?
     /// Durable.
     var handedTo: Int64
-    /// What is done among what is not.
-    var gaps = Gaps()
     private(set) var lastPushedSeq: Int64
-    private(set) var lastPushed: FeedPosition?
     var pace = FeedPace()
     /// What a former owner may have handed out counts as held until then.
     let adoptedThrough: Int64
     let adoptedUntil: Int64
     /// Where it is known exactly what is out: that, and nothing else.
+    /// The place of a message leaves the set when the message comes.
     var adoptedPlaces: Set<FeedPosition>?
+    /// Keys of which something is out, where it is known exactly what is out.
+    var adoptedKeys: Set<FeedKey> = []
     var blockedKeys: Set<FeedKey> = []
+    /// Dead letters and messages that are set aside; and those that would be, and wait for room.
+    var stored = Stored()
+    var unstored = SlotQueue()
+    /// Whether a message could not be stored.
+    var isShortOfRoom = false
     var commitCount: Int64 = 0
     /// Messages that are delivered once more and not done.
-    private(set) var retryCount = 0
+    private var retries = IndexedHeap<FeedPosition, FeedPosition>()
+    var retryCount: Int { retries.count }
     var letters: [FeedPosition: LetterChange] = [:]
     /// Those that are being written.
     var lettersUnderWay: [FeedPosition: LetterChange] = [:]
@@ -95,66 +109,91 @@ final class FeedMachine {
     var isDirty = false
     /// Whether there is something to write down that has time: the log was read, or messages were handed out.
     var isStale = false
-    /// The last message that was done while none before it waited.
-    private(set) var lastDone: FeedPosition?
 
     /// - Parameters:
     ///   - progress: where the feed goes on.
     ///   - adoptedThrough: a former owner may have handed out messages of entries up to this one.
     ///   - adoptedUntil: until when they count as held.
+    ///   - firstDelivery: the number before that of the first delivery; different for each machine of a feed.
     init(
-        _ settings: Settings, from progress: FeedProgress, adoptedThrough: Int64 = 0, adoptedUntil: Int64 = 0
+        _ settings: Settings, from progress: FeedProgress, adoptedThrough: Int64 = 0, adoptedUntil: Int64 = 0,
+        firstDelivery: UInt64 = 0
     ) {
         self.settings = settings
-        begun = progress
-        readTo = LogCursor(seq: progress.seq)
-        snapshotSeq = progress.snapshotSeq
+        places = DonePlaces(from: progress)
         handedTo = progress.handedTo
         lastPushedSeq = progress.seq
         self.adoptedThrough = adoptedThrough
         self.adoptedUntil = adoptedUntil
+        nextDelivery = firstDelivery
     }
 
     deinit {
-        // Slots, their keys and their holders know one another.
+        // Slots, their keys, their holders and openings know one another.
         for key in keys.values { key.queue.removeAll() }
         for holder in holders.values { holder.removeAll() }
+        for opening in openings.values { opening.removeAll() }
+        places.removeAll()
     }
 
     // MARK: Figures
 
     var pendingCount: Int { slots.count }
-    var heldCount: Int { holders.values.reduce(0) { $0 + $1.slots.count } }
     /// How many more messages the reader may bring, and about how many bytes of them.
     var room: Int { settings.windowMessages - slots.count }
     var byteRoom: Int { settings.windowBytes - pendingBytes }
     /// Whether somebody can be given something.
-    var hasReady: Bool { !ready.isEmpty }
+    var hasReady: Bool { fault == nil && !ready.isEmpty }
+    var readTo: LogCursor { places.readTo }
     /// The first message that is not done; where all of the log are, the first of those that are delivered once more.
     var oldest: FeedMessage? {
-        firstInOrder?.message
-            ?? (retryCount > 0 ? slots.values.min { $0.position < $1.position }?.message : nil)
+        places.first.flatMap { slots[$0]?.message }
+            ?? retries.first.flatMap { slots[$0.key] }?.message
     }
 
     // MARK: From the reader
 
-    /// A message that an entry has brought, or the snapshot.
+    /// Takes a message that an entry has brought, or the snapshot. A message that does not come after the last one is a fault.
     ///
     /// - Parameter letter: what is known of earlier attempts.
     func push(_ message: FeedMessage, failed letter: FeedLetter? = nil, now: Moment) {
-        let position = message.position
-        lastPushedSeq = max(lastPushedSeq, position.seq)
-        lastPushed = position
-        pace.measure(lastPushedSeq, at: now.monotonic)
-        // What is stored to be delivered once more comes from there, and only from there.
-        guard !begun.isDone(position), slots[position] == nil else {
-            noteDone(position)
-            if letter != nil { removeLetter(position) }
-            return
+        guard fault == nil else { return }
+        let mayBeOut = mayBeOut(message.position)
+        adoptedPlaces?.remove(message.position)
+        do throws(FeedInvariantError) {
+            guard let slot = try open(message, letter) else { return }
+            place(slot, mayBeOut: mayBeOut, now)
+        } catch {
+            stop(error)
         }
-        let slot = append(message, isRetry: false, letter)
-        if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(message)) { return setAside(slot) }
-        if isAdopted(position), now.monotonic < adoptedUntil { return adopt(slot) }
+    }
+
+    /// Nil where the message is done, or delivered from the database.
+    private func open(_ message: FeedMessage, _ letter: FeedLetter?) throws(FeedInvariantError) -> Slot? {
+        let slot: Slot?
+        if let stored = slots[message.position] {
+            // What is stored to be delivered once more comes from there, and only from there.
+            try places.pass(stored)
+            slot = nil
+        } else {
+            let made = Slot(message, number: nextNumber, isRetry: false)
+            slot = try places.open(made) ? made : nil
+        }
+        lastPushedSeq = max(lastPushedSeq, message.position.seq)
+        if let slot {
+            keep(slot, letter)
+        } else {
+            isDirty = true
+            if letter != nil { removeLetter(message.position) }
+        }
+        return slot
+    }
+
+    private func place(_ slot: Slot, mayBeOut: Bool, _ now: Moment) {
+        let position = slot.position
+        pace.measure(lastPushedSeq, at: now.monotonic)
+        if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) { return setAside(slot) }
+        if mayBeOut, now.monotonic < adoptedUntil { return adopt(slot) }
         guard position.seq <= handedTo else {
             gated.insert(slot)
             isDirty = true
@@ -165,24 +204,26 @@ final class FeedMachine {
         enqueue(slot)
     }
 
-    private func isAdopted(_ position: FeedPosition) -> Bool {
+    /// Whether a former owner, or an earlier run, may have handed out a message that comes now.
+    private func mayBeOut(_ position: FeedPosition) -> Bool {
         position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
     /// What consumers have now.
     var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isHeld).map(\.position)) }
+    /// The keys of which consumers have something now.
+    var heldKeys: Set<FeedKey> { Set(keys.values.lazy.filter { $0.held > 0 }.map(\.name)) }
 
     /// All messages of entries up to there were pushed.
     func read(to cursor: LogCursor) {
-        guard cursor.seq >= readTo.seq else { return }
-        readTo = cursor
+        guard places.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
         isStale = true
     }
 
     /// All messages of the snapshot's tree were pushed: what follows are the entries behind it.
     func readSnapshot(at cursor: LogCursor) {
-        hasReadSnapshot = true
+        places.readSnapshot()
         read(to: cursor)
         isDirty = true
     }
@@ -200,64 +241,56 @@ final class FeedMachine {
             return
         }
         // By the order that holds now, which need not be that of the letter.
-        let slot = append(message, isRetry: true, letter)
+        let slot = Slot(message, number: nextNumber, isRetry: true)
+        keep(slot, letter)
         // Others of the key may be out, too, and not be read yet.
-        if mayBeOut || (adoptedThrough > 0 && adoptedPlaces == nil) { adopt(slot) } else { enqueue(slot) }
+        let isOut =
+            adoptedPlaces.map { $0.contains(slot.position) || adoptedKeys.contains(orderingKey(message)) }
+            ?? (mayBeOut || adoptedThrough > 0)
+        adoptedPlaces?.remove(slot.position)
+        if isOut { adopt(slot) } else { enqueue(slot) }
     }
 
     // MARK: In and out
 
-    private func append(_ message: FeedMessage, isRetry: Bool, _ letter: FeedLetter?) -> Slot {
-        let slot = Slot(message, number: nextNumber, isRetry: isRetry)
+    private func keep(_ slot: Slot, _ letter: FeedLetter?) {
         nextNumber += 1
         if let letter {
-            slot.attempts = isRetry ? 0 : letter.attempts
+            slot.attempts = slot.isRetry ? 0 : letter.attempts
             slot.failures = letter.failures
             slot.hasLetter = true
         }
-        if isRetry {
-            retryCount += 1
-        } else {
-            slot.previous = lastInOrder
-            if let last = lastInOrder { last.next = slot } else { firstInOrder = slot }
-            lastInOrder = slot
-        }
+        if slot.isRetry { retries.set(slot.position, to: slot.position) }
         pendingBytes += slot.bytes
-        slots[message.position] = slot
-        return slot
+        slots[slot.position] = slot
+    }
+
+    /// The message comes behind all others from now on.
+    func renumber(_ slot: Slot) {
+        slot.number = nextNumber
+        nextNumber += 1
     }
 
     /// The message is done: it leaves, and its place joins what is done around it.
     func finish(_ slot: Slot) {
         let position = slot.position
+        guard slots[position] === slot else { return stop(FeedInvariantError(.notOpen(position))) }
+        if !slot.isRetry {
+            do throws(FeedInvariantError) { try places.close(slot) } catch { return stop(error) }
+        }
         slots[position] = nil
+        forgetHandOut(slot)
         pendingBytes -= slot.bytes
         isDirty = true
         if slot.hasLetter { removeLetter(position) }
-        guard !slot.isRetry else {
-            retryCount -= 1
-            return
-        }
-        let lastBehind = slot.doneBehind?.upperBound ?? position
-        gaps.set(nil, behind: slot)
-        if let previous = slot.previous {
-            gaps.set((previous.doneBehind?.lowerBound ?? position)...lastBehind, behind: previous)
-            previous.next = slot.next
-        } else {
-            firstInOrder = slot.next
-            lastDone = lastBehind
-        }
-        if let next = slot.next { next.previous = slot.previous } else { lastInOrder = slot.previous }
+        if slot.isRetry { retries.remove(position) }
     }
 
-    /// A message that was done before comes last of all.
-    private func noteDone(_ position: FeedPosition) {
+    /// Notes what does not hold. What is told to the machine afterwards changes nothing that is recorded.
+    func stop(_ error: FeedInvariantError) {
+        fault = fault ?? error
+        // What was settled just now must wait for a record, which there will not be.
         isDirty = true
-        if let last = lastInOrder {
-            gaps.set((last.doneBehind?.lowerBound ?? position)...position, behind: last)
-        } else {
-            lastDone = position
-        }
     }
 
     private func removeLetter(_ position: FeedPosition) {

@@ -38,12 +38,16 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
         else { return nil }
         let isSnapshot = rest.first == UInt8(ascii: "s")
         if isSnapshot { rest = rest.dropFirst() }
-        guard let index = Self.number(&rest), rest.isEmpty, max(seq, index) <= Self.most else { return nil }
+        guard let index = Self.number(&rest), rest.isEmpty else { return nil }
         self.init(seq: seq, index: index, isSnapshot: isSnapshot)
+        guard isReachable else { return nil }
     }
 
-    /// No feed comes so far; what is reckoned with a place that a client names stays far from where numbers end.
-    private static let most = Int64.max / 2
+    /// Whether a feed can come there: sums with positions that clients or the database name must not overflow.
+    var isReachable: Bool { seq >= 0 && seq <= Self.most && index >= 0 && index <= Self.most }
+
+    /// No feed comes so far.
+    static let most = Int64.max / 2
 
     /// A number without zeros before it.
     private static func number(_ text: inout Substring.UTF8View) -> Int64? {

@@ -11,9 +11,13 @@ extension FeedProgressRecord {
 }
 
 extension FeedProgress {
-    /// Nil where the ranges can't be read.
+    /// Nil where the ranges can't be read, or the numbers are none that a feed reaches.
     init?(_ record: FeedProgressRecord) {
-        guard let done = PlaceRanges(bytes: record.done) else { return nil }
+        let numbers = [record.seq, record.index, record.snapshotSeq ?? 0, record.readTo.seq]
+        // An entry may have been announced as handed out that no feed has come to.
+        guard let done = PlaceRanges(bytes: record.done), record.handedTo >= 0,
+            numbers.allSatisfy({ (0..<FeedPosition.most).contains($0) })
+        else { return nil }
         self.init(
             seq: record.seq, index: record.index, snapshotSeq: record.snapshotSeq, done: done,
             handedTo: record.handedTo, readTo: record.readTo)
@@ -26,15 +30,15 @@ extension FeedLetterRecord {
             seq: letter.position.seq, index: letter.position.index, isSnapshot: letter.position.isSnapshot,
             key: letter.key, state: letter.state.rawValue, attempts: letter.attempts,
             errors: FeedFailure.json(letter.failures),
-            message: letter.message.map { $0.json(namespace: namespace, attempt: nil) })
+            message: letter.message.map { StoredMessage.bounded($0.json(namespace: namespace, attempt: nil)) })
     }
 }
 
 extension FeedLetter {
     /// Nil where the record is none of this program's.
     init?(_ record: FeedLetterRecord) {
-        guard let state = State(rawValue: record.state) else { return nil }
         let position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
+        guard let state = State(rawValue: record.state), position.isReachable else { return nil }
         self.init(
             position: position, key: record.key, state: state, attempts: record.attempts,
             failures: FeedFailure.read(record.errors),
@@ -68,15 +72,16 @@ extension FeedFailure {
         return writer.bytes
     }
 
-    /// Reads what `json` wrote; what is something else is left out.
+    /// Reads what `json` wrote, also an older version's longer one; what is something else is left out.
     static func read(_ json: [UInt8]) -> [FeedFailure] {
         guard let list = RawJSON(json).elements else { return [] }
-        return list.compactMap { element in
+        let failures = list.compactMap { element -> FeedFailure? in
             guard let attempt = element.members?.first(where: { $0.key == "attempt" })?.value.integer,
                 let reason = element.member("reason"), let time = element.member("time")
             else { return nil }
-            return FeedFailure(time: time, attempt: Int(attempt), reason: reason)
+            return FeedFailure(time: time, attempt: Int(clamping: attempt), reason: reason)
         }
+        return kept(failures)
     }
 }
 

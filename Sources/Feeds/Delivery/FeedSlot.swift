@@ -2,10 +2,10 @@ import Runtime
 
 extension FeedMachine {
     /// A message that is not done. Belongs to its machine.
-    final class Slot {
+    final class Slot: OpenPlace {
         let message: FeedMessage
-        /// Counts the messages of the machine, in the order in which they came.
-        let number: Int
+        /// Counts the messages of the machine, in the order in which they came, or came back to their keys.
+        var number: Int
         let isRetry: Bool
         /// About what it costs in memory.
         let bytes: Int
@@ -20,29 +20,29 @@ extension FeedMachine {
         fileprivate(set) var holder: Holder?
         /// Its place among what the holder has.
         fileprivate var heldIndex = 0
-        /// Who has it, or had it last.
-        var lastHolder: String?
+        /// The connection that was handed it last; nil for a request that stood for itself.
+        var opening: FeedOpening?
+        /// What that opening was handed, while the next one may acknowledge the message; and its place there.
+        var handOuts: HandOuts?
+        var handOutIndex = 0
         /// It is not known who has it, or whether somebody does.
         var isAdopted = false
         var deadline: Int64 = 0
         /// Counts all deliveries of the feed.
         var delivery: UInt64 = 0
-        /// Neighbours among those that come in order. The machine keeps each for as long as it is linked.
-        unowned(unsafe) var previous: Slot?
-        unowned(unsafe) var next: Slot?
-        /// What is done between this one and the next.
-        fileprivate(set) var doneBehind: ClosedRange<FeedPosition>?
-        /// Its place among those with something done behind them.
-        fileprivate var gapIndex = 0
+        /// Neighbours among the held messages of its key, in the order in which they were handed out. The machine keeps each for as long as it
+        /// is linked.
+        fileprivate(set) unowned(unsafe) var previousHeld: Slot?
+        fileprivate(set) unowned(unsafe) var nextHeld: Slot?
 
         init(_ message: FeedMessage, number: Int, isRetry: Bool) {
             self.message = message
             self.number = number
             self.isRetry = isRetry
             bytes = message.estimatedBytes
+            super.init(message.position)
         }
 
-        var position: FeedPosition { message.position }
         /// Whether somebody has it, or may have it.
         var isHeld: Bool { holder != nil || isAdopted }
     }
@@ -52,12 +52,30 @@ extension FeedMachine {
         let name: FeedKey
         /// Those that nobody has, in order.
         var queue = SlotQueue()
-        var held = 0
+        private(set) var held = 0
+        private unowned(unsafe) var lastHeld: Slot?
         /// Not before then.
         var waitsUntil: Int64?
         var isInLine = false
 
         init(_ name: FeedKey) { self.name = name }
+
+        /// A message of the key is held from now on.
+        func hold(_ slot: Slot) {
+            held += 1
+            slot.previousHeld = lastHeld
+            lastHeld?.nextHeld = slot
+            lastHeld = slot
+        }
+
+        /// A message of the key is not held any more.
+        func letGo(_ slot: Slot) {
+            held -= 1
+            slot.previousHeld?.nextHeld = slot.nextHeld
+            if let next = slot.nextHeld { next.previousHeld = slot.previousHeld } else { lastHeld = slot.previousHeld }
+            slot.previousHeld = nil
+            slot.nextHeld = nil
+        }
     }
 
     /// What a consumer has.
@@ -88,34 +106,6 @@ extension FeedMachine {
         }
     }
 
-    /// The messages behind which something is done: few, where thousands wait.
-    struct Gaps {
-        private var slots: ContiguousArray<Slot> = []
-
-        /// What is done behind messages that are not, in order. O(n log n) for n of them.
-        var ranges: [ClosedRange<FeedPosition>] {
-            slots.compactMap(\.doneBehind).sorted { $0.lowerBound < $1.lowerBound }
-        }
-
-        /// Notes what is done behind a message; nil for nothing.
-        mutating func set(_ range: ClosedRange<FeedPosition>?, behind slot: Slot) {
-            switch (slot.doneBehind, range) {
-            case (nil, nil): return
-            case (nil, _?):
-                slot.gapIndex = slots.count
-                slots.append(slot)
-            case (_?, nil):
-                let last = slots.removeLast()
-                if last !== slot {
-                    last.gapIndex = slot.gapIndex
-                    slots[slot.gapIndex] = last
-                }
-            case (_?, _?): break
-            }
-            slot.doneBehind = range
-        }
-    }
-
     /// The keys that have something for whoever asks, those first whose next message is the oldest.
     struct KeyLine {
         private var heap = TimerHeap<KeyState>()
@@ -139,6 +129,16 @@ extension FeedMachine {
     enum LetterChange: Sendable {
         case put(FeedLetter)
         case remove
+
+        /// The change with the message of a former one that may not be written, where it has none itself.
+        func keepingMessage(of former: LetterChange?) -> LetterChange {
+            guard case .put(let letter) = self, letter.message == nil, case .put(let old)? = former, old.message != nil
+            else { return self }
+            return .put(
+                FeedLetter(
+                    position: letter.position, key: letter.key, state: letter.state, attempts: letter.attempts,
+                    failures: letter.failures, message: old.message))
+        }
     }
 
     enum Found {

@@ -4,8 +4,21 @@
 public struct PlaceRanges: Sendable, Equatable {
     public private(set) var ranges: [ClosedRange<FeedPosition>]
 
-    /// - Parameter ranges: in order, not touching.
-    public init(_ ranges: [ClosedRange<FeedPosition>] = []) { self.ranges = ranges }
+    /// No ranges.
+    public init() { ranges = [] }
+
+    /// - Parameter ranges: in order, without a common position.
+    /// - Returns: nil where the ranges are out of order, or have positions that no feed reaches.
+    public init?(_ ranges: [ClosedRange<FeedPosition>]) {
+        var last: FeedPosition?
+        for range in ranges {
+            guard range.lowerBound.isReachable, range.upperBound.isReachable,
+                last.map({ $0 < range.lowerBound }) ?? true
+            else { return nil }
+            last = range.upperBound
+        }
+        self.ranges = ranges
+    }
 
     /// Whether a place is in one of the ranges.
     public func contains(_ position: FeedPosition) -> Bool {
@@ -26,8 +39,9 @@ public struct PlaceRanges: Sendable, Equatable {
         var seq: Int64 = 0
         for range in ranges {
             for end in [range.lowerBound, range.upperBound] {
-                Self.append(UInt64(end.seq - seq), to: &bytes)
-                Self.append(UInt64(end.index) << 1 | (end.isSnapshot ? 1 : 0), to: &bytes)
+                // Neither is negative: both initialisers see to that.
+                Self.append(UInt64(bitPattern: end.seq &- seq), to: &bytes)
+                Self.append(UInt64(bitPattern: end.index) << 1 | (end.isSnapshot ? 1 : 0), to: &bytes)
                 seq = end.seq
             }
         }
@@ -47,13 +61,12 @@ public struct PlaceRanges: Sendable, Equatable {
             ends.append(FeedPosition(seq: seq, index: Int64(packed >> 1), isSnapshot: packed & 1 == 1))
         }
         guard ends.count % 2 == 0 else { return nil }
-        ranges = []
+        var ranges: [ClosedRange<FeedPosition>] = []
         for index in stride(from: 0, to: ends.count, by: 2) {
-            guard ends[index] <= ends[index + 1], ranges.last.map({ $0.upperBound < ends[index] }) ?? true else {
-                return nil
-            }
+            guard ends[index] <= ends[index + 1] else { return nil }
             ranges.append(ends[index]...ends[index + 1])
         }
+        self.init(ranges)
     }
 
     /// Seven bits a byte, the lowest first; all but the last have the highest bit set.

@@ -7,6 +7,12 @@ struct SlotQueue {
     var count: Int { slots.count - head }
     var first: FeedMachine.Slot? { isEmpty ? nil : slots[head] }
 
+    /// The first that meets a condition. O(those before it).
+    func first(where isWanted: (FeedMachine.Slot) -> Bool) -> FeedMachine.Slot? {
+        for slot in slots[head...] { if let slot, isWanted(slot) { return slot } }
+        return nil
+    }
+
     mutating func popFirst() -> FeedMachine.Slot? {
         guard head < slots.count else { return nil }
         let slot = slots[head]
@@ -49,6 +55,12 @@ struct SlotQueue {
         slots = ContiguousArray(all.filter(isWanted))
         head = 0
         return gone
+    }
+
+    /// Takes all out, in order.
+    mutating func takeAll() -> [FeedMachine.Slot] {
+        defer { removeAll() }
+        return slots[head...].compactMap { $0 }
     }
 
     mutating func removeAll() {

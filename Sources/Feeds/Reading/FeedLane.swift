@@ -21,8 +21,11 @@ struct LaneFinding: Sendable {
     var readTo: LogCursor?
     var hasReadSnapshot = false
 
+    /// Whether the feed has room for more.
+    var hasRoom = true
+
     /// Whether it is as much as is told at once.
-    var isFull: Bool { messages.count >= 500 || bytes >= 4 << 20 }
+    var isFull: Bool { messages.count >= 500 || bytes >= 4 << 20 || !hasRoom }
 }
 
 /// Feeds of one namespace that have come to the same entry, and the tree there. A value without I/O.
@@ -102,7 +105,7 @@ struct FeedLane {
         }
         finding.messages.append(message)
         // It takes its room from now on, not only when it has arrived.
-        feed.window.bring(bytes: message.estimatedBytes)
+        finding.hasRoom = feed.window.bring(bytes: message.estimatedBytes)
         finding.bytes += message.estimatedBytes
         if let letter = feed.letters[position] { finding.letters[position] = letter }
     }

@@ -101,11 +101,12 @@ final class FeedReaders: Sendable {
             var starts = starting.sorted { $0.wantedSeq < $1.wantedSeq }[...]
             var early: [FeedStart] = []
             var base: TreeVersion?
+            // Before anything can fail: nothing would end these feeds later.
+            for claim in ending { reader.remove(claim) }
+            if hasNews { reader.headSeen() }
             do {
                 let open = try connection ?? core.connect("feed reader")
                 connection = open
-                for claim in ending { reader.remove(claim) }
-                if hasNews { reader.headSeen() }
                 while let start = starts.first {
                     do {
                         if try !reader.add(start, on: open, from: &base) { early.append(start) }
@@ -121,7 +122,7 @@ final class FeedReaders: Sendable {
                 backoff.reset()
                 giveBack(id, hasMore: hasMore, starting: early)
             } catch {
-                giveBack(id, hasMore: false, starting: early + starts, hasNews: true)
+                giveBack(id, hasMore: false, starting: early + starts)
                 guard !core.stopsNow else { break }
                 core.logger.warning("feeds can't read the log", [("error", "\(error)")])
                 if let lost = connection, !lost.isOpen { lost.close() }
@@ -159,13 +160,12 @@ final class FeedReaders: Sendable {
         } ?? .stop
     }
 
-    private func giveBack(_ id: Int64, hasMore: Bool, starting: [FeedStart] = [], hasNews: Bool = false) {
+    private func giveBack(_ id: Int64, hasMore: Bool, starting: [FeedStart] = []) {
         state.signal { state in
             guard var place = state.places[id] else { return }
             place.isTaken = false
             // Some may have been removed before they were begun.
             place.starting = starting.filter { !place.ending.contains($0.feed.claim) } + place.starting
-            if hasNews { place.hasNews = true }
             let isWanted = hasMore || place.isWanted
             place.isWanted = false
             state.places[id] = place

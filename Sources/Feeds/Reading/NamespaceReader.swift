@@ -88,9 +88,10 @@ final class NamespaceReader {
         } else {
             lane = FeedLane([start.feed], root: root, at: cursor)
         }
+        if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
+        // Last, as nothing may fail after it: a start that fails is repeated, and the same messages would be found by two lanes.
         readings.append(Reading(lane: lane, follower: follower(at: cursor)))
         laneTrees.hurry()
-        if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
         return true
     }
 

@@ -1,72 +1,222 @@
 import LogStore
 import Runtime
 
-/// The thread on which administrators' requests use the database.
+/// The threads on which administrators' requests use the database.
+///
+/// There are three, each with its own connection: for what only reads, for changes, and for whole trees. Each serves namespaces in turn, then
+/// the feeds of a namespace. Changes of one feed are done in the order in which they came: those that follow one that needs a whole tree
+/// wait for it.
 final class FeedAdministrator: Sendable {
-    typealias Body = @Sendable (Result<FeedAdministration, any Error>) -> Void
+    /// What a request has done.
+    enum Outcome {
+        case done
+        /// Nothing yet: it needs a snapshot of a tree, which the other threads must not take.
+        case needsTree
+    }
 
-    private struct State: Sendable {
-        var jobs: [Body] = []
-        var stops = false
+    typealias Body = @Sendable (Result<FeedAdministration, any Error>) -> Outcome
+
+    /// A thread and what waits for it.
+    enum Lane: CaseIterable, Sendable {
+        case reads, changes, trees
+
+        var threadName: String {
+            switch self {
+            case .reads: "feed-admin"
+            case .changes: "feed-changes"
+            case .trees: "feed-trees"
+            }
+        }
+
+        /// The requests that may wait. `FairLedger` gives a namespace half of them at most, and a feed a quarter.
+        fileprivate var places: Int { self == .trees ? 64 : 1_000 }
+        /// How long a request may wait.
+        fileprivate var patienceMilliseconds: Milliseconds { self == .trees ? 30_000 : 10_000 }
     }
 
     private let core: FeedCore
-    private let state = Condition(State())
-    private static let most = 1_000
+    private let state = Condition(AdministratorWork())
+    /// A connection that was not used for so long is closed.
+    private static let idleMilliseconds: Milliseconds = 30_000
 
     init(_ core: FeedCore) { self.core = core }
 
-    /// False where too much waits.
-    func add(_ body: @escaping Body) -> Bool {
-        state.signal { state in
-            guard !state.stops, state.jobs.count < Self.most else { return false }
-            state.jobs.append(body)
-            return true
-        }
+    /// Has a request done. `body` is called once for each time it asks to be done again, and in the end once, from another thread; where the
+    /// request waits for too long, with `FeedBusyError`.
+    ///
+    /// - Parameters:
+    ///   - lane: Reads or changes; trees for what may take long and changes no feed.
+    ///   - feed: Whose turn it is. What is of no feed has an empty name.
+    ///   - isUrgent: Whether it overtakes what else waits of the feed. Not for changes.
+    /// - Returns: False, with `body` never called, where too much waits.
+    func add(_ lane: Lane, of feed: FeedName, isUrgent: Bool = false, _ body: @escaping Body) -> Bool {
+        let now = Clock.monotonicMilliseconds
+        return state.broadcast { $0.add(lane, of: feed, isUrgent: isUrgent, now: now, body) }
     }
 
-    /// Keeps a tree as a snapshot, some time.
+    /// Keeps a tree as a snapshot, some time. Of a namespace's trees that wait for that the newest is kept.
     func keep(_ tree: TreeVersion, of namespace: Int64) {
-        _ = add { [logger = core.logger] result in
+        let isFirst = state.withLock { $0.trees.updateValue(tree, forKey: namespace) == nil }
+        guard isFirst else { return }
+        let isQueued = add(.trees, of: FeedName(namespace: "\(namespace)", name: "")) { [core, state] result in
+            guard let tree = state.withLock({ $0.trees.removeValue(forKey: namespace) }) else { return .done }
             do {
                 try result.get().keep(tree, of: namespace)
             } catch {
                 // The next one that is due may succeed; without it a takeover takes longer.
-                logger.warning("a feed's tree could not be kept", [("seq", "\(tree.seq)"), ("error", "\(error)")])
+                core.logger.warning("a feed's tree could not be kept", [("seq", "\(tree.seq)"), ("error", "\(error)")])
             }
+            return .done
         }
+        if !isQueued { state.withLock { $0.trees[namespace] = nil } }
     }
 
-    func stop() { state.broadcast { $0.stops = true } }
+    /// Answers the requests that have waited for too long. Called by a thread that does nothing long.
+    func expire(at now: Milliseconds) {
+        for job in state.withLock({ $0.expire(at: now) }) { _ = job.body(.failure(FeedBusyError())) }
+    }
 
-    func run() {
+    /// Ends the threads; what waits is answered.
+    func stop() {
+        for job in state.broadcast({ $0.stop() }) { _ = job.body(.failure(FeedRefusalError(.stopping))) }
+    }
+
+    // MARK: The threads
+
+    /// Does a lane's requests until `stop`.
+    func run(_ lane: Lane) {
         var connection: LogConnection?
-        while let body = next() {
-            do {
-                if let open = connection, !open.isOpen || (try? open.checkConnection()) == nil {
-                    open.close()
-                    connection = nil
+        defer { connection?.close() }
+        while true {
+            let pause = connection == nil ? nil : Self.idleMilliseconds
+            switch state.wait(milliseconds: pause, until: { $0.next(lane) }) {
+            case .stop: return
+            case nil:
+                connection?.close()
+                connection = nil
+            case .run(let job, let mustMove):
+                let outcome = mustMove ? .needsTree : perform(job, lane, &connection)
+                let refused = state.broadcast {
+                    $0.finish(job, lane, outcome, now: Clock.monotonicMilliseconds)
                 }
-                let open = try connection ?? core.connect("feed administration")
-                connection = open
-                body(.success(FeedAdministration(open)))
-            } catch {
-                body(.failure(error))
+                if let refused { _ = refused.body(.failure(FeedBusyError())) }
             }
         }
-        if let connection { connection.close() }
     }
 
-    private func next() -> Body? {
-        enum Job {
-            case run(Body)
-            case stop
+    private func perform(_ job: AdministratorWork.Job, _ lane: Lane, _ connection: inout LogConnection?) -> Outcome {
+        do {
+            if let open = connection, !open.isOpen || (try? open.checkConnection()) == nil {
+                open.close()
+                connection = nil
+            }
+            let open = try connection ?? core.connect("feed administration")
+            connection = open
+            return job.body(.success(FeedAdministration(open, mayTakeSnapshots: lane == .trees)))
+        } catch {
+            return job.body(.failure(error))
         }
-        let job = state.wait { state -> Job? in
-            if state.stops { return .stop }
-            return state.jobs.isEmpty ? nil : .run(state.jobs.removeFirst())
+    }
+}
+
+/// A request has waited for too long for others.
+public struct FeedBusyError: Error, Sendable, CustomStringConvertible {
+    public var description: String { "Too many requests are waiting" }
+
+    public init() {}
+}
+
+/// The requests of administrators that wait or are being done. A value without threads.
+struct AdministratorWork: Sendable {
+    typealias Lane = FeedAdministrator.Lane
+
+    struct Job: Sendable {
+        let feed: FeedName
+        let body: FeedAdministrator.Body
+    }
+
+    enum Next {
+        /// `mustMove`: it is not done now, but behind something of the same feed that needs a whole tree.
+        case run(Job, mustMove: Bool)
+        case stop
+    }
+
+    /// Trees that wait to be kept, by namespace.
+    var trees: [Int64: TreeVersion] = [:]
+    private var reads = Self.queue(.reads)
+    private var changes = Self.queue(.changes)
+    private var wholeTrees = Self.queue(.trees)
+    /// How many requests of a feed wait for a whole tree, or are at it.
+    private var treeJobs: [FeedName: Int] = [:]
+    private var isStopped = false
+
+    private typealias Queue = FairQueue<String, String, Job>
+
+    private static func queue(_ lane: Lane) -> Queue { Queue(slots: 1, places: lane.places) }
+
+    /// The requests that wait.
+    var count: Int { reads.count + changes.count + wholeTrees.count }
+
+    mutating func add(
+        _ lane: Lane, of feed: FeedName, isUrgent: Bool, now: Milliseconds, _ body: @escaping FeedAdministrator.Body
+    ) -> Bool {
+        guard !isStopped else { return false }
+        // Behind what came before.
+        let lane = lane == .changes && treeJobs[feed] != nil ? .trees : lane
+        return put(Job(feed: feed, body: body), lane, isUrgent, now)
+    }
+
+    private mutating func put(_ job: Job, _ lane: Lane, _ isUrgent: Bool, _ now: Milliseconds) -> Bool {
+        let ticket = with(lane) {
+            $0.add(
+                job, for: job.feed.name, of: job.feed.namespace, isUrgent: isUrgent,
+                deadline: now + lane.patienceMilliseconds)
         }
-        guard case .run(let body) = job else { return nil }
-        return body
+        guard ticket != nil else { return false }
+        if lane == .trees { treeJobs[job.feed, default: 0] += 1 }
+        return true
+    }
+
+    mutating func next(_ lane: Lane) -> Next? {
+        if isStopped { return .stop }
+        guard let served = with(lane, { $0.next() }) else { return nil }
+        return .run(served.item, mustMove: lane == .changes && treeJobs[served.item.feed] != nil)
+    }
+
+    /// A request is through, or has to be moved to the thread for whole trees.
+    ///
+    /// - Returns: The request, where it can't be moved.
+    mutating func finish(
+        _ job: Job, _ lane: Lane, _ outcome: FeedAdministrator.Outcome, now: Milliseconds
+    ) -> Job? {
+        with(lane) { $0.finish(job.feed.name, of: job.feed.namespace) }
+        if lane == .trees { ended(job) }
+        guard case .needsTree = outcome, lane != .trees else { return nil }
+        return !isStopped && put(job, .trees, false, now) ? nil : job
+    }
+
+    mutating func expire(at now: Milliseconds) -> [Job] {
+        let late = wholeTrees.expire(at: now)
+        for job in late { ended(job) }
+        return reads.expire(at: now) + changes.expire(at: now) + late
+    }
+
+    mutating func stop() -> [Job] {
+        isStopped = true
+        treeJobs = [:]
+        return reads.removeAll() + changes.removeAll() + wholeTrees.removeAll()
+    }
+
+    private mutating func ended(_ job: Job) {
+        let left = (treeJobs[job.feed] ?? 0) - 1
+        treeJobs[job.feed] = left > 0 ? left : nil
+    }
+
+    private mutating func with<Result>(_ lane: Lane, _ body: (inout Queue) -> Result) -> Result {
+        switch lane {
+        case .reads: body(&reads)
+        case .changes: body(&changes)
+        case .trees: body(&wholeTrees)
+        }
     }
 }

@@ -13,16 +13,18 @@ enum FeedCommand: Sendable {
     case letters(FeedClaim, FeedRetryPage, blocked: Set<FeedKey>?)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
-    /// Messages that did not reach their consumer.
-    case unsent(FeedName, consumer: String, [FeedPosition])
-    /// The consumer has come back: what it was given up to a message is done, the rest goes back.
-    case resume(FeedName, consumer: String, through: FeedPosition?)
+    /// Deliveries that did not reach their connection.
+    case unsent(FeedName, [(position: FeedPosition, delivery: UInt64)])
+    /// A consumer opens a connection: what the former one was handed up to a message is done, the rest goes back.
+    case open(FeedName, consumer: String, FeedOpening?, after: FeedPosition?, FeedAccess)
+    /// A connection ended, or a consumer gives back all that it holds: that goes back.
+    case release(FeedName, consumer: String, FeedOpening?, FeedAccess)
     case settle(
-        FeedName, [FeedPosition?], consumer: String?, FeedSettlement,
+        FeedName, [FeedPosition?], consumer: String?, FeedSettlement, FeedAccess,
         @Sendable (Result<[String], FeedRefusalError>) -> Void)
     case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
     case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
-    case report(FeedName, @Sendable (FeedReport?, FeedRefusal?) -> Void)
+    case report(FeedName, FeedAccess, @Sendable (FeedReport?, FeedRefusal?) -> Void)
 }
 
 /// A refusal as an error.
@@ -34,14 +36,18 @@ public struct FeedRefusalError: Error, Sendable, Equatable {
 /// Where a feed is worked.
 enum FeedRoute: Sendable, Equatable {
     case here
-    case elsewhere(String)
+    case elsewhere(FeedPeer)
     case nobody
 }
 
 /// A feed that this gateway works from now on.
 struct FeedRunStart: Sendable {
     let name: FeedName
+    let uid: String
+    /// Seconds since 1970.
+    let createdAt: Int64
     let claim: FeedClaim
+    let definition: FeedDefinition
     let settings: FeedMachine.Settings
     let progress: FeedProgress
     /// A former owner may have handed out messages of entries up to this one: they count as held until then.

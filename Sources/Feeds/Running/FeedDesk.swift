@@ -3,27 +3,25 @@ import Runtime
 
 /// What the dispatcher's thread has: the feeds that are worked here, and requests that wait until one is. Belongs to that thread.
 final class FeedDesk {
-    private struct Homeless {
-        let command: FeedCommand
-        let deadline: Int64
-        /// How often the routes had been told by then.
-        let routesTold: Int
-    }
-
     private let core: FeedCore
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let board: FeedBoard
+    private let troubles: FeedTroubles
     private let post: @Sendable (FeedCommand) -> Void
     private var runs: [FeedName: FeedRun] = [:]
     private var names: [FeedClaim: FeedName] = [:]
     private var routes: [FeedName: FeedRoute] = [:]
     /// What was out of feeds that are not worked any more, mostly as they begin anew under another generation.
-    private var ended: [FeedName: (claim: FeedClaim, places: Set<FeedPosition>)] = [:]
-    private var homeless: [Homeless] = []
+    private var ended: [FeedName: FeedInheritance] = [:]
+    /// Sinks of runs that have ended, while deliveries of theirs are in flight.
+    private var retired: [FeedClaim: RetiredSink] = [:]
+    private var ownerless = OwnerlessRequests()
     private var routesTold = 0
-    /// Of all feeds, counted anew in each turn.
-    private var waitingPulls = 0
+    /// The pulls that wait, for messages or for an owner, by namespace and feed.
+    private var pullSeats: FairLedger<String, String>
+    /// The settlements that wait for an owner. They have seats of their own, so that pulls never shut them out.
+    private var settlementSeats: FairLedger<String, String>
     /// Feeds to look at in this turn, those of which something is to be written down, and when others have something due.
     private var touched: [FeedRun] = []
     private var unwritten: [FeedRun] = []
@@ -34,28 +32,30 @@ final class FeedDesk {
 
     init(
         _ core: FeedCore, _ readers: FeedReaders, _ writer: FeedWriter, _ board: FeedBoard,
-        _ post: @escaping @Sendable (FeedCommand) -> Void
+        _ troubles: FeedTroubles, _ post: @escaping @Sendable (FeedCommand) -> Void
     ) {
         self.core = core
         self.readers = readers
         self.writer = writer
         self.board = board
+        self.troubles = troubles
         self.post = post
+        pullSeats = FairLedger(capacity: core.settings.maxWaitingPulls)
+        settlementSeats = FairLedger(capacity: core.settings.maxWaitingPulls)
     }
 
     /// How long there is nothing to do unless somebody says something.
     func millisecondsToNext(_ now: Int64) -> Milliseconds {
         var due = schedule.earliest ?? .max
-        for one in homeless { due = min(due, one.deadline) }
+        if let deadline = ownerless.nextDeadline { due = min(due, deadline) }
         return min(1_000, max(1, due == .max ? 1_000 : due - now))
     }
 
     /// Does what was said, what is due, and what follows.
     func handle(_ commands: [FeedCommand]) {
         let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
-        waitingPulls = runs.values.reduce(0) { $0 + $1.waiting.count }
         for command in commands { handle(command, now) }
-        expireHomeless(now.monotonic)
+        expireOwnerless(now.monotonic)
         let mayHandOut = core.lease.isFresh(at: Clock.monotonicMilliseconds)
         while let (time, claim) = schedule.take(by: now.monotonic) {
             guard let run = run(claim), run.scheduledAt == time else { continue }
@@ -81,11 +81,12 @@ final class FeedDesk {
     /// Does what is due for a feed, and what has become possible.
     private func look(at run: FeedRun, mayHandOut: Bool, _ now: FeedMachine.Moment) {
         if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
+        if let fault = run.machine.fault { return stop(run, fault) }
         if mayHandOut {
-            run.serve(now)
+            leave(run.serve(now), run.name)
             push(run, now)
         }
-        run.expire(now.monotonic)
+        leave(run.expire(now.monotonic), run.name)
         if let place = run.retriesWanted() { writer.load(run.claim, after: place) }
         if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
         if run.machine.isStale, run.staleSince == nil { run.staleSince = now.monotonic }
@@ -112,25 +113,44 @@ final class FeedDesk {
         case .moved(let name, let feed, let generation):
             // It may have begun anew by now.
             if let run = run(name), run.claim.feed == feed, run.claim.generation < generation { end(run.claim) }
-        case .endAll: for claim in Array(names.keys) { end(claim) }
+        case .endAll:
+            for claim in Array(names.keys) { end(claim) }
+            // Others work the feeds now.
+            ended = [:]
+            closeRetired { _ in true }
         case .found(let findings):
             for finding in findings { run(finding.claim)?.take(finding, now) }
         case .routes(let new):
             routes = new
             routesTold += 1
-            ended = ended.filter { new[$0.key] != nil }
-            settleHomeless(now)
+            for name in Array(ended.keys) {
+                switch new[name] {
+                case .here, .nobody: break
+                case .elsewhere, nil:
+                    ended[name] = nil
+                    closeRetired { $0 == name }
+                }
+            }
+            for feed in ownerless.feeds { settleOwnerless(feed, now) }
         case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
-        case .cancel(let name, let id): run(name)?.waiting.removeAll { $0.pull.id == id }
-        case .unsent(let name, let consumer, let positions): run(name)?.machine.giveBack(positions, of: consumer)
-        case .resume(let name, let consumer, let position):
-            run(name)?.machine.giveBack(consumer, acknowledgingThrough: position)
-        case .settle(let name, let positions, let consumer, let settlement, let completion):
-            settle(name, positions, consumer, settlement, completion, command, now)
+        case .cancel(let name, let id): cancel(name, id)
+        case .unsent(let name, let deliveries):
+            guard let run = run(name) else { return }
+            for (position, delivery) in deliveries { run.machine.unsent(position, delivery: delivery) }
+        case .open(let name, let consumer, let opening, let position, let access):
+            guard let run = run(name), run.isOpen(to: access) else { return }
+            run.machine.open(consumer, opening, after: position)
+        case .release(let name, let consumer, let opening, let access):
+            guard let run = run(name), run.isOpen(to: access) else { return }
+            run.machine.release(consumer, opening)
+        case .settle(let name, let positions, let consumer, let settlement, let access, let completion):
+            settle(name, positions, consumer, settlement, access, completion, command, now)
         case .committed(let commits, let lost): committed(commits, lost)
         case .delivered(let claim, let positions, let outcomes): delivered(claim, positions, outcomes, now)
-        case .report(let name, let completion): completion(runs[name]?.report, refusal(of: name))
+        case .report(let name, let access, let completion):
+            guard runs[name]?.isOpen(to: access) ?? true else { return completion(nil, .notAdmitted) }
+            completion(runs[name]?.report(namesConsumers: true), refusal(of: name))
         }
     }
 
@@ -147,18 +167,16 @@ final class FeedDesk {
 
     private func begin(_ start: FeedRunStart) {
         if let old = runs[start.name] { end(old.claim) }
-        let run = FeedRun(start)
-        if let (claim, places) = ended.removeValue(forKey: start.name), claim.worker == start.claim.worker,
-            claim.generation + 2 == start.claim.generation
-        {
-            // Only this gateway has worked it: what is out is known.
-            run.machine.adoptedPlaces = places
-        }
+        // Where only this gateway has worked it, what is out is known.
+        let inheritance = ended.removeValue(forKey: start.name).flatMap { $0.suits(start) ? $0 : nil }
+        if inheritance == nil { closeRetired { $0 == start.name } }
+        let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
+        let run = FeedRun(start, inheritance, now)
         runs[start.name] = run
         names[start.claim] = start.name
         touch(run)
         routes[start.name] = .here
-        settleHomeless(FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds))
+        settleOwnerless(start.name, now)
     }
 
     private func end(_ claim: FeedClaim) {
@@ -167,25 +185,50 @@ final class FeedDesk {
         readers.remove(claim)
         guard let run = runs.removeValue(forKey: name) else { return }
         // Who waits for messages may be served by the next owner, or by this one under another generation.
-        for one in run.waiting { house(.pull(one.pull, one.completion), name, Clock.monotonicMilliseconds) }
-        run.waiting = []
-        ended[name] = (claim, run.machine.heldPlaces)
+        for one in run.waiting.removeAll() {
+            if one.hasSeat { pullSeats.release(by: name.name, of: name.namespace) }
+            waitForOwner(
+                .pull(one.pull, one.completion), name, Clock.monotonicMilliseconds, keepsSeat: one.hasSeat)
+        }
+        ended[name] = FeedInheritance(run, at: Clock.monotonicMilliseconds)
         run.end()
         guard let sink = run.sink else { return }
+        guard run.deliveriesUnderWay > 0 else { return close(sink) }
+        retired[claim] = RetiredSink(feed: name, sink: sink, deliveriesUnderWay: run.deliveriesUnderWay)
+    }
+
+    private func close(_ sink: any Sink) {
         // One that can't reach its server may take long to stop: the other feeds don't wait for that.
         if !core.closers.submit({ sink.stop() }) { sink.stop() }
+    }
+
+    /// Ends the deliveries of runs that have ended.
+    private func closeRetired(of isMeant: (FeedName) -> Bool) {
+        for (claim, one) in retired where isMeant(one.feed) {
+            retired[claim] = nil
+            close(one.sink)
+        }
+    }
+
+    /// Ends a feed of which something does not hold that has to: the supervisor claims it again, and it starts from what was recorded last.
+    private func stop(_ run: FeedRun, _ fault: FeedInvariantError) {
+        troubles.add([run.claim], FeedTrouble(fault))
+        end(run.claim)
     }
 
     /// The gateway stops: what was done is written down, so that the next owner need not wait.
     func end() {
         for run in runs.values { run.sink?.stop() }
-        let moves = runs.values.map { ($0.claim, $0.machine.takeProgress(isLast: true)) }
+        for one in retired.values { one.sink.stop() }
+        let moves = runs.values.compactMap { run in
+            run.machine.takeProgress(isLast: true).map { (run.claim, $0) }
+        }
         writer.writeLast(moves)
         for run in runs.values {
-            for one in run.waiting { one.completion(.failure(FeedRefusalError(.stopping))) }
+            for one in run.waiting.removeAll() { one.completion(.failure(FeedRefusalError(.stopping))) }
             run.end()
         }
-        for one in homeless { refuse(one.command, .stopping) }
+        for one in ownerless.removeAll() { refuse(one.command, .stopping) }
     }
 
     // MARK: Requests
@@ -193,38 +236,54 @@ final class FeedDesk {
     /// Why a feed's requests can't be served here now; nil where they can, or may be soon.
     private func refusal(of name: FeedName) -> FeedRefusal? {
         switch routes[name] {
-        case .elsewhere(let address): .elsewhere(address: address)
+        case .elsewhere(let peer): .elsewhere(peer)
         default: nil
         }
     }
 
     private func pull(
         _ pull: FeedPull, _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void,
-        _ command: FeedCommand, _ now: FeedMachine.Moment
+        _ command: FeedCommand, _ now: FeedMachine.Moment, keepsSeat: Bool = false
     ) {
-        guard let run = run(pull.feed) else { return house(command, pull.feed, now.monotonic) }
+        guard let run = run(pull.feed) else { return waitForOwner(command, pull.feed, now.monotonic) }
+        guard run.isOpen(to: pull.access) else { return completion(.failure(FeedRefusalError(.notAdmitted))) }
         guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
         guard pull.most > 0 else { return completion(.success([])) }
         var pull = pull
+        var hasSeat = false
         if pull.deadline > now.monotonic {
-            // Only waiting is refused: what is there is given all the same. One feed's consumers leave room for others'.
-            let most = core.settings.maxWaitingPulls
-            if waitingPulls >= most || run.waiting.count >= max(1, most / 2) {
+            // Only waiting is refused: what is there is given all the same.
+            hasSeat = keepsSeat || pullSeats.allows(for: pull.feed.name, of: pull.feed.namespace)
+            if hasSeat {
+                pullSeats.charge(1, to: pull.feed.name, of: pull.feed.namespace)
+            } else {
                 guard run.machine.hasReady else { return completion(.failure(FeedRefusalError(.tooManyWaiting))) }
                 pull.deadline = now.monotonic
-            } else {
-                waitingPulls += 1
             }
         }
-        run.waiting.append(.init(pull: pull, completion: completion))
+        run.waiting.add(.init(pull: pull, hasSeat: hasSeat, completion: completion))
+    }
+
+    /// No one waits for a pull any more.
+    private func cancel(_ name: FeedName, _ id: UInt64) {
+        if let request = ownerless.remove(pull: id) { return leave(request) }
+        guard let run = run(name), run.cancel(id) else { return }
+        pullSeats.release(by: name.name, of: name.namespace)
+    }
+
+    /// Some pulls of a feed that had seats do not wait any more.
+    private func leave(_ seats: Int, _ name: FeedName) {
+        pullSeats.release(seats, by: name.name, of: name.namespace)
     }
 
     private func settle(
         _ name: FeedName, _ positions: [FeedPosition?], _ consumer: String?, _ settlement: FeedSettlement,
-        _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void, _ command: FeedCommand,
+        _ access: FeedAccess, _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void,
+        _ command: FeedCommand,
         _ now: FeedMachine.Moment
     ) {
-        guard let run = run(name) else { return house(command, name, now.monotonic) }
+        guard let run = run(name) else { return waitForOwner(command, name, now.monotonic) }
+        guard run.isOpen(to: access) else { return completion(.failure(FeedRefusalError(.notAdmitted))) }
         let results = positions.map { position -> String in
             guard let position else { return FeedMachine.Result.unknown.rawValue }
             let result: FeedMachine.Result
@@ -246,55 +305,72 @@ final class FeedDesk {
         }
     }
 
-    /// Keeps a request until somebody works its feed.
-    private func house(_ command: FeedCommand, _ name: FeedName, _ now: Int64) {
+    /// Keeps a request until a gateway works its feed.
+    ///
+    /// - Parameter keepsSeat: Whether it is a pull that had a seat until now, and so needs no permission for one.
+    private func waitForOwner(_ command: FeedCommand, _ name: FeedName, _ now: Int64, keepsSeat: Bool = false) {
         if let refusal = refusal(of: name) { return refuse(command, refusal) }
-        guard homeless.count < core.settings.maxWaitingPulls else { return refuse(command, .tooManyWaiting) }
-        homeless.append(
-            Homeless(
+        if keepsSeat {
+            pullSeats.charge(1, to: name.name, of: name.namespace)
+        } else if !takeSeat(command, name) {
+            return refuse(command, .tooManyWaiting)
+        }
+        ownerless.add(
+            OwnerlessRequests.Request(
                 command: command, deadline: now + core.settings.ownerWaitMilliseconds, routesTold: routesTold))
     }
 
-    private func settleHomeless(_ now: FeedMachine.Moment) {
-        let all = homeless
-        homeless = []
-        for one in all {
-            guard let name = Self.name(one.command) else { continue }
+    /// Takes a seat for a request that is to wait for an owner.
+    private func takeSeat(_ command: FeedCommand, _ name: FeedName) -> Bool {
+        if case .pull = command { return pullSeats.take(for: name.name, of: name.namespace) }
+        return settlementSeats.take(for: name.name, of: name.namespace)
+    }
+
+    /// A request does not wait for an owner any more.
+    private func leave(_ request: OwnerlessRequests.Request) {
+        guard let name = request.command.feed else { return }
+        if case .pull = request.command {
+            pullSeats.release(by: name.name, of: name.namespace)
+        } else {
+            settlementSeats.release(by: name.name, of: name.namespace)
+        }
+    }
+
+    /// Serves or refuses the requests for a feed that waited for an owner, as far as its owner is known by now.
+    private func settleOwnerless(_ name: FeedName, _ now: FeedMachine.Moment) {
+        while let oldest = ownerless.first(of: name) {
+            var refusal = refusal(of: name)
+            if runs[name] == nil, refusal == nil {
+                // The second look since then has begun after the request came, and found no such feed.
+                guard routes[name] == nil, routesTold - oldest.routesTold >= 2 else { return }
+                refusal = .unknownFeed
+            }
+            guard let request = ownerless.takeFirst(of: name) else { return }
+            leave(request)
             if runs[name] != nil {
-                handle(one.command, now)
-            } else if let refusal = refusal(of: name) {
-                refuse(one.command, refusal)
-            } else if routes[name] == nil, routesTold - one.routesTold >= 2 {
-                // The second look since then has begun behind the request, and found no such feed.
-                refuse(one.command, .unknownFeed)
-            } else {
-                homeless.append(one)
+                if case .pull(let pull, let completion) = request.command {
+                    self.pull(pull, completion, request.command, now, keepsSeat: true)
+                } else {
+                    handle(request.command, now)
+                }
+            } else if let refusal {
+                refuse(request.command, refusal)
             }
         }
     }
 
-    private func expireHomeless(_ now: Int64) {
-        guard homeless.contains(where: { $0.deadline <= now }) else { return }
-        let over = homeless.filter { $0.deadline <= now }
-        homeless.removeAll { $0.deadline <= now }
-        for one in over {
-            let isKnown = Self.name(one.command).map { routes[$0] != nil } ?? false
-            refuse(one.command, isKnown ? .noOwner : .unknownFeed)
-        }
-    }
-
-    private static func name(_ command: FeedCommand) -> FeedName? {
-        switch command {
-        case .pull(let pull, _): pull.feed
-        case .settle(let name, _, _, _, _): name
-        default: nil
+    private func expireOwnerless(_ now: Int64) {
+        for request in ownerless.expire(at: now) {
+            leave(request)
+            let isKnown = request.command.feed.map { routes[$0] != nil } ?? false
+            refuse(request.command, isKnown ? .noOwner : .unknownFeed)
         }
     }
 
     private func refuse(_ command: FeedCommand, _ refusal: FeedRefusal) {
         switch command {
         case .pull(_, let completion): completion(.failure(FeedRefusalError(refusal)))
-        case .settle(_, _, _, _, let completion): completion(.failure(FeedRefusalError(refusal)))
+        case .settle(_, _, _, _, _, let completion): completion(.failure(FeedRefusalError(refusal)))
         default: break
         }
     }
@@ -303,13 +379,14 @@ final class FeedDesk {
 
     private func push(_ run: FeedRun, _ now: FeedMachine.Moment) {
         guard let sink = run.sink else { return }
+        guard now.monotonic >= run.sinkWaitsUntil else { return }
         while run.deliveriesUnderWay < sink.concurrency, run.machine.hasReady {
             if case .wait(let until) = run.breaker.mayDeliver(at: now.monotonic) {
                 run.sinkRestsUntil = until
                 return
             }
             let deliveries = run.machine.pull(
-                sink.batchSize, mostBytes: FeedRun.answerBytes, by: Self.sinkName, now: now)
+                sink.batchSize, mostBytes: FeedRun.answerBytes, by: FeedRun.sinkName, now: now)
             guard !deliveries.isEmpty else { return }
             run.deliveriesUnderWay += 1
             let messages = deliveries.map { SinkMessage($0, of: run.name) }
@@ -318,28 +395,27 @@ final class FeedDesk {
         }
     }
 
-    private static let sinkName = "sink"
-
     private func delivered(
         _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
     ) {
-        guard let run = run(claim) else { return }
+        guard let run = run(claim) else { return deliveredFormerly(claim, positions, outcomes, now) }
         run.deliveriesUnderWay -= 1
         run.judge(outcomes, now.monotonic)
-        for (position, outcome) in zip(positions, outcomes) {
-            switch outcome {
-            case .delivered:
-                _ = run.machine.acknowledge(position, by: Self.sinkName)
-                run.trouble = nil
-            case .failed(let reason, let delay):
-                _ = run.machine.reject(position, by: Self.sinkName, after: delay, reason: reason, now: now)
-                run.trouble = reason
-            case .refused(let reason):
-                _ = run.machine.reject(
-                    position, by: Self.sinkName, after: nil, reason: reason, isFinal: true, now: now)
-                run.trouble = reason
-            case .notSent: run.machine.giveBack([position], of: Self.sinkName)
-            }
+        for (position, outcome) in zip(positions, outcomes) { run.settle(position, outcome, now) }
+    }
+
+    /// A delivery has ended whose run has ended before: the present run of the feed may have taken it over.
+    private func deliveredFormerly(
+        _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
+    ) {
+        guard var one = retired.removeValue(forKey: claim) else { return }
+        one.deliveriesUnderWay -= 1
+        if one.deliveriesUnderWay > 0 { retired[claim] = one } else { close(one.sink) }
+        if let run = run(one.feed) {
+            guard run.claims.contains(claim) else { return }
+            for (position, outcome) in zip(positions, outcomes) { run.settleInherited(position, outcome, now) }
+        } else if ended[one.feed]?.claims.contains(claim) == true {
+            for (position, outcome) in zip(positions, outcomes) { ended[one.feed]?.outcomes[position] = outcome }
         }
     }
 
@@ -357,11 +433,16 @@ final class FeedDesk {
             }
             run.isUnwritten = false
             run.staleSince = nil
-            let commit = run.machine.takeProgress()
+            guard let commit = run.machine.takeProgress() else {
+                if let fault = run.machine.fault { stop(run, fault) }
+                continue
+            }
             commits.append((run.claim, commit))
             run.beingRemoved = Set(
                 commit.letters.compactMap { if case .remove = $0.value { $0.key } else { nil } })
             run.isBeingWritten = true
+            run.arrivedBeingWritten = run.arrived
+            run.arrived = []
             run.settling = run.settled
             run.settled = []
         }
@@ -378,6 +459,7 @@ final class FeedDesk {
                 end(claim)
                 continue
             }
+            run.arrivedBeingWritten = []
             run.machine.committed(commit)
             for body in run.settling { body(true) }
             run.settling = []
@@ -389,10 +471,22 @@ final class FeedDesk {
         }
     }
 
+    /// Tells the log that a feed's dead letters have reached their bound, or have room again.
+    private func tellRoom(of run: FeedRun) {
+        run.saysShortOfRoom = run.machine.isShortOfRoom
+        let fields = [("feed", "\(run.name.namespace)/\(run.name.name)"), ("stored", "\(run.machine.stored.count)")]
+        if run.saysShortOfRoom {
+            core.logger.warning("a feed has no room for more dead letters: retry or drop some", fields)
+        } else {
+            core.logger.info("a feed has room for dead letters again", fields)
+        }
+    }
+
     private func report(_ now: Int64) {
         guard now - reportedAt >= 200 else { return }
         reportedAt = now
-        board.set(runs.mapValues(\.report))
+        board.set(runs.mapValues { $0.report(namesConsumers: false) })
+        for run in runs.values where run.machine.isShortOfRoom != run.saysShortOfRoom { tellRoom(of: run) }
     }
 }
 

@@ -10,10 +10,15 @@ final class FeedDispatcher: Sendable {
     }
 
     private let core: FeedCore
+    private let troubles: FeedTroubles
     private let inbox = Condition(Inbox())
     let board = FeedBoard()
 
-    init(_ core: FeedCore) { self.core = core }
+    /// - Parameter troubles: is told of feeds that can't be worked on.
+    init(_ core: FeedCore, _ troubles: FeedTroubles) {
+        self.core = core
+        self.troubles = troubles
+    }
 
     func post(_ command: FeedCommand) { inbox.signal { $0.commands.append(command) } }
 
@@ -24,8 +29,10 @@ final class FeedDispatcher: Sendable {
     func stop() { inbox.broadcast { $0.stops = true } }
 
     /// Runs until `stop`; then what was done is written down.
-    func run(_ readers: FeedReaders, _ writer: FeedWriter) {
-        let desk = FeedDesk(core, readers, writer, board) { [weak self] in self?.post($0) }
+    ///
+    /// - Parameter look: Called at least once a second with the monotonic milliseconds, for others' deadlines.
+    func run(_ readers: FeedReaders, _ writer: FeedWriter, _ look: (Milliseconds) -> Void) {
+        let desk = FeedDesk(core, readers, writer, board, troubles) { [weak self] in self?.post($0) }
         while true {
             let pause = desk.millisecondsToNext(Clock.monotonicMilliseconds)
             let (commands, stops) =
@@ -35,6 +42,7 @@ final class FeedDispatcher: Sendable {
                     return (inbox.commands, inbox.stops)
                 } ?? ([], false)
             desk.handle(commands)
+            look(Clock.monotonicMilliseconds)
             if stops { break }
         }
         desk.end()

@@ -6,6 +6,8 @@ public struct FeedDelivery: Sendable {
     public let message: FeedMessage
     public let attempt: Int
     public let namespace: String
+    /// Counts the deliveries of the feed's owner.
+    let number: UInt64
 
     /// The message as JSON, with its attempt.
     public var json: [UInt8] { message.json(namespace: namespace, attempt: attempt) }
@@ -26,13 +28,15 @@ public enum FeedRefusal: Sendable, Equatable {
     /// The namespace is on its way to another database, or there already.
     case moving
     /// Another gateway works it: where that is reached.
-    case elsewhere(address: String)
+    case elsewhere(FeedPeer)
     /// No gateway works it yet, or this one has no word from the database.
     case noOwner
     /// Its messages go to a webhook or a sink by themselves.
     case isPushed
     case tooManyWaiting
     case stopping
+    /// The caller's token is for another feed that had the name before.
+    case notAdmitted
 }
 
 /// What a consumer says of messages that it holds.
@@ -49,16 +53,25 @@ public struct FeedPull: Sendable {
     public let id: UInt64
     public let feed: FeedName
     public let consumer: String
+    /// The connection that asks; nil for a request that stands for itself.
+    public let opening: FeedOpening?
+    /// Which feed of the name is meant.
+    public let access: FeedAccess
     public let most: Int
     /// How many messages the consumer may hold; nil for any number.
     public let mostHeld: Int?
     /// In monotonic milliseconds.
     public var deadline: Milliseconds
 
-    public init(id: UInt64, feed: FeedName, consumer: String, most: Int, mostHeld: Int?, deadline: Milliseconds) {
+    public init(
+        id: UInt64, feed: FeedName, consumer: String, access: FeedAccess = .any, opening: FeedOpening? = nil, most: Int,
+        mostHeld: Int?, deadline: Milliseconds
+    ) {
         self.id = id
+        self.access = access
         self.feed = feed
         self.consumer = consumer
+        self.opening = opening
         self.most = most
         self.mostHeld = mostHeld
         self.deadline = deadline
@@ -76,8 +89,10 @@ public struct FeedReport: Sendable, Equatable {
     public var readTo: Int64
     public var pending: Int
     public var held: Int
-    /// The consumers that hold messages.
+    /// Some of the consumers that hold messages, in no particular order; none in reports for metrics.
     public var consumers: [String]
+    /// The number of consumers that hold messages.
+    public var consumerCount: Int
     /// When the entry was committed of which the oldest message waits that is not done; nil where none waits. In
     /// milliseconds since 1970.
     public var oldestID: String?

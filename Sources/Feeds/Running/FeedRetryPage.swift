@@ -8,11 +8,27 @@ struct FeedRetryPage: Sendable {
     let last: FeedPosition?
     /// Whether there may be more behind it.
     let hasMore: Bool
+    /// What is stored of the feed, where that was asked for, too: with the first page.
+    let stored: FeedMachine.Stored?
     static let lettersAtOnce = 1_000
     private static let bytesAtOnce: Int64 = 8 << 20
 
+    /// The page of a feed that has no such letters.
+    init() {
+        letters = []
+        last = nil
+        hasMore = false
+        stored = nil
+    }
+
     /// Reads the page behind a place; the first where there is none.
     init(_ namespace: Int64, _ feed: Int64, after: FeedPosition?, _ connection: LogConnection) throws(LogStoreError) {
+        if after == nil {
+            let (count, bytes) = try connection.storedFeedLetters(namespace, feed)
+            stored = FeedMachine.Stored(count: count, bytes: bytes)
+        } else {
+            stored = nil
+        }
         let rows = try connection.feedLetters(
             namespace, feed, states: ["retry"], after: after.map { ($0.seq, $0.index, $0.isSnapshot) },
             limit: Self.lettersAtOnce, mostBytes: Self.bytesAtOnce)

@@ -12,7 +12,6 @@ public final class FeedService: Sendable {
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let administrator: FeedAdministrator
-    private let keeper: FeedAdministrator
     private let announcements: AnnouncementSubscription
     private let threads: [Thread]
     private let dispatcherThread: Thread
@@ -25,33 +24,33 @@ public final class FeedService: Sendable {
     ///   - announcements: what is heard of the database.
     ///   - trees: knows recent trees.
     ///   - sinks: makes what feeds' definitions say that messages go to.
+    ///   - memory: The memory for the messages of all feeds, shared with the feeds of other databases. Nil for one of this service alone.
     ///   - servers: which servers are gone on with; one for all that this program does with the database.
     public init(
         url: PostgresURL, settings: FeedSettings = FeedSettings(),
         connectionSettings: LogConnection.Settings = LogConnection.Settings(), announcements: Announcements,
-        trees: any TreeSource, logger: Logger, sinks: SinkMaker, servers: ServerFence = ServerFence()
+        trees: any TreeSource, logger: Logger, sinks: SinkMaker, memory: FeedMemory? = nil,
+        servers: ServerFence = ServerFence()
     ) {
         let core = FeedCore(
-            url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger,
-            servers: servers)
+            url: url, settings: settings, connectionSettings: connectionSettings, trees: trees,
+            memory: memory ?? FeedMemory(bytes: settings.allWindowsBytes), logger: logger, servers: servers)
         let announcements = announcements.subscribe(to: .feeds)
-        let dispatcher = FeedDispatcher(core)
         let troubles = FeedTroubles()
+        let dispatcher = FeedDispatcher(core, troubles)
         let writer = FeedWriter(core, lost: { troubles.lose($0) })
-        let keeper = FeedAdministrator(core)
-        let readers = FeedReaders(
-            core, found: { dispatcher.found($0) }, keep: { keeper.keep($1, of: $0) },
-            failed: { troubles.add($0, $1) })
         let administrator = FeedAdministrator(core)
+        let readers = FeedReaders(
+            core, found: { dispatcher.found($0) }, keep: { administrator.keep($1, of: $0) },
+            failed: { troubles.add($0, FeedTrouble($1)) })
         self.core = core
         self.announcements = announcements
         self.dispatcher = dispatcher
         self.writer = writer
         self.readers = readers
         self.administrator = administrator
-        self.keeper = keeper
         dispatcherThread = Thread(name: "feeds") {
-            dispatcher.run(readers, writer)
+            dispatcher.run(readers, writer) { administrator.expire(at: $0) }
         }
         writerThread = Thread(name: "feed-writer") { writer.run(dispatcher) }
         threads =
@@ -60,14 +59,23 @@ public final class FeedService: Sendable {
                     FeedSupervisor(
                         core, dispatcher, readers, writer, troubles, administrator, sinks, announcements
                     ).run()
-                },
-                Thread(name: "feed-admin") { administrator.run() },
-                Thread(name: "feed-trees") { keeper.run() },
-            ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
+                }
+            ]
+            + FeedAdministrator.Lane.allCases.map { lane in
+                Thread(name: lane.threadName) { administrator.run(lane) }
+            } + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 
-    /// The gateway listens on a port: from now on feeds are worked here.
-    public func begin(port: UInt16) { core.listens(on: port) }
+    /// The gateway listens: from now on feeds are worked here.
+    public func begin(at place: FeedEndpoint) { core.listens(at: place) }
+
+    /// The same for a gateway that serves plain HTTP on this machine.
+    public func begin(port: UInt16) {
+        begin(at: FeedEndpoint(plain: FeedEndpoint.Place(host: "127.0.0.1", port: port)))
+    }
+
+    /// Authenticates what other gateways forward to this one.
+    public var forwardingKey: Secret<[UInt8]> { core.forwardingKey }
 
     public var settings: FeedSettings { core.settings }
 
@@ -79,8 +87,11 @@ public final class FeedService: Sendable {
 
     /// How a feed fares at this moment; nil where it is not worked here, and then which gateway works it, as far as is known. Called back
     /// from another thread.
-    public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?, FeedRefusal?) -> Void) {
-        dispatcher.post(.report(feed, completion))
+    public func report(
+        _ feed: FeedName, as access: FeedAccess = .any,
+        _ completion: @escaping @Sendable (FeedReport?, FeedRefusal?) -> Void
+    ) {
+        dispatcher.post(.report(feed, access, completion))
     }
 
     // MARK: For consumers
@@ -90,7 +101,8 @@ public final class FeedService: Sendable {
     /// - Returns: the pull, to be cancelled.
     @discardableResult
     public func pull(
-        _ feed: FeedName, consumer: String, most: Int, mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
+        _ feed: FeedName, as access: FeedAccess = .any, consumer: String, opening: FeedOpening? = nil, most: Int,
+        mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
         _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void
     ) -> FeedPull {
         let id = nextPull.withLock { id -> UInt64 in
@@ -98,7 +110,8 @@ public final class FeedService: Sendable {
             return id
         }
         let pull = FeedPull(
-            id: id, feed: feed, consumer: consumer, most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
+            id: id, feed: feed, consumer: consumer, access: access, opening: opening,
+            most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
         dispatcher.post(.pull(pull, explaining(feed, completion)))
         return pull
@@ -107,26 +120,43 @@ public final class FeedService: Sendable {
     /// Nobody waits for a pull any more. It may have been answered already.
     public func cancel(_ pull: FeedPull) { dispatcher.post(.cancel(pull.feed, pull: pull.id)) }
 
-    /// Messages did not reach the consumer that they were handed out for: they go back and do not count as attempts.
-    public func unsent(_ deliveries: [FeedDelivery], _ feed: FeedName, consumer: String) {
-        dispatcher.post(.unsent(feed, consumer: consumer, deliveries.map(\.message.position)))
+    /// Deliveries did not reach the connection that they were for: the messages go back, and that was no attempt.
+    public func unsent(_ deliveries: [FeedDelivery], _ feed: FeedName) {
+        dispatcher.post(.unsent(feed, deliveries.map { ($0.message.position, $0.number) }))
     }
 
-    /// A consumer begins a new stream: what it was given up to a message is done, the rest goes back.
-    public func resume(_ feed: FeedName, consumer: String, through id: String?) {
+    /// A consumer opens a connection: what its former one was handed up to a message is done, the rest goes back.
+    ///
+    /// - Parameters:
+    ///   - opening: the connection; nil where it is handed nothing.
+    ///   - id: the last message that the consumer received.
+    public func open(
+        _ feed: FeedName, as access: FeedAccess = .any, consumer: String, _ opening: FeedOpening?, after id: String?
+    ) {
         dispatcher.post(
-            .resume(feed, consumer: consumer, through: id.flatMap { FeedPosition(id: $0, in: feed.namespace) }))
+            .open(
+                feed, consumer: consumer, opening, after: id.flatMap { FeedPosition(id: $0, in: feed.namespace) },
+                access))
+    }
+
+    /// A connection ended: what it was handed and the consumer still holds goes back.
+    ///
+    /// - Parameter opening: nil for all that the consumer holds.
+    public func release(
+        _ feed: FeedName, as access: FeedAccess = .any, consumer: String, _ opening: FeedOpening?
+    ) {
+        dispatcher.post(.release(feed, consumer: consumer, opening, access))
     }
 
     /// Says what has become of messages. Called back once, from another thread, with a word for each: done, unknown or expired. What
     /// is done is durable by then.
     public func settle(
-        _ feed: FeedName, ids: [String], consumer: String?, _ settlement: FeedSettlement,
-        _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void
+        _ feed: FeedName, as access: FeedAccess = .any, ids: [String], consumer: String?,
+        _ settlement: FeedSettlement, _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void
     ) {
         dispatcher.post(
             .settle(
-                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement,
+                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement, access,
                 explaining(feed, completion)))
     }
 
@@ -136,8 +166,9 @@ public final class FeedService: Sendable {
     ) -> @Sendable (Result<Value, FeedRefusalError>) -> Void {
         { [administrator] result in
             guard case .failure(let error) = result, error.refusal == .unknownFeed else { return completion(result) }
-            let isQueued = administrator.add { administration in
+            let isQueued = administrator.add(.reads, of: feed, isUrgent: true) { administration in
                 completion(.failure(FeedRefusalError(Self.refusal(of: feed, administration))))
+                return .done
             }
             if !isQueued { completion(.failure(FeedRefusalError(.noOwner))) }
         }
@@ -167,23 +198,50 @@ public final class FeedService: Sendable {
         dispatcher.post(.moved(feed, feed: change.feed, generation: change.generation))
     }
 
-    /// Does something with the database, on a thread of its own. False where too much waits for that already.
-    public func administer(_ body: @escaping @Sendable (Result<FeedAdministration, any Error>) -> Void) -> Bool {
-        administrator.add(body)
+    /// What an administrator's request does.
+    public enum AdministrationKind: Sendable {
+        /// Reads little: it comes before what else waits of the feed.
+        case glance
+        case read
+        /// Changes the feed. Changes of one feed are done in their order.
+        case change
     }
 
-    /// Finds the place below which all records of a feed are; nil where there is no such feed. Fails where the database is away or
+    /// Does something with the database, on a thread for that, namespaces and feeds in turn. `body` may be begun twice: what it has done by then is
+    /// nothing that others see. Its result is handed over once; where the request waited for too long, that is `FeedBusyError`.
+    ///
+    /// - Parameter feed: Which feed it is about; with an empty name, which namespace.
+    /// - Returns: False, with nothing done, where too much waits already.
+    public func administer<Value: Sendable>(
+        _ kind: AdministrationKind, of feed: FeedName,
+        _ body: @escaping @Sendable (FeedAdministration) throws -> Value,
+        then completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) -> Bool {
+        administrator.add(kind == .change ? .changes : .reads, of: feed, isUrgent: kind == .glance) { administration in
+            do {
+                let value = try body(try administration.get())
+                completion(.success(value))
+            } catch is FeedAdministration.SnapshotNeeded {
+                return .needsTree
+            } catch {
+                completion(.failure(error))
+            }
+            return .done
+        }
+    }
+
+    /// Finds the place below which all records of a feed are; nil where there is no such feed, or the caller may not consume it. Fails where the database is away or
     /// too much waits for it. Calls back from another thread.
     public func findBasePath(
-        _ feed: FeedName, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
+        _ feed: FeedName, as access: FeedAccess, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
     ) {
-        let isQueued = administer { result in
-            completion(
-                Result {
-                    guard let record = try result.get().find(feed) else { return nil }
-                    return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
-                })
+        let find = { @Sendable (administration: FeedAdministration) throws -> Path? in
+            guard let record = try administration.find(feed),
+                access.admits(uid: record.uid, createdAt: record.createdAt)
+            else { return nil }
+            return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
         }
+        let isQueued = administer(.glance, of: feed, find, then: completion)
         if !isQueued { completion(.failure(FeedRefusalError(.tooManyWaiting))) }
     }
 
@@ -195,7 +253,6 @@ public final class FeedService: Sendable {
         let answers = core.lease.isFresh(at: Clock.monotonicMilliseconds)
         readers.stop()
         administrator.stop()
-        keeper.stop()
         dispatcher.stop()
         dispatcherThread.join()
         writer.stop()
@@ -217,39 +274,5 @@ public final class FeedService: Sendable {
         }
         try? connection.endFeedWorker(worker)
         connection.close()
-    }
-}
-
-/// Feeds that the readers can't go on with, and those of which the database takes nothing any more.
-final class FeedTroubles: Sendable {
-    private struct State: Sendable {
-        var reasons: [FeedClaim: String] = [:]
-        var lost: Set<FeedClaim> = []
-    }
-    private let state = Mutex(State())
-
-    func add(_ claims: Set<FeedClaim>, _ reason: String) {
-        state.withLock { state in
-            for claim in claims { state.reasons[claim] = reason }
-        }
-    }
-
-    /// The database takes nothing more under these claims.
-    func lose(_ claims: Set<FeedClaim>) {
-        if !claims.isEmpty { state.withLock { $0.lost.formUnion(claims) } }
-    }
-
-    func take() -> [FeedClaim: String] {
-        state.withLock { state in
-            defer { state.reasons = [:] }
-            return state.reasons
-        }
-    }
-
-    func takeLost() -> Set<FeedClaim> {
-        state.withLock { state in
-            defer { state.lost = [] }
-            return state.lost
-        }
     }
 }

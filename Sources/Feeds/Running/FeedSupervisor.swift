@@ -6,6 +6,9 @@ import Runtime
 /// Keeps this gateway's right to work feeds, takes over those that nobody works, and tells where each is worked. An
 /// announcement loop's listener; belongs to its thread.
 final class FeedSupervisor: AnnouncementListener {
+    /// The public key of this gateway's certificate that others expect.
+    private var registeredPin: [UInt8]?
+
     private struct Mine {
         let claim: FeedClaim
         var revision: Int64
@@ -20,6 +23,9 @@ final class FeedSupervisor: AnnouncementListener {
     private let announcements: AnnouncementSubscription
     private var watch: BeatWatch
     private var mine: [Int64: Mine] = [:]
+    /// Claims under which nothing was handed out, as their feeds were not begun, and the last entry of which a message may have been handed
+    /// out before.
+    private var unbegun: [Int64: (claim: FeedClaim, handedTo: Int64)] = [:]
     /// When feeds that could not be begun are tried again.
     private var retries: [Int64: (at: Int64, backoff: Backoff)] = [:]
     private var reporter: FeedReporter
@@ -104,6 +110,7 @@ final class FeedSupervisor: AnnouncementListener {
             let asked = Clock.monotonicMilliseconds
             if try connection.beatFeedWorker(worker) {
                 core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
+                try renewPin(of: worker, connection)
                 return worker
             }
             core.logger.warning("others have taken this gateway's feeds over, as it gave no sign of life")
@@ -112,12 +119,21 @@ final class FeedSupervisor: AnnouncementListener {
             mine = [:]
         }
         // Who can't be reached by others yet takes nothing over.
-        guard let address = core.address(from: try connection.clientHost()) else { return nil }
+        guard let reach = core.reach(from: try connection.clientHost()) else { return nil }
         let asked = Clock.monotonicMilliseconds
         let worker = Batch.makeID()
-        try connection.beginFeedWorker(worker, address: address)
+        try connection.beginFeedWorker(worker, reach)
+        registeredPin = reach.pin
         core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
         return worker
+    }
+
+    /// Has others expect the certificate that was loaded since.
+    private func renewPin(of worker: [UInt8], _ connection: LogConnection) throws {
+        let pin = core.pin(insteadOf: registeredPin)
+        guard pin != registeredPin else { return }
+        try connection.setFeedWorkerPin(worker, pin)
+        registeredPin = pin
     }
 
     private func endDead(_ worker: [UInt8], _ connection: LogConnection) throws {
@@ -149,6 +165,7 @@ final class FeedSupervisor: AnnouncementListener {
             writer.load(own.claim, after: nil)
         }
         retries = retries.filter { records[$0.key] != nil }
+        unbegun = unbegun.filter { records[$0.key] != nil }
     }
 
     private func claim(_ feeds: [FeedRecord], _ worker: [UInt8], _ connection: LogConnection) throws {
@@ -157,55 +174,85 @@ final class FeedSupervisor: AnnouncementListener {
             guard !core.stopsNow else { return }
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
-            let claimed = try connection.claimFeed(
-                record.namespaceID, record.id, by: worker)
-            guard let claimed else { continue }
-            mine[record.id] = Mine(claim: claimed.claim, revision: record.revision)
+            guard let claimed = try connection.claimFeed(record.namespaceID, record.id, by: worker) else { continue }
+            let handedTo = mayBeOut(claimed.handedTo, claimed.claim)
+            unbegun[record.id] = (claimed.claim, handedTo)
             do {
-                try begin(record, claimed.claim, claimed.progress, handedTo: claimed.handedTo, connection)
+                guard let start = try prepare(record, claimed.claim, claimed.progress, handedTo, connection)
+                else { continue }
+                begin(start, record)
+                unbegun[record.id] = nil
             } catch {
-                guard connection.isOpen else { throw error }
-                broken(record, claimed.claim, "\(error)")
+                guard connection.isOpen else {
+                    core.logger.warning(
+                        "a feed was not started, as the connection to the database was lost: it is claimed again",
+                        [("namespace", record.namespace), ("feed", record.name), ("error", "\(error)")])
+                    throw error
+                }
+                broken(record, claimed.claim, FeedTrouble("\(error)"))
                 try connection.reportFeeds([(claimed.claim, "broken", "\(error)", 0, 0)])
             }
         }
     }
 
-    /// Begins to work a feed.
-    private func begin(
-        _ record: FeedRecord, _ claim: FeedClaim, _ stored: FeedProgressRecord, handedTo: Int64,
+    /// The last entry of which a message may be out. A claim raises what the database has of that, also one whose feed was not begun.
+    private func mayBeOut(_ handedTo: Int64, _ claim: FeedClaim) -> Int64 {
+        guard let former = unbegun[claim.feed], former.claim.worker == claim.worker,
+            former.claim.generation + 1 == claim.generation
+        else { return handedTo }
+        return min(handedTo, former.handedTo)
+    }
+
+    /// What the dispatcher and the readers need to work a feed.
+    private struct Start {
+        let run: FeedRunStart
+        let reading: FeedStart
+    }
+
+    /// Does all that can fail before a feed is worked; nothing is noted of it. Nil where the feed was dropped after it was claimed.
+    private func prepare(
+        _ record: FeedRecord, _ claim: FeedClaim, _ stored: FeedProgressRecord, _ handedTo: Int64,
         _ connection: LogConnection
-    ) throws {
-        guard let text = try connection.feedDefinition(record.namespaceID, record.id) else { return }
+    ) throws -> Start? {
+        guard let text = try connection.feedDefinition(record.namespaceID, record.id) else { return nil }
         let definition = try FeedDefinition.read(text, name: record.name)
+        let matcher = try FeedMatcher(definition)
         guard var progress = FeedProgress(stored) else {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
         }
         progress = try checked(progress, record, connection)
-        let sink = try sinks.make(definition, in: record.namespace)
-        let settings = machineSettings(definition, record.namespace, sink)
-        let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
             .compactMap { FeedLetter($0.letter) }
         try connection.reviveFeedLetters(record.namespaceID, record.id)
         let retried = try FeedRetryPage(record.namespaceID, record.id, after: nil, connection)
         let blocked =
             definition.deadPolicy == .stop ? try connection.blockedFeedKeys(record.namespaceID, record.id) : []
+        // Last: nothing would stop a sink whose feed is not begun.
+        let sink = try sinks.make(definition, in: record.namespace)
+        let settings = machineSettings(definition, record.namespace, sink)
+        let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
         let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
-        let window = FeedWindow(room: settings.windowMessages - retried.letters.count, bytes: settings.windowBytes)
-        dispatcher.post(
-            .begin(
-                FeedRunStart(
-                    name: name, claim: claim, settings: settings, progress: progress,
-                    adoptedThrough: handedTo > progress.seq ? handedTo : 0,
-                    adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
-                    blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried)))
-        readers.add(
-            FeedStart(
-                feed: LaneFeed(
-                    claim: claim, matcher: try FeedMatcher(definition), window: window, letters: failing), name: name,
+        let window = FeedWindow(
+            room: settings.windowMessages - retried.letters.count, bytes: settings.windowBytes,
+            account: .init(memory: core.memory, claim: claim, namespace: record.namespace))
+        return Start(
+            run: FeedRunStart(
+                name: name, uid: record.uid, createdAt: record.createdAt, claim: claim, definition: definition,
+                settings: settings, progress: progress,
+                adoptedThrough: handedTo > progress.seq ? handedTo : 0,
+                adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
+                blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried),
+            reading: FeedStart(
+                feed: LaneFeed(claim: claim, matcher: matcher, window: window, letters: failing), name: name,
                 progress: progress))
+    }
+
+    /// Begins to work a feed. Nothing here can fail: from now on this gateway keeps it.
+    private func begin(_ start: Start, _ record: FeedRecord) {
+        mine[record.id] = Mine(claim: start.run.claim, revision: record.revision)
+        dispatcher.post(.begin(start.run))
+        readers.add(start.reading)
     }
 
     private func machineSettings(
@@ -242,15 +289,18 @@ final class FeedSupervisor: AnnouncementListener {
         return FeedProgress(seq: min(progress.seq, history.head))
     }
 
-    /// Feeds that the readers can't go on with begin anew after a while.
+    /// Ends feeds that can't be worked on; each starts again after a while.
     private func dropBroken(_ feeds: [FeedRecord], _ connection: LogConnection) throws {
-        for (claim, reason) in troubles.take() {
+        var reports: [(claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)] = []
+        for (claim, trouble) in troubles.take() {
             guard let record = feeds.first(where: { $0.id == claim.feed }), mine[claim.feed]?.claim == claim else {
                 continue
             }
-            broken(record, claim, reason)
-            try connection.reportFeeds([(claim, "broken", reason, 0, 0)])
+            broken(record, claim, trouble)
+            reports.append((claim, "broken", trouble.reason, 0, 0))
         }
+        // After all are dropped, as it may fail: nothing tells of a trouble twice.
+        if !reports.isEmpty { try connection.reportFeeds(reports) }
     }
 
     /// Feeds that are ended here, as the database did not take what was to be written down. It may still say that this gateway works them,
@@ -259,18 +309,20 @@ final class FeedSupervisor: AnnouncementListener {
         for claim in troubles.takeLost() where mine[claim.feed]?.claim == claim { mine[claim.feed] = nil }
     }
 
-    /// A feed could not be begun, or not be read: it is tried again later.
-    private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ reason: String) {
+    /// Notes that a feed could not be begun, or not be worked on: it is claimed again later.
+    private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ trouble: FeedTrouble) {
+        let now = Clock.monotonicMilliseconds
+        let longest = core.settings.maxRetryMilliseconds
+        // One that has run for long since the last trouble has recovered from it.
         var backoff =
-            retries[record.id]?.backoff
-            ?? Backoff(
-                firstMilliseconds: core.settings.firstRetryMilliseconds,
-                longestMilliseconds: core.settings.maxRetryMilliseconds)
-        retries[record.id] = (Clock.monotonicMilliseconds + backoff.nextMilliseconds(), backoff)
+            retries[record.id].flatMap { now - $0.at < 2 * longest ? $0.backoff : nil }
+            ?? Backoff(firstMilliseconds: core.settings.firstRetryMilliseconds, longestMilliseconds: longest)
+        retries[record.id] = (now + backoff.nextMilliseconds(), backoff)
         mine[record.id] = nil
         dispatcher.post(.end(claim))
-        core.logger.warning(
-            "feed is broken", [("namespace", record.namespace), ("feed", record.name), ("error", reason)])
+        core.logger.log(
+            trouble.isFault ? .error : .warning, "feed is broken",
+            [("namespace", record.namespace), ("feed", record.name), ("error", trouble.reason)])
     }
 
     private func tellRoutes(_ feeds: [FeedRecord]) {
@@ -279,8 +331,10 @@ final class FeedSupervisor: AnnouncementListener {
             let name = FeedName(namespace: record.namespace, name: record.name)
             if mine[record.id] != nil {
                 routes[name] = .here
-            } else if record.isWorkerAlive, let address = record.address, !address.isEmpty {
-                routes[name] = .elsewhere(address)
+            } else if record.isWorkerAlive, record.worker != core.lease.worker, let reach = record.reach,
+                let peer = FeedPeer(reach)
+            {
+                routes[name] = .elsewhere(peer)
             } else {
                 routes[name] = .nobody
             }

@@ -6,19 +6,22 @@ public struct SinkMaker: Sendable {
     private let exceptions: AddressPolicy.Exceptions
     private let servers: AddressPolicy.Exceptions
     private let environment: [String: String]
+    private let producers: SinkProducers
 
     /// - Parameters:
     ///   - client: sends webhooks; stays the caller's.
     ///   - exceptions: private addresses that webhooks may go to.
     ///   - servers: where NATS and Kafka may be. Their libraries connect wherever a definition, and then a server, sends them.
     ///   - environment: the gateway's variables; definitions see only those that are meant for sinks.
+    ///   - producers: The clients of NATS and Kafka. They stay the caller's.
     public init(
         client: HTTPClient, exceptions: AddressPolicy.Exceptions, servers: AddressPolicy.Exceptions,
-        environment: [String: String]
+        environment: [String: String], producers: SinkProducers = SinkProducers()
     ) {
         self.client = client
         self.exceptions = exceptions
         self.servers = servers
+        self.producers = producers
         self.environment = environment.filter { $0.key.hasPrefix(SinkSecret.variablePrefix) }
     }
 
@@ -33,10 +36,12 @@ public struct SinkMaker: Sendable {
                 webhook, isOneLane: isOneLane, exceptions: exceptions, client: client, environment: variable)
         case .nats(let nats):
             try check(nats.hosts)
-            return try NATSSink(nats, isOneLane: isOneLane, variable: variable)
+            return try NATSSink(
+                nats, isOneLane: isOneLane, namespace: namespace, producers: producers, variable: variable)
         case .kafka(let kafka):
             try check(kafka.hosts)
-            return try KafkaSink(kafka, isOneLane: isOneLane, variable: variable)
+            return try KafkaSink(
+                kafka, isOneLane: isOneLane, namespace: namespace, producers: producers, variable: variable)
         }
     }
 

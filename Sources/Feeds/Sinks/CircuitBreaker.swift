@@ -3,7 +3,7 @@ public import Runtime
 /// Says whether it is worth while to deliver at all: after some failures in a row it asks for a pause, then for one delivery
 /// alone as a probe, and for longer and longer pauses while probes fail. A value without a clock: moments are given.
 ///
-/// Each delivery that `mayDeliver` lets through ends with `succeeded` or `failed`; those that were under way when the breaker
+/// Each delivery that `mayDeliver` lets through ends with `succeeded`, `failed` or `notSent`; those that were under way when the breaker
 /// opened may, too. A success closes the breaker, whichever delivery it is of: it shows that the other side is there.
 public struct CircuitBreaker: Sendable, Equatable {
     public struct Settings: Sendable, Equatable {
@@ -91,6 +91,13 @@ public struct CircuitBreaker: Sendable, Equatable {
                 pauseEndMilliseconds = max(pauseEndMilliseconds, now + retryAfterMilliseconds)
             }
         }
+    }
+
+    /// A delivery was not sent, for reasons of this side. A probe of which that is true is repeated after a moment.
+    public mutating func notSent(at now: Milliseconds) {
+        guard state == .halfOpen else { return }
+        pauseEndMilliseconds = now + settings.firstPauseMilliseconds
+        enter(.open, at: now)
     }
 
     private mutating func open(

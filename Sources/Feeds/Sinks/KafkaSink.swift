@@ -5,40 +5,58 @@ public import Runtime
 public final class KafkaSink: Sink {
     private let definition: KafkaDefinition
     private let isOneLane: Bool
-    private let client: KafkaClient
+    private let settings: KafkaSettings
+    private let producers: SinkProducers
+    private let key: SinkProducers.Key
+    private let isStopped = MutexBox(false)
 
     public var batchSize: Int { definition.pace.batch }
     public var concurrency: Int { isOneLane ? 1 : definition.pace.concurrency }
     public var timeoutMilliseconds: Milliseconds { definition.pace.deliveryMilliseconds }
 
-    /// Connects in the background.
+    /// Brokers are connected to when there is something to deliver. What is wrong with the settings together, or with a file, shows then, too: reading
+    /// certificates takes too long for the thread that begins feeds.
     ///
     /// - Parameters:
     ///   - isOneLane: true where all messages of the feed are in one order, whatever their keys.
+    ///   - namespace: The feed's, whose sinks may share a client.
     ///   - variable: looks an environment variable of the gateway up.
     public init(
-        _ definition: KafkaDefinition, isOneLane: Bool, variable: (String) -> String?
+        _ definition: KafkaDefinition, isOneLane: Bool, namespace: String, producers: SinkProducers,
+        variable: (String) -> String?
     ) throws(SinkError) {
         var settings = KafkaSettings(brokers: definition.brokers)
         settings.timeoutMilliseconds = definition.pace.timeoutMilliseconds
         for (name, value) in definition.properties { settings.properties[name] = try value.value(variable) }
         self.definition = definition
         self.isOneLane = isOneLane
-        do throws(KafkaError) { client = try KafkaClient(settings) } catch { throw SinkError(error.description) }
+        self.settings = settings
+        self.producers = producers
+        let properties = settings.properties.sorted { $0.key < $1.key }.flatMap { [$0.key, $0.value.revealed()] }
+        key = SinkProducers.Key(
+            namespace: namespace,
+            ["kafka", definition.brokers.joined(separator: ","), "\(settings.timeoutMilliseconds)"] + properties)
+        producers.attach(key)
     }
 
     /// Publishes, the messages of a key after one another.
     public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
-        let (topic, client) = (definition.topic, client)
-        LaneDelivery.begin(
-            messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds,
-            { message, done in
-                client.publish(Self.record(message, topic)) { result in done(Self.outcome(result)) }
+        producers.deliver(
+            messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
+            isStopped: isStopped,
+            make: { [settings] () throws(SinkError) -> KafkaClient in
+                do throws(KafkaError) { return try KafkaClient(settings) } catch { throw SinkError(error.description) }
+            },
+            send: { [definition] message, client, done in
+                client.publish(Self.record(message, definition.topic)) { done(Self.outcome($0)) }
             }, completion)
     }
 
-    /// Ends the client.
-    public func stop() { client.stop() }
+    /// Ends the client, unless other sinks use it: then what is under way ends within its timeout.
+    public func stop() {
+        isStopped.withLock { $0 = true }
+        producers.detach(key)
+    }
 
     private static func record(_ message: SinkMessage, _ topic: String) -> KafkaRecord {
         KafkaRecord(
@@ -52,10 +70,12 @@ public final class KafkaSink: Sink {
     private static func outcome(_ result: Result<KafkaReceipt, KafkaError>) -> SinkOutcome {
         switch result {
         case .success: .delivered
-        // That the sink ends is no fault of the message.
-        case .failure(.stopped): .notSent
+        // That the client ends, or has too much of other feeds, is no fault of the message.
+        case .failure(.stopped), .failure(.tooManyRecords): .notSent
         case .failure(let error) where error.isPermanent: .refused(reason: error.description)
         case .failure(let error): .failed(reason: error.description, retryAfterMilliseconds: nil)
         }
     }
 }
+
+extension KafkaClient: SinkClient {}

@@ -38,7 +38,7 @@ struct KeyLanes: Sendable {
         switch outcome {
         case .delivered where hasTime: return next
         // After a refusal, too: whether the key goes on is the feed's to say.
-        case .delivered, .failed, .refused, .notSent: skip(from: next)
+        case .delivered, .failed, .refused, .notSent, .unavailable: skip(from: next)
         }
         return nil
     }

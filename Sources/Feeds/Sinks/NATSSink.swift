@@ -5,7 +5,10 @@ public import Runtime
 public final class NATSSink: Sink {
     private let definition: NATSDefinition
     private let isOneLane: Bool
-    private let client: NATSClient
+    private let settings: NATSSettings
+    private let producers: SinkProducers
+    private let key: SinkProducers.Key
+    private let isStopped = MutexBox(false)
 
     public var batchSize: Int { definition.pace.batch }
     public var concurrency: Int { isOneLane ? 1 : definition.pace.concurrency }
@@ -15,38 +18,61 @@ public final class NATSSink: Sink {
     ///
     /// - Parameters:
     ///   - isOneLane: true where all messages of the feed are in one order, whatever their keys.
+    ///   - namespace: The feed's, whose sinks may share a client.
     ///   - variable: looks an environment variable of the gateway up.
     public init(
-        _ definition: NATSDefinition, isOneLane: Bool, variable: (String) -> String?
+        _ definition: NATSDefinition, isOneLane: Bool, namespace: String, producers: SinkProducers,
+        variable: (String) -> String?
     ) throws(SinkError) {
         var settings = NATSSettings(servers: definition.servers)
         settings.timeoutMilliseconds = definition.pace.timeoutMilliseconds
         settings.connectTimeoutMilliseconds = min(settings.connectTimeoutMilliseconds, settings.timeoutMilliseconds)
+        var parts = ["nats", definition.servers.joined(separator: ","), "\(settings.timeoutMilliseconds)"]
         switch definition.credentials {
         case .none: break
         case .password(let user, let password):
-            settings.credentials = .password(user: user, try password.value(variable))
-        case .token(let token): settings.credentials = .token(try token.value(variable))
-        case .file(let file): settings.credentials = .file(try file.value(variable).revealed())
+            let secret = try password.value(variable)
+            settings.credentials = .password(user: user, secret)
+            parts += ["password", user, secret.revealed()]
+        case .token(let token):
+            let secret = try token.value(variable)
+            settings.credentials = .token(secret)
+            parts += ["token", secret.revealed()]
+        case .file(let file):
+            let name = try file.value(variable).revealed()
+            settings.credentials = .file(name)
+            parts += ["file", name]
         }
-        settings.certificateAuthoritiesFile = try definition.authorities?.value(variable).revealed()
+        if let file = try definition.authorities?.value(variable).revealed() {
+            settings.certificateAuthoritiesFile = file
+            parts += ["ca", file]
+        }
         self.definition = definition
         self.isOneLane = isOneLane
-        do throws(NATSError) { client = try NATSClient(settings) } catch { throw SinkError(error.description) }
+        self.settings = settings
+        self.producers = producers
+        key = SinkProducers.Key(namespace: namespace, parts)
+        producers.attach(key)
     }
 
     /// Publishes, the messages of a key after one another.
     public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
-        let (definition, client) = (definition, client)
-        LaneDelivery.begin(
-            messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds,
-            { message, done in
-                client.publish(Self.natsMessage(message, definition)) { result in done(Self.outcome(result)) }
+        producers.deliver(
+            messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
+            isStopped: isStopped,
+            make: { [settings] () throws(SinkError) -> NATSClient in
+                do throws(NATSError) { return try NATSClient(settings) } catch { throw SinkError(error.description) }
+            },
+            send: { [definition] message, client, done in
+                client.publish(Self.natsMessage(message, definition)) { done(Self.outcome($0)) }
             }, completion)
     }
 
-    /// Ends the client.
-    public func stop() { client.stop() }
+    /// Ends the client, unless other sinks use it: then what is under way ends within its timeout.
+    public func stop() {
+        isStopped.withLock { $0 = true }
+        producers.detach(key)
+    }
 
     private static func natsMessage(_ message: SinkMessage, _ definition: NATSDefinition) -> NATSMessage {
         NATSMessage(
@@ -63,10 +89,12 @@ public final class NATSSink: Sink {
     private static func outcome(_ result: Result<NATSAcknowledgement, NATSError>) -> SinkOutcome {
         switch result {
         case .success: .delivered
-        // That the sink ends is no fault of the message.
-        case .failure(.stopped): .notSent
+        // That the client ends, or has too much of other feeds, is no fault of the message.
+        case .failure(.stopped), .failure(.tooManyMessages): .notSent
         case .failure(let error) where error.isPermanent: .refused(reason: error.description)
         case .failure(let error): .failed(reason: error.description, retryAfterMilliseconds: nil)
         }
     }
 }
+
+extension NATSClient: SinkClient {}

@@ -47,6 +47,8 @@ public enum SinkOutcome: Sendable, Equatable {
     case refused(reason: String)
     /// It was not tried, mostly as one before it of its key has failed. It does not count as an attempt.
     case notSent
+    /// It was not tried, as the sink can't begin: its settings don't go together, or a file can't be read. It does not count as an attempt.
+    case unavailable(reason: String)
 }
 
 /// Where a feed's messages go: a webhook, or an engine that somebody runs already.

@@ -1,6 +1,5 @@
 internal import HTTPClient
 internal import Runtime
-internal import Tree
 
 /// What an endpoint's answer means for the messages that it was sent. Pure.
 enum WebhookAnswer {
@@ -9,16 +8,20 @@ enum WebhookAnswer {
 
     /// An outcome for each message, in their order.
     ///
-    /// - Parameter isOneLane: messages are in order whatever their keys.
+    /// - Parameters:
+    ///   - isBatch: whether requests hold several messages, of which the answer's body may name some as failed.
+    ///   - isOneLane: messages are in order whatever their keys.
     static func outcomes(
-        _ result: Result<ClientResponse, HTTPClientError>, for messages: [SinkMessage], isOneLane: Bool = false,
-        nowUnixMilliseconds: Milliseconds
+        _ result: Result<ClientResponse, HTTPClientError>, for messages: [SinkMessage], isBatch: Bool,
+        isOneLane: Bool = false, nowUnixMilliseconds: Milliseconds
     ) -> [SinkOutcome] {
         switch result {
+        // No server has seen it, so it is no attempt.
+        case .failure(.notSent): return all(messages, .notSent)
         case .failure(let error):
             return all(messages, .failed(reason: reason(error), retryAfterMilliseconds: nil))
         case .success(let response) where (200...299).contains(response.status):
-            return accepted(response, messages, isOneLane)
+            return accepted(response, messages, isBatch: isBatch, isOneLane)
         case .success(let response) where response.status == 410:
             return all(messages, .refused(reason: "The endpoint is gone: it answered with status 410."))
         case .success(let response):
@@ -45,17 +48,25 @@ enum WebhookAnswer {
     }
 
     private static func accepted(
-        _ response: ClientResponse, _ messages: [SinkMessage], _ isOneLane: Bool
+        _ response: ClientResponse, _ messages: [SinkMessage], isBatch: Bool, _ isOneLane: Bool
     ) -> [SinkOutcome] {
         if response.isTruncated {
             // For a single message the status says all.
-            guard messages.count > 1 else { return all(messages, .delivered) }
+            guard isBatch else { return all(messages, .delivered) }
             let reason =
                 "The endpoint's answer is longer than \(maxBytes) bytes, so it can't be seen which messages failed."
             return all(messages, .failed(reason: reason, retryAfterMilliseconds: nil))
         }
-        let failed = failedIDs(response.body)
-        guard !failed.isEmpty else { return all(messages, .delivered) }
+        let failed: Set<String>
+        switch FailedMessages.read(
+            response.body, contentType: response.header("content-type"), sent: Set(messages.map(\.id)))
+        {
+        case .named(let ids): failed = ids
+        case .unreadable(let reason):
+            guard isBatch else { return all(messages, .delivered) }
+            let sentence = "The endpoint's answer \(reason), so it can't be seen which messages failed."
+            return all(messages, .failed(reason: sentence, retryAfterMilliseconds: nil))
+        }
         // What comes behind a failed message of the same key is delivered again behind it: the order of a key holds.
         var failedKeys: Set<String> = []
         return messages.map { message in
@@ -66,14 +77,5 @@ enum WebhookAnswer {
             guard failedKeys.contains(isOneLane ? "" : message.key) else { return .delivered }
             return .notSent
         }
-    }
-
-    /// The ids in `{"failed": ["id", …]}`; none where the body says anything else.
-    private static func failedIDs(_ body: [UInt8]) -> Set<String> {
-        let json = RawJSON(body)
-        guard json.isJSON, let members = json.members,
-            let elements = members.first(where: { $0.key == "failed" })?.value.elements
-        else { return [] }
-        return Set(elements.compactMap(\.string))
     }
 }

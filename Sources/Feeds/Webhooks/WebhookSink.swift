@@ -21,7 +21,10 @@ public final class WebhookSink: Sink {
 
     public var batchSize: Int { definition.batch }
     public var concurrency: Int { definition.concurrency }
-    public var timeoutMilliseconds: Milliseconds { definition.timeoutMilliseconds }
+    public var timeoutMilliseconds: Milliseconds { definition.timeoutMilliseconds + queueMilliseconds }
+    /// How long a request waits for a slot of the client, before the endpoint's time begins.
+    private var queueMilliseconds: Milliseconds { min(Self.mostQueueMilliseconds, definition.timeoutMilliseconds) }
+    private static let mostQueueMilliseconds: Milliseconds = 5_000
 
     /// - Parameters:
     ///   - isOneLane: the feed's order is that of the namespace: what comes behind a failed message has failed, whatever its key.
@@ -87,11 +90,11 @@ public final class WebhookSink: Sink {
         guard let number else {
             return completion(messages.map { _ in .notSent })
         }
-        let id = client.send(request(messages)) { [state, clock, isOneLane] result in
+        let id = client.send(request(messages)) { [state, clock, isOneLane, isBatch = definition.batch > 1] result in
             state.withLock { _ = $0.underWay.removeValue(forKey: number) }
             completion(
                 WebhookAnswer.outcomes(
-                    result, for: messages, isOneLane: isOneLane, nowUnixMilliseconds: clock()))
+                    result, for: messages, isBatch: isBatch, isOneLane: isOneLane, nowUnixMilliseconds: clock()))
         }
         // `stop` may have come before the request's id was known.
         let isTooLate = state.withLock { state -> Bool in
@@ -121,6 +124,13 @@ public final class WebhookSink: Sink {
         request.credentials = credentials.revealed()
         request.body = content.body
         request.timeoutMilliseconds = definition.timeoutMilliseconds
+        request.queueMilliseconds = queueMilliseconds
+        if let first = messages.first {
+            request.group = first.namespace
+            request.member = first.feed
+            // One namespace's endpoint must not answer the requests of another.
+            request.connections = first.namespace
+        }
         request.connectTimeoutMilliseconds = definition.connectTimeoutMilliseconds
         request.maxResponseBytes = WebhookAnswer.maxBytes
         request.truncatesResponse = true

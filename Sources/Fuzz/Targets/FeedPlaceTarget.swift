@@ -60,14 +60,14 @@ extension FuzzTarget {
             // Now and then far away.
             let step = Int64(bytes[start] & 0x3F) + 1
             let (sum, isBeyond) = seq.addingReportingOverflow(bytes[start] & 0x80 == 0 ? step : step << 50)
-            guard !isBeyond else { break }
+            guard !isBeyond, sum <= Int64.max / 2 else { break }
             let isSnapshot = bytes[start + 1] & 1 == 1
             let lower = FeedPosition(seq: sum, index: Int64(bytes[start + 1]), isSnapshot: isSnapshot)
             let index = lower.index + Int64(bytes[start + 2]) << Int64(bytes[start + 3] & 0x1F)
             ranges.append(lower...FeedPosition(seq: sum, index: index, isSnapshot: isSnapshot))
             seq = sum
         }
-        let places = PlaceRanges(ranges)
+        guard let places = PlaceRanges(ranges) else { return "ranges in order are refused" }
         summary.noteSize(ranges.count)
         guard let again = PlaceRanges(bytes: places.bytes) else { return "what was written can't be read" }
         guard again == places else { return "what was written reads as something else" }

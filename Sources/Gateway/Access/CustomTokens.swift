@@ -1,3 +1,4 @@
+import Feeds
 import Rules
 import Runtime
 import Tokens
@@ -27,7 +28,12 @@ struct CustomTokens: Sendable {
             throw AuthFailure(error)
         }
         let expiresAt = times.expiresAt.map { ($0 + skewSeconds) * 1_000 }
-        if let feed { return Identity(.unauthenticated, expiresAt: expiresAt, basis: basis, feed: feed) }
+        if let feed {
+            // A token that names no id is for a feed that was there when it was issued.
+            let access = feed.id.map { FeedAccess.id($0) } ?? .since((times.issuedAt ?? 0) + skewSeconds)
+            let grant = FeedGrant(feed: feed, access: access)
+            return Identity(.unauthenticated, expiresAt: expiresAt, basis: basis, feed: grant)
+        }
         if claims["admin"] == .bool(true) {
             return Identity(.admin, power: power(claims, basis), expiresAt: expiresAt, basis: basis)
         }

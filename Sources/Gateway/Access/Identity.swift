@@ -1,8 +1,16 @@
 import Engine
+import Feeds
 import Rules
 import Tokens
 import Tree
 import Wire
+
+/// The one feed that a caller's token is for.
+struct FeedGrant: Sendable, Hashable {
+    let feed: FeedBinding
+    /// Which feed of the name.
+    let access: FeedAccess
+}
 
 /// Who a caller was found to be, and for how long that holds.
 struct Identity: Sendable {
@@ -35,11 +43,11 @@ struct Identity: Sendable {
     /// An administrator who acts as somebody else.
     let isOverride: Bool
     /// The one feed that the caller's token is for; nil for everybody else. To rules such a caller is nobody.
-    let feed: FeedBinding?
+    let feed: FeedGrant?
 
     init(
         _ context: AuthContext, power: Power = .none, expiresAt: Int64? = nil, basis: Basis = .itself,
-        isOverride: Bool = false, feed: FeedBinding? = nil
+        isOverride: Bool = false, feed: FeedGrant? = nil
     ) {
         self.context = context
         self.power = power
@@ -68,9 +76,11 @@ struct Identity: Sendable {
     /// Whether what belongs to no one namespace may be read and changed.
     var mayOperate: Bool { if case .everything = power { true } else { false } }
 
-    /// Whether a feed's messages may be taken and acknowledged: by administrators, and by who has that feed's token.
-    func mayConsume(feed name: String, in namespace: String) -> Bool {
-        mayAdminister || feed.map { $0.feed == name && $0.namespace == namespace } == true
+    /// Which feed of a name the caller may take messages of, and acknowledge: any as an administrator, one with its token. Nil for none.
+    func access(toFeed name: String, in namespace: String) -> FeedAccess? {
+        if mayAdminister { return .any }
+        guard let grant = feed, grant.feed.feed == name, grant.feed.namespace == namespace else { return nil }
+        return grant.access
     }
 
     /// The user's id, if there is one.
@@ -81,7 +91,7 @@ struct Identity: Sendable {
     /// Who it is, for logs and for counting by identity: nothing in it is secret. Nil for callers without credentials.
     var name: String? {
         if context.isAdmin { return "admin" }
-        if let feed { return "feed:\(feed.feed)" }
+        if let feed { return "feed:\(feed.feed.feed)" }
         return uid.map { "uid:\($0)" }
     }
 

@@ -4,6 +4,8 @@ import Synchronization
 final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
     private struct Bucket: Sendable {
         var tokens: TokenBucket
+        /// Without what others have reported; nil where there are no others.
+        var own: TokenBucket?
         /// What the other gateways call it; nil where there is nobody to tell.
         let caller: LimitedCaller?
         /// Used here since the others were last told.
@@ -46,11 +48,13 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
     }
 
     /// Takes from a caller's bucket, or says in how many milliseconds it may be asked again.
-    func take(_ amount: Double, of key: Key, _ nowMilliseconds: Int64) -> Int64? {
+    ///
+    /// - Parameter ignoresOthers: whether only use at this gateway can refuse it.
+    func take(_ amount: Double, of key: Key, ignoresOthers: Bool = false, _ nowMilliseconds: Int64) -> Int64? {
         part(of: key).table.withLock { table in
             let mayTell = table.toTell.count < mostToTell
             let (wait, isToBeTold) = table.buckets.with(key, new: newBucket(key, nowMilliseconds)) { bucket in
-                take(amount, from: &bucket, mayTell: mayTell, nowMilliseconds)
+                take(amount, from: &bucket, ignoresOthers, mayTell: mayTell, nowMilliseconds)
             }
             if isToBeTold { table.toTell.append(key) }
             return wait
@@ -59,12 +63,12 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
 
     /// Also says whether the caller has just become one of those to tell of.
     private func take(
-        _ amount: Double, from bucket: inout Bucket, mayTell: Bool, _ now: Int64
+        _ amount: Double, from bucket: inout Bucket, _ ignoresOthers: Bool, mayTell: Bool, _ now: Int64
     ) -> (Int64?, Bool) {
         if let caller = bucket.caller, let debt = elsewhere.take(caller) {
             bucket.tokens.owe(debt.amount, since: debt.since, limit)
         }
-        let wait = bucket.tokens.take(amount, limit, nowMilliseconds: now)
+        let wait = Self.take(amount, from: &bucket, ignoresOthers, limit, now)
         guard wait == nil, bucket.caller != nil else { return (wait, false) }
         bucket.untold += amount
         guard mayTell, !bucket.isToBeTold, bucket.untold >= worthTelling else { return (nil, false) }
@@ -72,8 +76,22 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
         return (nil, true)
     }
 
+    private static func take(
+        _ amount: Double, from bucket: inout Bucket, _ ignoresOthers: Bool, _ limit: RateLimit, _ now: Int64
+    ) -> Int64? {
+        guard ignoresOthers, bucket.own != nil else {
+            let wait = bucket.tokens.take(amount, limit, nowMilliseconds: now)
+            if wait == nil { bucket.own?.spend(amount, limit, nowMilliseconds: now) }
+            return wait
+        }
+        let wait = bucket.own?.take(amount, limit, nowMilliseconds: now) ?? nil
+        if wait == nil { bucket.tokens.spend(amount, limit, nowMilliseconds: now) }
+        return wait
+    }
+
     private func newBucket(_ key: Key, _ now: Int64) -> Bucket {
-        Bucket(tokens: TokenBucket(limit, nowMilliseconds: now), caller: name?(key))
+        let full = TokenBucket(limit, nowMilliseconds: now)
+        return Bucket(tokens: full, own: name == nil ? nil : full, caller: name?(key))
     }
 
     private func part(of key: Key) -> Part { parts[Int(UInt(bitPattern: key.hashValue) % UInt(parts.count))] }
@@ -135,7 +153,8 @@ private final class OthersUse: Sendable {
                     debt.amount = max(0, debt.amount - Double(age) * limit.perSecond / 1_000)
                     debt.since = now
                 }
-                debt.amount += amount
+                // More than a bucket can owe is not kept.
+                debt.amount = min(debt.amount + amount, limit.burst + TokenBucket.deepestDebt(limit))
             }
         }
     }

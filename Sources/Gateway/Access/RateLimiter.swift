@@ -64,10 +64,11 @@ final class RateLimiter: Sendable {
         return counted(.identity, identities.take(1, of: Caller(namespace: namespace, name: name), now()))
     }
 
-    /// A write of so many bytes.
-    func write(_ byteCount: Int, to namespace: String) -> Refusal? {
+    /// A write of so many bytes. What other gateways report refuses no administrator.
+    func write(_ byteCount: Int, to namespace: String, byAdministrator isAdmin: Bool = false) -> Refusal? {
         guard let namespaces else { return nil }
-        return counted(.writeBytes, namespaces.take(Double(max(1, byteCount)), of: namespace, now()))
+        let wait = namespaces.take(Double(max(1, byteCount)), of: namespace, ignoresOthers: isAdmin, now())
+        return counted(.writeBytes, wait)
     }
 
     /// Whether there is any limit.

@@ -1,4 +1,5 @@
 import HTTPServer
+import Rules
 import Runtime
 import Wire
 
@@ -55,8 +56,8 @@ final class Callers {
     }
 
     /// The same for a write of so many bytes.
-    func admitsWrite(_ byteCount: Int, to namespace: String, _ exchange: HTTPExchange) -> Bool {
-        admits(limiter.write(byteCount, to: namespace), exchange)
+    func admitsWrite(_ byteCount: Int, to namespace: String, by identity: Identity, _ exchange: HTTPExchange) -> Bool {
+        admits(limiter.write(byteCount, to: namespace, byAdministrator: identity.context.isAdmin), exchange)
     }
 
     private func admits(_ refusal: RateLimiter.Refusal?, _ exchange: HTTPExchange) -> Bool {
@@ -83,6 +84,7 @@ final class Callers {
         _ request: HTTPRequest, _ parameters: RESTParameters, namespace: String, isForFeed: Bool = false,
         _ exchange: HTTPExchange, _ body: @escaping (Identity) -> Void
     ) throws(RESTError) {
+        exchange.namespace = namespace
         var credentials = shown(request, parameters, namespace)
         credentials.isForFeed = isForFeed
         do throws(AuthFailure) {

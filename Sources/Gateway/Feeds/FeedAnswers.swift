@@ -57,6 +57,7 @@ struct FeedAnswer: Sendable {
     init(_ refusal: FeedRefusal, of feed: FeedName) {
         switch refusal {
         case .unknownFeed: self.init(RESTError(404, "There is no feed \"\(feed.name)\" in this database"))
+        case .notAdmitted: self.init(RESTError.permissionDenied)
         case .moving:
             self.init(RESTError(503, "The namespace moves to another database. Try again later."), retryAfter: 1)
         case .elsewhere, .noOwner:
@@ -69,11 +70,16 @@ struct FeedAnswer: Sendable {
     }
 
     /// What an administrator's request met with.
-    init(failure error: any Error) {
+    ///
+    /// - Parameter feed: Which feed it was about.
+    init(failure error: any Error, of feed: FeedName) {
         switch error {
+        case let error as FeedBusyError: self.init(RESTError(503, error.description), retryAfter: 1)
+        case let error as FeedRefusalError: self.init(error.refusal, of: feed)
         case let error as FeedError:
             switch error {
             case .unknownFeed(let name): self.init(FeedRefusal.unknownFeed, of: name)
+            case .notAdmitted(let name): self.init(FeedRefusal.notAdmitted, of: name)
             case .moving(let namespace): self.init(FeedRefusal.moving, of: FeedName(namespace: namespace, name: ""))
             case .pruned: self.init(RESTError(400, error.description))
             case .tooManyFeeds, .differentPaths: self.init(RESTError(409, error.description))

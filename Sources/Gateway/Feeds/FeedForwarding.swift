@@ -7,8 +7,8 @@ import Wire
 
 /// Passes requests on to the gateway that works their feed. Any thread.
 struct FeedForwarding: Sendable {
-    private let client: HTTPClient
-    private static let header: StaticString = "x-pathmirror-forwarded"
+    private let clients: FeedClients
+    private let identity: ForwardingIdentity
     /// How long the other gateway may take beyond what the request waits for: one that is frozen is not waited for.
     private static let patienceMilliseconds: Milliseconds = 3_000
     /// How long it may take for what nobody waits for but who has been refused.
@@ -19,55 +19,57 @@ struct FeedForwarding: Sendable {
     /// would be lost until its deadline, again and again.
     private static let maxAnswerBytes = 1 << 30
 
-    init(_ client: HTTPClient) { self.client = client }
+    init(_ clients: FeedClients, _ identity: ForwardingIdentity) {
+        self.clients = clients
+        self.identity = identity
+    }
 
     /// Answers a request that this gateway can't serve itself: by the other gateway's answer, or with why not.
     ///
     /// - Parameters:
+    ///   - verb: the end of the request's path.
     ///   - wait: how long the request itself waits.
     ///   - consumer: who asks for messages having given back what it held; nil for everything else. What an answer had that does
     ///     not arrive is all that such a consumer can hold, and goes back too.
+    ///   - opening: the connection of the consumer that the request belongs to.
     func forward(
-        _ request: HTTPRequest, _ reference: ExchangeReference, _ feed: FeedName, _ refusal: FeedRefusal,
-        wait: Milliseconds = 0, resumed consumer: String? = nil
+        _ call: FeedCall, _ verb: String, _ body: [UInt8], _ reference: ExchangeReference, _ refusal: FeedRefusal,
+        wait: Milliseconds = 0, resumed consumer: String? = nil, opening: FeedOpening? = nil
     ) {
         // One that was passed on is not passed on again: the feed has moved meanwhile.
-        guard case .elsewhere(let address) = refusal, request.header(Self.header) == nil else {
-            let answer = FeedAnswer(refusal, of: feed)
+        guard case .elsewhere(let peer) = refusal, !call.isForwarded else {
+            let answer = FeedAnswer(refusal, of: call.feed)
             return reference.perform { answer.send(to: $0) }
         }
-        let (url, headers) = (address + Self.target(request), Self.headers(request))
-        let authorization = request.headerText("authorization")
         let refuse = { @Sendable in
-            reference.perform { FeedAnswer(FeedRefusal.noOwner, of: feed).send(to: $0) }
+            reference.perform { FeedAnswer(FeedRefusal.noOwner, of: call.feed).send(to: $0) }
         }
-        let id = send(url, request.body, headers, authorization: authorization, wait: wait) { result in
+        let sent = send(call, verb, body, to: peer, opening: opening, wait: wait) { result in
             switch result {
             case .success(let answer): reference.perform { answer.send(to: $0) }
             // Who waits no more has nobody to be answered, and may have begun anew.
             case .failure(.cancelled): break
+            // Nothing was asked for, so nothing was handed out.
+            case .failure(.notSent): refuse()
             case .failure:
                 guard let consumer else { return refuse() }
                 // Before the consumer hears of it: what it is handed next stays with it.
-                giveBack(url, headers, authorization: authorization, consumer: consumer) { refuse() }
+                giveBack(call, to: peer, consumer: consumer, opening) { refuse() }
             }
         }
         // Who waits no more is not handed anything there either.
-        let cancel = { @Sendable in self.cancel(id) }
+        let cancel = { @Sendable in sent.cancel() }
         reference.perform(otherwise: cancel) { exchange in exchange.onClose = cancel }
     }
 
-    /// Asks the gateway at an address what it was asked here. Called back once, from any thread; with nil where there is no good answer soon.
+    /// Asks the gateway that works a feed for its status. Called back once, from any thread; with nil where there is no good answer soon.
     ///
     /// - Returns: false where the request has come from another gateway: it is not passed on again.
-    func ask(_ address: String, _ request: HTTPRequest, _ completion: @escaping @Sendable (FeedAnswer?) -> Void) -> Bool
+    func askStatus(_ call: FeedCall, of peer: FeedPeer, _ completion: @escaping @Sendable (FeedAnswer?) -> Void) -> Bool
     {
-        guard request.header(Self.header) == nil else { return false }
-        send(
-            address + Self.target(request), method: "GET", [], Self.headers(request),
-            authorization: request.headerText("authorization"),
-            wait: Self.askingMilliseconds - Self.patienceMilliseconds
-        ) { result in
+        guard !call.isForwarded else { return false }
+        let wait = Self.askingMilliseconds - Self.patienceMilliseconds
+        send(call, "status", method: "GET", [], to: peer, wait: wait) { result in
             guard case .success(let answer) = result, answer.status == 200 else { return completion(nil) }
             completion(answer)
         }
@@ -75,10 +77,8 @@ struct FeedForwarding: Sendable {
     }
 
     /// Has another gateway take back whatever a consumer holds. Soon, or not at all: then deadlines do it.
-    ///
-    /// - Parameter url: where its messages are asked for.
     func giveBack(
-        _ url: String, _ headers: [(name: String, value: String)] = [], authorization: String?, consumer: String,
+        _ call: FeedCall, to peer: FeedPeer, consumer: String, _ opening: FeedOpening?,
         _ completion: @escaping @Sendable () -> Void = {}
     ) {
         var body = JSONWriter(form: .plain)
@@ -86,58 +86,82 @@ struct FeedForwarding: Sendable {
         body.writeString(consumer)
         body.raw("}")
         let wait = Self.givingBackMilliseconds - Self.patienceMilliseconds
-        send(url, body.bytes, headers, authorization: authorization, wait: wait) { _ in completion() }
+        send(call, "pull", body.bytes, to: peer, opening: opening, isPull: false, wait: wait) { _ in completion() }
     }
 
     /// Sends another gateway a request.
     ///
-    /// - Parameter completion: called once, from any thread; with `cancelled` only after `cancel`.
+    /// A pull that waits takes a seat. Where no seat is free, it is sent as a pull that does not wait; where that brings no messages, the
+    /// answer is 429, as that of the gateway that works the feed is when too many pulls wait there.
+    ///
+    /// - Parameters:
+    ///   - verb: the end of the request's path.
+    ///   - isPull: whether it asks for messages. All other requests of a feed go before those that do. By default as `verb` says.
+    ///   - completion: called once, from any thread; with `cancelled` only after `cancel`.
     @discardableResult
     func send(
-        _ url: String, method: String = "POST", _ body: [UInt8], _ headers: [(name: String, value: String)] = [],
-        authorization: String?, wait: Milliseconds = 0,
+        _ call: FeedCall, _ verb: String, method: String = "POST", _ body: [UInt8], to peer: FeedPeer,
+        opening: FeedOpening? = nil, isPull: Bool? = nil, wait: Milliseconds = 0,
         _ completion: @escaping @Sendable (Result<FeedAnswer, HTTPClientError>) -> Void
-    ) -> HTTPClient.RequestID {
-        var asked = ClientRequest(url)
-        asked.method = method
-        asked.body = body
-        asked.headers = headers + [("\(Self.header)", "1")]
-        if let authorization { asked.credentials = [("Authorization", authorization)] }
-        asked.timeoutMilliseconds = wait + Self.patienceMilliseconds
-        asked.connectTimeoutMilliseconds = 2_000
-        asked.maxResponseBytes = Self.maxAnswerBytes
-        asked.maxRedirects = 0
-        asked.allowsPlainHTTP = true
-        // What is between gateways is nobody else's.
-        asked.avoidsProxies = true
-        return client.send(asked) { result in
-            completion(
-                result.map { response in
-                    var answer = FeedAnswer(status: response.status, response.body)
-                    answer.contentType = response.header("content-type")
-                    answer.retryAfter = response.header("retry-after").flatMap { Int($0) }
-                    return answer
-                })
+    ) -> ForwardedRequest {
+        let isPull = isPull ?? (verb == "pull")
+        let make = { @Sendable [identity] (body: [UInt8], wait: Milliseconds) in
+            // A seal is for one request and one body.
+            var asked = call.request(verb, method: method, body, to: peer, identity, opening: opening)
+            asked.timeoutMilliseconds = wait + Self.patienceMilliseconds
+            asked.connectTimeoutMilliseconds = 2_000
+            asked.maxResponseBytes = Self.maxAnswerBytes
+            asked.group = call.feed.namespace
+            asked.member = call.feed.name
+            asked.isUrgent = !isPull
+            return asked
         }
+        let sent = ForwardedRequest()
+        var asked = make(body, wait)
+        guard isPull, wait > 0 else {
+            sent.send(asked, by: clients.prompt) { completion($0.map(Self.answer)) }
+            return sent
+        }
+        // A seat is taken at once or not at all.
+        asked.queueMilliseconds = 0
+        sent.send(asked, by: clients.waiting) { [clients] result in
+            guard case .failure(.notSent) = result else { return completion(result.map(Self.answer)) }
+            sent.send(make(Self.withoutWaiting(body), 0), by: clients.prompt) { result in
+                completion(
+                    result.map { response in
+                        Self.hasMessages(response)
+                            ? Self.answer(response) : FeedAnswer(.tooManyWaiting, of: call.feed)
+                    })
+            }
+        }
+        return sent
     }
 
-    func cancel(_ id: HTTPClient.RequestID) { client.cancel(id) }
-
-    // MARK: What is passed on
-
-    /// The path and query, also of a target that has a scheme and host before them.
-    private static func target(_ request: HTTPRequest) -> String {
-        let query = request.query.map { "?" + String(decoding: $0, as: UTF8.self) } ?? ""
-        return String(decoding: request.path, as: UTF8.self) + query
+    private static func answer(_ response: ClientResponse) -> FeedAnswer {
+        var answer = FeedAnswer(status: response.status, response.body)
+        answer.contentType = response.header("content-type")
+        answer.retryAfter = response.header("retry-after").flatMap { Int($0) }
+        return answer
     }
 
-    private static func headers(_ request: HTTPRequest) -> [(name: String, value: String)] {
-        // As proxies do. Gateways that trust this one count the request as the client's.
-        let addresses = request.headerTexts("x-forwarded-for") + [request.remoteAddress]
-        var headers = [(name: "X-Forwarded-For", value: addresses.joined(separator: ", "))]
-        // The database may be named by the host.
-        if let host = request.host { headers.append(("Host", String(decoding: host, as: UTF8.self))) }
-        if let type = request.headerText("content-type") { headers.append(("Content-Type", type)) }
-        return headers
+    /// Whether a response is anything but an empty list of messages.
+    private static func hasMessages(_ response: ClientResponse) -> Bool {
+        guard response.status == 200, response.body.count < 100 else { return true }
+        return RawJSON(response.body).members?.first { $0.key == "messages" }?.value.elements?.isEmpty != true
+    }
+
+    /// The body of the same pull without the time to wait.
+    static func withoutWaiting(_ body: [UInt8]) -> [UInt8] {
+        guard let members = RawJSON(body).members else { return body }
+        var writer = JSONWriter(form: .plain)
+        writer.raw("{\"wait_ms\":0")
+        for member in members where member.key != "wait_ms" {
+            writer.raw(",")
+            writer.writeString(member.key)
+            writer.raw(":")
+            writer.append(member.value.text)
+        }
+        writer.raw("}")
+        return writer.bytes
     }
 }

@@ -1,3 +1,4 @@
+import Feeds
 import HTTPServer
 import Wire
 
@@ -67,6 +68,13 @@ enum FeedPath: Equatable {
         case ("stream", _), ("dead", _), ("status", _): throw Self.wrongMethod("GET")
         default: throw RESTError(404, "There is nothing at this path")
         }
+    }
+
+    /// The path and query of what is asked of a feed.
+    ///
+    /// - Parameter verb: the end of the path, such as `pull`.
+    static func target(_ verb: String, of feed: FeedName) -> String {
+        "/.feeds/\(PercentEncoding.encode(feed.name.utf8))/\(verb)?ns=\(PercentEncoding.encode(feed.namespace.utf8))"
     }
 
     private static func wrongMethod(_ methods: String) -> RESTError { RESTError(405, "The method must be \(methods)") }

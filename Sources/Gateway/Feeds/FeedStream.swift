@@ -1,28 +1,28 @@
 import Feeds
-import HTTPClient
 import HTTPServer
+import Runtime
 import Tree
 
 /// One event stream of a feed: one consumer, whose messages are events. Belongs to its loop's thread.
 final class FeedStream {
     let exchange: HTTPExchange
-    let feed: FeedName
     /// Those of the feed's database.
     let feeds: FeedService
     let consumer: String
+    /// Tells the messages that the consumer is handed by this connection from those of its others.
+    let opening = FeedOpening()
     /// How many messages it may have that are not acknowledged.
     let most: Int
     let identity: Identity
-    let authorization: String?
-    /// The credential that its URL has, encoded as it came: web pages can send none otherwise.
-    let credentialParameters: String
+    let call: FeedCall
+    var feed: FeedName { call.feed }
     /// Whether the answer has begun: then it is known that there is such a feed.
     var hasBegun = false
     /// Where its feed is worked, when that is not here.
-    var address: String?
+    var peer: FeedPeer?
     /// What waits for messages now: here, or where the feed is worked.
     var pull: FeedPull?
-    var forwarded: HTTPClient.RequestID?
+    var forwarded: ForwardedRequest?
     /// The next pull first gives back what the consumer still holds, up to a message acknowledged.
     var resumes = true
     let lastEventID: String?
@@ -30,18 +30,15 @@ final class FeedStream {
     var isFull = false
 
     init(
-        _ exchange: HTTPExchange, _ feed: FeedName, of feeds: FeedService, consumer: String, most: Int,
-        _ identity: Identity,
-        authorization: String?, credentialParameters: String, lastEventID: String?
+        _ exchange: HTTPExchange, _ call: FeedCall, of feeds: FeedService, consumer: String, most: Int,
+        _ identity: Identity, lastEventID: String?
     ) {
         self.exchange = exchange
-        self.feed = feed
+        self.call = call
         self.feeds = feeds
         self.consumer = consumer
         self.most = most
         self.identity = identity
-        self.authorization = authorization
-        self.credentialParameters = credentialParameters
         self.lastEventID = lastEventID
     }
 
@@ -56,12 +53,19 @@ final class FeedStream {
     }
 
     /// The body of a pull by which another gateway is asked.
-    var pullBody: [UInt8] {
+    ///
+    /// - Parameter most: 0 only asks whether there is such a feed, and changes nothing.
+    func pullBody(most: Int, waitMilliseconds: Milliseconds) -> [UInt8] {
+        let resumes = resumes && most > 0
         var writer = JSONWriter(form: .plain)
-        writer.raw("{\"max\":100,\"wait_ms\":20000,\"consumer\":")
+        writer.raw("{\"max\":")
+        writer.writeInteger(Int64(most))
+        writer.raw(",\"wait_ms\":")
+        writer.writeInteger(waitMilliseconds)
+        writer.raw(",\"consumer\":")
         writer.writeString(consumer)
         writer.raw(",\"max_held\":")
-        writer.writeInteger(Int64(most))
+        writer.writeInteger(Int64(self.most))
         if resumes {
             writer.raw(",\"resume\":true")
             if let lastEventID {

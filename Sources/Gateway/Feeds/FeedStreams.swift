@@ -27,7 +27,7 @@ final class FeedStreams {
     }
 
     func open(
-        _ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+        _ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
         guard services.metrics.streams.current < services.settings.maxStreams else {
             return services.responder.respond(
@@ -45,10 +45,7 @@ final class FeedStreams {
             throw RESTError(400, "Last-Event-ID must be the id of a message")
         }
         let stream = FeedStream(
-            exchange, feed, of: feeds, consumer: consumer, most: most, identity,
-            authorization: request.headerText("authorization"),
-            credentialParameters: Self.credentialParameters(request.query),
-            lastEventID: lastEventID)
+            exchange, call, of: feeds, consumer: consumer, most: most, identity, lastEventID: lastEventID)
         let id = exchange.id
         streams[id] = stream
         exchange.endsWithInput = true
@@ -64,18 +61,22 @@ final class FeedStreams {
         // HEAD only asks whether there is one: it takes nothing, and gives nothing back.
         let isHead = stream.exchange.isHead
         let feeds = stream.feeds
-        if stream.resumes, !isHead { feeds.resume(stream.feed, consumer: stream.consumer, through: stream.lastEventID) }
+        let access = stream.call.access
+        if stream.resumes, !isHead {
+            feeds.open(
+                stream.feed, as: access, consumer: stream.consumer, stream.opening, after: stream.lastEventID)
+        }
         let id = stream.exchange.id
         let feed = stream.feed
-        let consumer = stream.consumer
         stream.pull = feeds.pull(
-            feed, consumer: consumer, most: isHead ? 0 : min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
+            feed, as: access, consumer: stream.consumer, opening: stream.opening, most: isHead ? 0 : min(stream.most, Self.mostAtOnce),
+            mostHeld: stream.most,
             waitMilliseconds: stream.hasBegun ? Self.waitMilliseconds : 0
         ) { [link] result in
             link.post { hub in
                 guard let stream = hub.streams[id], stream.exchange.isOpen else {
                     if case .success(let deliveries) = result, !deliveries.isEmpty {
-                        feeds.unsent(deliveries, feed, consumer: consumer)
+                        feeds.unsent(deliveries, feed)
                     }
                     return
                 }
@@ -88,7 +89,7 @@ final class FeedStreams {
         stream.pull = nil
         switch result {
         case .success(let deliveries):
-            stream.address = nil
+            stream.peer = nil
             begin(stream)
             guard stream.exchange.isOpen else { return }
             stream.resumes = false
@@ -97,28 +98,39 @@ final class FeedStreams {
             }
             goOn(stream)
         case .failure(let error):
-            if case .elsewhere(let address) = error.refusal { return askElsewhere(stream, address) }
-            guard stream.hasBegun else {
-                streams[stream.exchange.id] = nil
-                return FeedAnswer(error.refusal, of: stream.feed).send(to: stream.exchange)
+            if case .elsewhere(let peer) = error.refusal, !stream.call.isForwarded {
+                return askElsewhere(stream, peer)
             }
-            // The feed moves, or is gone: the client comes back, and is told.
-            stream.exchange.close()
+            refuse(stream, FeedAnswer(error.refusal, of: stream.feed))
         }
     }
 
-    private func askElsewhere(_ stream: FeedStream, _ address: String) {
-        begin(stream)
-        guard stream.exchange.isOpen else { return }
-        stream.address = address
-        let id = stream.exchange.id
-        let url = url(stream, address)
-        let (authorization, consumer) = (stream.authorization, stream.consumer)
-        let giveBack = { @Sendable [forwarding] in
-            forwarding.giveBack(url, authorization: authorization, consumer: consumer)
+    /// Answers a stream that has not begun. One that has is closed: its client comes back, and is answered then.
+    private func refuse(_ stream: FeedStream, _ answer: FeedAnswer) {
+        guard !stream.hasBegun else {
+            // Else some clients come back at once, and again and again while no gateway works the feed.
+            stream.exchange.send(Self.retryHint)
+            return stream.exchange.close()
         }
+        streams[stream.exchange.id] = nil
+        answer.send(to: stream.exchange)
+    }
+
+    private static let retryHint = SharedBytes(utf8: "retry: 2000\n\n")
+
+    private func askElsewhere(_ stream: FeedStream, _ peer: FeedPeer) {
+        stream.peer = peer
+        let id = stream.exchange.id
+        let (call, consumer, opening) = (stream.call, stream.consumer, stream.opening)
+        let isHead = stream.exchange.isHead
+        let giveBack = { @Sendable [forwarding] in
+            if !isHead { forwarding.giveBack(call, to: peer, consumer: consumer, opening) }
+        }
+        // Whether the other gateway works the feed, and answers, is known before the answer begins.
+        let wait = stream.hasBegun ? Self.waitMilliseconds : 0
+        let body = stream.pullBody(most: isHead ? 0 : Self.mostAtOnce, waitMilliseconds: wait)
         stream.forwarded = forwarding.send(
-            url, stream.pullBody, authorization: authorization, wait: Self.waitMilliseconds
+            call, "pull", body, to: peer, opening: isHead ? nil : opening, wait: wait
         ) { [link] result in
             // The stream is closed. What was handed out until the other gateway noticed goes back: not before this, or what comes
             // in between would be nobody's.
@@ -126,34 +138,38 @@ final class FeedStreams {
             link.post { hub in
                 guard let stream = hub.streams[id] else { return giveBack() }
                 stream.forwarded = nil
-                hub.answeredElsewhere(stream, try? result.get())
+                hub.answeredElsewhere(stream, peer, try? result.get())
             }
         }
     }
 
-    private func url(_ stream: FeedStream, _ address: String) -> String {
-        let name = PercentEncoding.encode(stream.feed.name.utf8)
-        return "\(address)/.feeds/\(name)/pull?ns=\(PercentEncoding.encode(stream.feed.namespace.utf8))"
-            + stream.credentialParameters
-    }
-
-    /// `&auth=…` and the like.
-    private static func credentialParameters(_ query: ArraySlice<UInt8>?) -> String {
-        let pairs = (query ?? []).split(separator: UInt8(ascii: "&")).map { String(decoding: $0, as: UTF8.self) }
-        return pairs.filter { $0.hasPrefix("auth=") || $0.hasPrefix("access_token=") }.map { "&" + $0 }.joined()
-    }
-
-    private func answeredElsewhere(_ stream: FeedStream, _ answer: FeedAnswer?) {
+    private func answeredElsewhere(_ stream: FeedStream, _ peer: FeedPeer, _ answer: FeedAnswer?) {
         guard stream.exchange.isOpen else { return }
         guard let answer, answer.status == 200,
             let messages = RawJSON(answer.body).members?.first(where: { $0.key == "messages" })?.value.elements
-        else { return stream.exchange.close() }
+        else { return refuse(stream, peer, answer) }
+        begin(stream)
+        guard stream.exchange.isOpen else { return }
         stream.resumes = false
         for message in messages {
             guard let id = message.members?.first(where: { $0.key == "id" })?.value.string else { continue }
             stream.exchange.send(FeedStream.event(id: id, message.text))
         }
         goOn(stream)
+    }
+
+    /// The other gateway has refused, or has not answered: what it may have handed out goes back before the client hears of it.
+    private func refuse(_ stream: FeedStream, _ peer: FeedPeer, _ answer: FeedAnswer?) {
+        if let answer, answer.status >= 400 { return refuse(stream, answer) }
+        let noOwner = FeedAnswer(FeedRefusal.noOwner, of: stream.feed)
+        guard !stream.hasBegun, !stream.exchange.isHead else { return refuse(stream, noOwner) }
+        let id = stream.exchange.id
+        forwarding.giveBack(stream.call, to: peer, consumer: stream.consumer, stream.opening) { [link] in
+            link.post { hub in
+                guard let stream = hub.streams[id], stream.exchange.isOpen else { return }
+                hub.refuse(stream, noOwner)
+            }
+        }
     }
 
     /// Begins the answer, the first time.
@@ -186,14 +202,14 @@ final class FeedStreams {
         guard let stream = streams.removeValue(forKey: id) else { return }
         if stream.hasBegun { services.metrics.streams.add(-1) }
         if let pull = stream.pull { stream.feeds.cancel(pull) }
+        // What has come by then goes back when the cancelled request ends.
+        if let forwarded = stream.forwarded { return forwarded.cancel() }
         guard stream.hasBegun, !stream.exchange.isHead else { return }
-        if let forwarded = stream.forwarded {
-            forwarding.cancel(forwarded)
-        } else if let address = stream.address {
-            forwarding.giveBack(
-                url(stream, address), authorization: stream.authorization, consumer: stream.consumer)
+        if let peer = stream.peer {
+            forwarding.giveBack(stream.call, to: peer, consumer: stream.consumer, stream.opening)
         } else {
-            stream.feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
+            stream.feeds.release(
+                stream.feed, as: stream.call.access, consumer: stream.consumer, stream.opening)
         }
     }
 

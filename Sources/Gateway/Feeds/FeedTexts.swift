@@ -94,11 +94,12 @@ enum FeedTexts {
         number("retrying", status.retrying)
         writer.writeKey("consumers", isFirst: false)
         writer.raw("[")
-        for (index, consumer) in (report?.consumers ?? []).prefix(1_000).enumerated() {
+        for (index, consumer) in (report?.consumers ?? []).sorted().enumerated() {
             if index > 0 { writer.raw(",") }
             writer.writeString(consumer)
         }
         writer.raw("]")
+        number("consumers_total", Int64(report?.consumerCount ?? 0))
         text("gateway", status.gateway)
         writer.endObject()
         return writer.bytes

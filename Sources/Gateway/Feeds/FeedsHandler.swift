@@ -1,8 +1,8 @@
 import Feeds
-import HTTPClient
 import HTTPServer
 import LogStore
 import Placement
+import Rules
 import Runtime
 import Wire
 
@@ -14,16 +14,18 @@ final class FeedsHandler {
     private let forwarding: FeedForwarding
     private let streams: FeedStreams
     private let pulls: FeedPulls
+    private let identity: ForwardingIdentity
     private let link: LoopLink<FeedsHandler>
 
     init(
-        _ services: LoopServices, _ callers: Callers, _ databases: Databases, _ client: HTTPClient,
-        _ authenticator: Authenticator
+        _ services: LoopServices, _ callers: Callers, _ databases: Databases, _ clients: FeedClients,
+        _ identity: ForwardingIdentity, _ authenticator: Authenticator
     ) {
+        self.identity = identity
         self.services = services
         self.callers = callers
         self.databases = databases
-        forwarding = FeedForwarding(client)
+        forwarding = FeedForwarding(clients, identity)
         streams = FeedStreams(services, forwarding, authenticator)
         pulls = FeedPulls(services, authenticator)
         link = LoopLink(services.loop)
@@ -40,88 +42,129 @@ final class FeedsHandler {
         }
         try callers.withIdentity(request, parameters, namespace: namespace, isForFeed: true, exchange) {
             [self] identity in
-            let isAllowed =
-                path.needsAdministrator
-                ? identity.mayAdminister
-                : path.name.map { identity.mayConsume(feed: $0, in: namespace) } ?? identity.mayAdminister
-            guard isAllowed else { return services.responder.respond(.permissionDenied, to: exchange) }
+            let access =
+                path.needsAdministrator || path.name == nil
+                ? (identity.mayAdminister ? FeedAccess.any : nil)
+                : path.name.flatMap { identity.access(toFeed: $0, in: namespace) }
+            guard let access else { return services.responder.respond(.permissionDenied, to: exchange) }
             guard callers.admits(identity, in: namespace, exchange) else { return }
             do throws(RESTError) {
-                try serve(path, namespace, request, exchange, identity)
+                let call = FeedCall(
+                    request, FeedName(namespace: namespace, name: path.name ?? ""), access,
+                    client: callers.clientAddress(of: request))
+                try serve(path, call, request, exchange, identity)
             } catch {
                 services.responder.respond(error, to: exchange)
             }
         }
     }
 
+    // MARK: What other gateways forward
+
+    /// Serves a request that another gateway vouches for: its caller was authenticated there, and counted in all rates. False for every other
+    /// request, and for what only the gateway that was asked first may serve.
+    func serveForwarded(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
+        guard let (path, feed, feeds) = forwarded(request), request.body.count <= FeedBodies.Limits.bytes,
+            let vouched = identity.take(request, feeds.forwardingKey)
+        else { return false }
+        let client = IPAddress(vouched.client) ?? request.remoteIP
+        let call = FeedCall(request, feed, vouched.access, client: client)
+        do throws(RESTError) {
+            try serve(path, call, request, exchange, Identity(.unauthenticated))
+        } catch {
+            services.responder.respond(error, to: exchange)
+        }
+        return true
+    }
+
+    /// Whom a request comes from, where another gateway vouches for that.
+    func client(of head: HTTPRequest) -> IPAddress? {
+        forwarded(head).flatMap { identity.client(of: head, $0.feeds.forwardingKey) }
+    }
+
+    /// What a request asks that may have been forwarded: only what the gateway that works a feed has to answer is.
+    private func forwarded(_ head: HTTPRequest) -> (path: FeedPath, feed: FeedName, feeds: FeedService)? {
+        guard head.header(ForwardingSeal.header) != nil, let path = try? FeedPath(head.method, head.path),
+            let parameters = try? RESTParameters.settings(head.query), let namespace = parameters.namespace,
+            NamespaceName.isValid(namespace.utf8), let feeds = databases.member(of: namespace)?.feeds
+        else { return nil }
+        switch path {
+        case .pull(let name), .settle(let name, _), .status(let name):
+            return (path, FeedName(namespace: namespace, name: name), feeds)
+        default: return nil
+        }
+    }
+
     private func serve(
-        _ path: FeedPath, _ namespace: String, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+        _ path: FeedPath, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
+        let feed = call.feed
+        let namespace = feed.namespace
         // The feeds of the database in which the namespace lives.
         guard let feeds = databases.member(of: namespace)?.feeds else {
             return services.responder.respond(
                 RESTError(503, "The database is unavailable. Try again later."), to: exchange, retryAfter: 1)
         }
-        let feed = FeedName(namespace: namespace, name: path.name ?? "")
         switch path {
-        case .list: list(feeds, namespace, exchange)
-        case .definition(_, .show): show(feeds, feed, exchange)
-        case .definition(_, .apply): apply(feeds, feed, request, exchange)
+        case .list: list(feeds, call, exchange)
+        case .definition(_, .show):
+            administer(feeds, .glance, call, exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
+        case .definition(_, .apply): apply(feeds, call, request, exchange)
         case .definition(_, .remove):
-            administer(feeds, exchange) { administration in
+            administer(feeds, .change, call, exchange) { administration in
                 feeds.moved(feed, try administration.remove(feed))
                 return FeedAnswer(Array("{\"removed\":true}".utf8))
             }
-        case .pull: try pull(feeds, feed, request, exchange, identity)
-        case .settle(_, let verb): try settle(feeds, feed, verb, request, exchange)
-        case .stream: try streams.open(feeds, feed, request, exchange, identity)
+        case .pull: try pull(feeds, call, request, exchange, identity)
+        case .settle(_, let verb): try settle(feeds, call, verb, request, exchange)
+        case .stream: try streams.open(feeds, call, request, exchange, identity)
         case .seek:
             let start = try FeedBodies.seek(request.body)
-            administer(feeds, exchange) { administration in
+            administer(feeds, .change, call, exchange) { administration in
                 let (seq, change) = try administration.seek(feed, to: start)
                 feeds.moved(feed, change)
                 return FeedAnswer(Array("{\"seq\":\(seq)}".utf8))
             }
-        case .dead: try dead(feeds, feed, request, exchange)
-        case .retry: try change(feeds, feed, request, exchange) { try $0.retry(feed, $1) }
-        case .drop: try change(feeds, feed, request, exchange) { try $0.drop(feed, $1) }
-        case .status: status(feeds, feed, request, exchange)
+        case .dead: try dead(feeds, call, request, exchange)
+        case .retry: try change(feeds, call, request, exchange) { try $0.retry(feed, $1) }
+        case .drop: try change(feeds, call, request, exchange) { try $0.drop(feed, $1) }
+        case .status: status(feeds, call, exchange)
         }
     }
 
     // MARK: By the database
 
-    /// Answers with what `body` says, which is done on the thread for that.
+    /// Answers with what `body` says, which is done on a thread for that.
     private func administer(
-        _ feeds: FeedService, _ exchange: HTTPExchange,
+        _ feeds: FeedService, _ kind: FeedService.AdministrationKind, _ call: FeedCall, _ exchange: HTTPExchange,
         _ body: @escaping @Sendable (FeedAdministration) throws -> FeedAnswer
     ) {
+        let (feed, access) = (call.feed, call.access)
         let reference = exchange.reference
-        let isQueued = feeds.administer { result in
+        let isQueued = feeds.administer(kind, of: feed) {
+            try body($0.limited(to: access))
+        } then: { result in
             let answer: FeedAnswer
-            do {
-                answer = try body(try result.get())
-            } catch {
-                answer = FeedAnswer(failure: error)
+            switch result {
+            case .success(let body): answer = body
+            case .failure(let error): answer = FeedAnswer(failure: error, of: feed)
             }
             reference.perform { answer.send(to: $0) }
         }
         guard !isQueued else { return }
-        FeedAnswer(RESTError(503, "Too many requests are waiting"), retryAfter: 1).send(to: exchange)
+        FeedAnswer(failure: FeedBusyError(), of: feed).send(to: exchange)
     }
 
-    private func list(_ feeds: FeedService, _ namespace: String, _ exchange: HTTPExchange) {
-        administer(feeds, exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: namespace))) }
+    private func list(_ feeds: FeedService, _ call: FeedCall, _ exchange: HTTPExchange) {
+        let namespace = call.feed.namespace
+        administer(feeds, .read, call, exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: namespace))) }
     }
 
-    private func show(_ feeds: FeedService, _ feed: FeedName, _ exchange: HTTPExchange) {
-        administer(feeds, exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
-    }
-
-    private func apply(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
+    private func apply(_ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange) {
+        let feed = call.feed
         let body = request.body
         let creates = feeds.settings.createsNamespaces
-        administer(feeds, exchange) { administration in
+        administer(feeds, .change, call, exchange) { administration in
             let definition = try FeedDefinition.read(body, name: feed.name, namespace: feed.namespace)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: creates)
             if let change = applied.change { feeds.moved(feed, change) }
@@ -129,22 +172,24 @@ final class FeedsHandler {
         }
     }
 
-    private func dead(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange)
+    private func dead(_ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange)
         throws(RESTError)
     {
+        let feed = call.feed
         let query = FeedQuery(request.query)
         let limit = try query.number("limit", 1...1_000) ?? 100
         let after = query["after"].flatMap { FeedPosition(id: $0, in: feed.namespace) }
         if query["after"] != nil, after == nil { throw RESTError(400, "after must be a message's id") }
-        administer(feeds, exchange) {
+        administer(feeds, .read, call, exchange) {
             FeedAnswer(FeedTexts.dead(try $0.deadLetters(feed, after: after, limit: limit)))
         }
     }
 
     private func change(
-        _ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange,
+        _ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange,
         _ body: @escaping @Sendable (FeedAdministration, LogConnection.LetterSelection) throws -> Int64
     ) throws(RESTError) {
+        let feed = call.feed
         let selection: LogConnection.LetterSelection
         switch try FeedBodies.letters(request.body) {
         case .all: selection = .all
@@ -155,23 +200,24 @@ final class FeedsHandler {
                     LogConnection.FeedPlace(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot)
                 })
         }
-        administer(feeds, exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
+        administer(feeds, .change, call, exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
     }
 
-    private func status(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
+    private func status(_ feeds: FeedService, _ call: FeedCall, _ exchange: HTTPExchange) {
+        let (feed, access) = (call.feed, call.access)
         let reference = exchange.reference
-        feeds.report(feed) { [link, forwarding] report, refusal in
+        feeds.report(feed, as: access) { [link, forwarding] report, refusal in
             let answer: @Sendable () -> Void = {
                 link.post { handler in
                     guard let exchange = handler.services.loop.exchange(for: reference) else { return }
-                    handler.administer(feeds, exchange) {
+                    handler.administer(feeds, .glance, call, exchange) {
                         FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
                     }
                 }
             }
-            guard report == nil, case .elsewhere(let address)? = refusal else { return answer() }
+            guard report == nil, case .elsewhere(let peer)? = refusal else { return answer() }
             // Only the gateway that works the feed knows all of it; where that one says nothing, this one says what it can.
-            let isAsked = forwarding.ask(address, request) { theirs in
+            let isAsked = forwarding.askStatus(call, of: peer) { theirs in
                 guard let theirs else { return answer() }
                 reference.perform { theirs.send(to: $0) }
             }
@@ -185,18 +231,19 @@ final class FeedsHandler {
     private static let heavyBytes = 256 << 10
 
     private func pull(
-        _ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+        _ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
+        let (feed, access) = (call.feed, call.access)
         let body = try FeedBodies.pull(request.body)
-        if body.resumes { feeds.resume(feed, consumer: body.consumer, through: body.after) }
+        let opening = opening(feeds, call, body)
         let reference = exchange.reference
         let pull = feeds.pull(
-            feed, consumer: body.consumer, most: body.most, mostHeld: body.mostHeld,
+            feed, as: access, consumer: body.consumer, opening: opening, most: body.most, mostHeld: body.mostHeld,
             waitMilliseconds: body.waitMilliseconds
         ) { [forwarding, workers = services.workers] result in
             switch result {
             case .success(let deliveries):
-                let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed, consumer: body.consumer) }
+                let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed) }
                 // The thread that called has other feeds to serve.
                 guard deliveries.reduce(0, { $0 + $1.estimatedBytes }) > Self.heavyBytes else {
                     return reference.perform(otherwise: unsent) { FeedAnswer(messages: deliveries).send(to: $0) }
@@ -211,8 +258,8 @@ final class FeedsHandler {
                 reference.perform { refusal.send(to: $0) }
             case .failure(let error):
                 forwarding.forward(
-                    request, reference, feed, error.refusal, wait: body.waitMilliseconds,
-                    resumed: body.resumes && !body.consumer.isEmpty ? body.consumer : nil)
+                    call, "pull", request.body, reference, error.refusal, wait: body.waitMilliseconds,
+                    resumed: body.resumes && !body.consumer.isEmpty ? body.consumer : nil, opening: opening)
             }
         }
         exchange.endsWithInput = true
@@ -220,18 +267,37 @@ final class FeedsHandler {
         if body.waitMilliseconds > 0 { pulls.add(exchange, identity) }
     }
 
+    /// Opens or ends a connection of the consumer where the pull says so. Returns the connection that the pull belongs to: a
+    /// pull with `resume` is one, and the pulls that another gateway makes for a stream name theirs.
+    private func opening(
+        _ feeds: FeedService, _ call: FeedCall, _ body: FeedBodies.Pull
+    ) -> FeedOpening? {
+        let (feed, access, named) = (call.feed, call.access, call.opening)
+        guard body.resumes else { return named }
+        if body.most == 0, body.after == nil {
+            feeds.release(feed, as: access, consumer: body.consumer, named)
+            return named
+        }
+        let opening = body.most > 0 ? named ?? FeedOpening() : nil
+        feeds.open(feed, as: access, consumer: body.consumer, opening, after: body.after)
+        return opening
+    }
+
     private func settle(
-        _ feeds: FeedService, _ feed: FeedName, _ verb: FeedBodies.Verb, _ request: HTTPRequest,
+        _ feeds: FeedService, _ call: FeedCall, _ verb: FeedBodies.Verb, _ request: HTTPRequest,
         _ exchange: HTTPExchange
     ) throws(RESTError) {
         let body = try FeedBodies.settlement(verb, request.body)
         let reference = exchange.reference
-        feeds.settle(feed, ids: body.ids, consumer: body.consumer, body.settlement) { [forwarding] result in
+        feeds.settle(
+            call.feed, as: call.access, ids: body.ids, consumer: body.consumer, body.settlement
+        ) { [forwarding] result in
             switch result {
             case .success(let results):
                 let answer = FeedAnswer(ids: body.ids, results: results)
                 reference.perform { answer.send(to: $0) }
-            case .failure(let error): forwarding.forward(request, reference, feed, error.refusal)
+            case .failure(let error):
+                forwarding.forward(call, verb.rawValue, request.body, reference, error.refusal)
             }
         }
     }

@@ -1,4 +1,5 @@
 import Engine
+import Feeds
 import HTTPServer
 import Placement
 import Runtime
@@ -42,6 +43,8 @@ final class LogHandler {
         let namespace: LiveNamespace
         let view: LogView
         let ifNoneMatch: String?
+        /// Taken before anything is read.
+        let seat: LogSeats.Seat
     }
 
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
@@ -58,11 +61,11 @@ final class LogHandler {
             lastEventID: request.headerText("last-event-id"))
         try callers.withIdentity(request, settings, namespace: name, isForFeed: true, exchange) { [self] identity in
             guard callers.admits(identity, in: name, exchange) else { return }
+            guard let seat = hub.seats.take(for: identity, in: name) else {
+                return services.responder.respond(
+                    RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
+            }
             withPath(parameters.path, identity, name, exchange) { [self] path in
-                guard hub.hasRoom(for: identity), extents.count + slices.count < services.settings.maxLogReadings else {
-                    return services.responder.respond(
-                        RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
-                }
                 namespaces.whenLoaded(name, exchange) { [self] namespace in
                     let view = LogView(
                         namespace: namespace.id, name: namespace.name, path: path,
@@ -70,7 +73,7 @@ final class LogHandler {
                     look(
                         Asked(
                             parameters: parameters, identity: identity, namespace: namespace, view: view,
-                            ifNoneMatch: request.headerText("if-none-match")), exchange)
+                            ifNoneMatch: request.headerText("if-none-match"), seat: seat), exchange)
                 }
             }
         }
@@ -91,11 +94,11 @@ final class LogHandler {
         _ body: @escaping (Path) -> Void
     ) {
         if identity.mayAdminister { return body(wanted ?? .root) }
-        guard let feed = identity.feed, identity.mayConsume(feed: feed.feed, in: name) else {
+        guard let feed = identity.feed?.feed, let access = identity.access(toFeed: feed.feed, in: name) else {
             return services.responder.respond(.permissionDenied, to: exchange)
         }
         feedBasePath(
-            feed.feed, name,
+            FeedName(namespace: name, name: feed.feed), access,
             basePaths.wait(exchange) { [services] result in
                 // A token that may be good is not refused only because nobody can say.
                 guard case .success(let base) = result else {
@@ -121,7 +124,9 @@ final class LogHandler {
                 readFirst(asked, extent, exchange)
             }
         }
-        databases.engine(of: asked.namespace).logs.extent(asked.view.namespace, name: asked.view.name, found)
+        databases.engine(of: asked.namespace).logs.extent(asked.view.namespace, name: asked.view.name) { result in
+            withExtendedLifetime(asked.seat) { found(result) }
+        }
     }
 
     private func describe(_ extent: LogExtent, _ exchange: HTTPExchange) {
@@ -151,7 +156,9 @@ final class LogHandler {
             case .success(let slice): begin(asked, extent, start, slice, exchange)
             }
         }
-        databases.engine(of: asked.namespace).logs.slice(asked.view, at: start, found)
+        databases.engine(of: asked.namespace).logs.slice(asked.view, at: start) { result in
+            withExtendedLifetime(asked.seat) { found(result) }
+        }
     }
 
     private func begin(
@@ -168,7 +175,7 @@ final class LogHandler {
         case .durablePoll:
             let poll = LogPoll(
                 exchange, asked.identity, asked.namespace, asked.view, at: start, answers(asked, start, exchange), hub)
-            hub.add(poll, first, forMilliseconds: services.settings.logPollMilliseconds) { reading in
+            hub.add(poll, asked.seat, first, forMilliseconds: services.settings.logPollMilliseconds) { reading in
                 (reading as? LogPoll)?.timedOut()
             }
         }
@@ -189,7 +196,7 @@ final class LogHandler {
             exchange, asked.identity, asked.namespace, asked.view, form, at: start, through: bound,
             bufferBytes: services.settings.streamBufferBytes, hub)
         hub.add(
-            stream, first, forMilliseconds: isDurable ? services.settings.logEventsMilliseconds : nil
+            stream, asked.seat, first, forMilliseconds: isDurable ? services.settings.logEventsMilliseconds : nil
         ) { $0.end() }
     }
 

@@ -1,4 +1,5 @@
 import Engine
+import Feeds
 import HTTPServer
 import Placement
 import Runtime
@@ -13,13 +14,16 @@ final class LogHub: LogReadingHost {
     private let feedBasePath: FeedBasePath
     private let link: LoopLink<LogHub>
     private var readings: [UInt64: any LogReading] = [:]
+    private var taken: [UInt64: LogSeats.Seat] = [:]
+    let seats: LogSeats
     /// When credentials have to be looked at again.
     private var identityWatch = IdentityWatch()
 
     init(
-        _ services: LoopServices, _ databases: Databases, _ authenticator: Authenticator,
+        _ services: LoopServices, _ databases: Databases, _ authenticator: Authenticator, _ seats: LogSeats,
         _ feedBasePath: @escaping FeedBasePath
     ) {
+        self.seats = seats
         self.feedBasePath = feedBasePath
         self.services = services
         self.databases = databases
@@ -28,30 +32,25 @@ final class LogHub: LogReadingHost {
         link.lead(to: self)
     }
 
-    /// Whether there is room for one more. Feeds' tokens have half of it at most: they are given to many, and administrators are
-    /// not to be shut out by them.
-    func hasRoom(for identity: Identity) -> Bool {
-        let most = services.settings.maxLogReadings
-        guard services.metrics.logReadings.current < most else { return false }
-        return Self.feed(of: identity) == nil || services.metrics.feedLogReadings.current < max(1, most / 2)
-    }
-
     /// The feed whose token it is that lets somebody read.
-    private static func feed(of identity: Identity) -> FeedBinding? {
+    private static func feed(of identity: Identity) -> FeedGrant? {
         identity.mayAdminister ? nil : identity.feed
     }
 
     /// Takes a reading in, with the first slice that was read for it.
     ///
-    /// - Parameter milliseconds: for how long it is to last; nil for as long as it likes.
+    /// - Parameters:
+    ///   - seat: The reader's, kept until the reading has ended.
+    ///   - milliseconds: for how long it is to last; nil for as long as it likes.
     func add(
-        _ reading: any LogReading, _ first: LogSlice, forMilliseconds milliseconds: Milliseconds?,
+        _ reading: any LogReading, _ seat: LogSeats.Seat, _ first: LogSlice,
+        forMilliseconds milliseconds: Milliseconds?,
         then timedOut: @escaping (any LogReading) -> Void
     ) {
         let id = reading.exchange.id
         readings[id] = reading
+        taken[id] = seat
         services.metrics.logReadings.add(1)
-        if Self.feed(of: reading.identity) != nil { services.metrics.feedLogReadings.add(1) }
         identityWatch.add(reading.identity)
         let timer = milliseconds.map { milliseconds in
             services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
@@ -73,8 +72,10 @@ final class LogHub: LogReadingHost {
 
     func read(_ reading: any LogReading, at place: LogPlace) {
         let id = reading.exchange.id
+        // The question keeps the seat, too: a client that goes away does not make room for another one before it is answered.
+        let seat = taken[id]
         databases.engine(of: reading.namespace).logs.slice(reading.view, at: place) { [link] result in
-            link.post { hub in hub.tell(id) { $0.received(result) } }
+            withExtendedLifetime(seat) { link.post { hub in hub.tell(id) { $0.received(result) } } }
         }
     }
 
@@ -99,9 +100,9 @@ final class LogHub: LogReadingHost {
     }
 
     private func forget(_ id: UInt64) {
-        guard let reading = readings.removeValue(forKey: id) else { return }
+        guard readings.removeValue(forKey: id) != nil else { return }
+        taken[id] = nil
         services.metrics.logReadings.add(-1)
-        if Self.feed(of: reading.identity) != nil { services.metrics.feedLogReadings.add(-1) }
     }
 
     // MARK: Time
@@ -125,7 +126,7 @@ final class LogHub: LogReadingHost {
     /// Ends the readings by tokens of feeds that are gone, or that are not of what is shown any more. It takes a moment to find out.
     func endLostFeeds() {
         for feed in Set(readings.values.compactMap { Self.feed(of: $0.identity) }) {
-            feedBasePath(feed.feed, feed.namespace) { [link] result in
+            feedBasePath(FeedName(namespace: feed.feed.namespace, name: feed.feed.feed), feed.access) { [link] result in
                 // Whoever can't be told of now is looked for again.
                 guard case .success(let base) = result else { return }
                 link.post { hub in hub.feed(feed, isOf: base) }
@@ -133,7 +134,7 @@ final class LogHub: LogReadingHost {
         }
     }
 
-    private func feed(_ feed: FeedBinding, isOf base: Path?) {
+    private func feed(_ feed: FeedGrant, isOf base: Path?) {
         for (id, reading) in readings where Self.feed(of: reading.identity) == feed {
             if base?.contains(reading.view.path) != true { tell(id) { $0.revoke() } }
         }

@@ -7,6 +7,7 @@ struct GatewayFacts: Sendable {
     let metrics: GatewayMetrics
     let limiter: RateLimiter
     let memory: MemoryBudget
+    let output: OutputBudget
     /// See `GatewaySettings.maxReadyLag`.
     let maxReadyLag: Int64
     /// The server's own counts, as they are when it is called.

@@ -213,6 +213,13 @@ struct MetricsReport {
             facts.memory.taken)
         metrics.counter(
             "pathmirror_memory_refused_total", "Times that there was no room for more of it.", facts.memory.refused)
+        metrics.gauge(
+            "pathmirror_output_queued_bytes", "Bytes of responses and streams that wait for their readers.",
+            facts.output.taken)
+        metrics.counter(
+            "pathmirror_output_refused_total",
+            "Responses that were refused, and streams that were ended, because too many such bytes waited.",
+            facts.output.refused)
     }
 
     /// Those that this gateway runs; each mirror is told of by one gateway.

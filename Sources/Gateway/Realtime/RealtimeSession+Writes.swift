@@ -15,7 +15,9 @@ extension RealtimeSession {
         }
         // Who is going to be refused must neither use up what others may write nor have them wait.
         let mayBeGiven = mayBeGiven(action)
-        if mayBeGiven, context.limiter.write(byteCount, to: namespace.name) != nil {
+        if mayBeGiven,
+            context.limiter.write(byteCount, to: namespace.name, byAdministrator: login.context.isAdmin) != nil
+        {
             return answerTooMany(number)
         }
         context.metrics.writes.add()

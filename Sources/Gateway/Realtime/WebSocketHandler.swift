@@ -49,6 +49,7 @@ final class WebSocketHandler {
         guard parameters.version == "5" else { throw RESTError(400, "The protocol version must be 5") }
         let name = try NamespaceName.find(request, parameters.namespace, services.settings)
         guard hub.hasRoom else { throw RESTError(503, "Too many sessions are open") }
+        exchange.namespace = name
         let opening = Opening(
             accept: Self.acceptKey(key), host: request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost",
             lastSession: parameters.lastSession, pollingSession: parameters.pollingSession,

@@ -30,9 +30,12 @@ final class Router {
     }
 
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) {
-        guard pages.admits(request, exchange), callers.admits(request, exchange) else { return }
+        guard pages.admits(request, exchange) else { return }
+        let route = Route(request.method, request.path)
+        if case .feeds = route, handlers.feeds?.serveForwarded(request, exchange) == true { return }
+        guard callers.admits(request, exchange) else { return }
         do throws(RESTError) {
-            switch Route(request.method, request.path) {
+            switch route {
             case .preflight: services.responder.respondToPreflight(request, exchange)
             case .data: try handlers.data.serve(request, exchange)
             case .live: handlers.operations.live(exchange)

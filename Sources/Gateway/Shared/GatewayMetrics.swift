@@ -12,8 +12,6 @@ public final class GatewayMetrics: Sendable {
     public let streamEvents = Counter()
     public let conflations = Counter()
     public let logReadings = Gauge()
-    /// Those of them that have a feed's token.
-    public let feedLogReadings = Gauge()
     public let sessions = Gauge()
     public let sessionsOpened = Counter()
     public let waitingTransactions = Gauge()

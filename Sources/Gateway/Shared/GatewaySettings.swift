@@ -26,6 +26,8 @@ public struct GatewaySettings: Sendable {
     public var maxPlainBodyBytes = 16 << 20
     /// What strangers' data may take of memory; the server's, too.
     public var memory = MemoryBudget(bytes: 1 << 30, bytesPerAddress: 256 << 20)
+    /// What responses and streams may hold that wait for their readers; the server's, too.
+    public var output = OutputBudget(bytes: 1 << 30)
     /// Responses from this size on are packed for clients that accept gzip.
     public var gzipFromBytes = 1_024
     /// What each event loop may keep of values that it has written out for GETs, for who asks for the same again; 0: nothing.
@@ -41,8 +43,8 @@ public struct GatewaySettings: Sendable {
     public var maxResumeEntries: Int64 = 100_000
     /// The most streams at once.
     public var maxStreams = 100_000
-    /// The most readers of the log at once: streams, and requests that wait.
-    public var maxLogReadings = 64
+    /// The most readers of the log at once: requests that are read for, streams, and requests that wait.
+    public var maxLogReadings = 128
     /// How long a request for the log waits, by the protocol of durable streams, when there is nothing for it.
     public var logPollMilliseconds: Milliseconds = 20_000
     /// After how long a stream of that protocol ends, for its client to come back.

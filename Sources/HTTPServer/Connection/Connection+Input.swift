@@ -190,6 +190,7 @@ extension Connection {
         deadlineMilliseconds = .max
         stageSinceMilliseconds = nil
         isReceivingBody = false
+        account.namespace = ""
         // Behind CONNECT the peer speaks something else.
         let method = HTTPMethod(parserCode: parser.facts.method)
         keepsAlive = parser.facts.keepsAlive && method != .connect

@@ -18,10 +18,16 @@ extension Connection {
         status: Int, common: HTTPHeaders, headers: HTTPHeaders, body: [UInt8], isHead: Bool, minorVersion: Int
     ) {
         guard phase == .answering else { return }
+        let sendsBody = !isHead && status != 204 && status != 304
+        var large: SharedBytes?
+        if sendsBody, body.count > Self.copiedBodyMax {
+            let bytes = SharedBytes(body)
+            guard bytes.enter(service.budget.output, account) else { return refuseOutput(common, minorVersion) }
+            large = bytes
+        }
         let scratch = service.scratch
         if !isDriving { corkStart = scratch.count }
         let closes = !keepsAlive || service.isDraining
-        let sendsBody = !isHead && status != 204 && status != 304
         writeHead(status: status, common: common, headers: headers)
         if closes {
             scratch.append("Connection: close\r\n")
@@ -35,13 +41,25 @@ extension Connection {
         } else {
             scratch.append("\r\n")
         }
-        if sendsBody, body.count > Self.copiedBodyMax {
-            flushCork(followedBy: body)
+        if let large {
+            flushCork(followedBy: large)
         } else {
             if sendsBody { scratch.append(body) }
             if !(isDriving && hasMoreInput && !closes && scratch.count - corkStart < Self.corkMax) { flushCork() }
         }
         finishExchange(closes: closes)
+    }
+
+    /// Answers that too many bytes wait for peers: the response is not kept.
+    private func refuseOutput(_ common: HTTPHeaders, _ minorVersion: Int) {
+        service.counters.rejected.bump()
+        let (contentType, body) = service.settings.errorBody(
+            503, "Too many responses wait for their readers. Try again later.")
+        var headers: HTTPHeaders = ["Content-Type": contentType]
+        headers.add("Retry-After", 1)
+        answer(
+            status: 503, common: common, headers: headers, body: Array(body.prefix(Self.copiedBodyMax)), isHead: false,
+            minorVersion: minorVersion)
     }
 
     /// Begins a response without an end; the connection serves nothing else any more.
@@ -120,14 +138,29 @@ extension Connection {
     /// Sends shared bytes, or queues them behind what is queued.
     func send(_ bytes: SharedBytes) {
         guard phase == .streaming, bytes.count > 0 else { return }
-        guard output.isEmpty else {
-            output.append(bytes, isDroppable: true)
-            return
+        var sent = 0
+        if output.isEmpty {
+            guard let count = settle(bytes.bytes.withUnsafeBytes { transport.send($0) }) else { return }
+            sent = count
         }
-        let outcome = bytes.bytes.withUnsafeBytes { transport.send($0) }
-        guard let sent = settle(outcome), sent < bytes.count else { return }
-        output.append(bytes, offset: sent, isDroppable: true)
-        outputBegins()
+        enqueue(bytes, offset: sent, isDroppable: true)
+    }
+
+    /// Queues bytes of which some were sent; ends the connection where too many bytes wait already, of all connections together.
+    private func enqueue(_ bytes: SharedBytes, offset: Int = 0, isDroppable: Bool) {
+        guard offset < bytes.count, !isDead else { return }
+        guard bytes.enter(service.budget.output, account) else {
+            service.counters.rejected.bump()
+            return die()
+        }
+        queue(bytes, offset: offset, isDroppable: isDroppable)
+    }
+
+    /// Queues bytes that have entered the budget.
+    private func queue(_ bytes: SharedBytes, offset: Int, isDroppable: Bool) {
+        let isFirst = output.isEmpty
+        output.append(bytes, offset: offset, isDroppable: isDroppable)
+        if isFirst { outputBegins() }
     }
 
     /// Sends bytes that belong to no queue yet; what does not go is copied.
@@ -139,9 +172,7 @@ extension Connection {
             sent = count
         }
         guard sent < bytes.count else { return }
-        let isFirst = output.isEmpty
-        output.append(SharedBytes(Array(bytes[sent...])), isDroppable: false)
-        if isFirst { outputBegins() }
+        enqueue(SharedBytes(Array(bytes[sent...])), isDroppable: false)
     }
 
     func transmit(_ text: StaticString) {
@@ -156,8 +187,9 @@ extension Connection {
         scratch.truncate(to: corkStart)
     }
 
-    /// The same with a large body behind it, which is not copied.
-    private func flushCork(followedBy body: [UInt8]) {
+    /// The same with a large body behind it, which is not copied, and has entered the budget.
+    private func flushCork(followedBy large: SharedBytes) {
+        let body = large.bytes
         let scratch = service.scratch
         let head = scratch.bytes(from: corkStart)
         var sent = 0
@@ -171,14 +203,17 @@ extension Connection {
                     return transport.send(pieces)
                 }
             }
-            guard let count = settle(outcome) else { return scratch.truncate(to: corkStart) }
+            guard let count = settle(outcome) else {
+                large.leave()
+                return scratch.truncate(to: corkStart)
+            }
             sent = count
         }
-        if sent < head.count + body.count {
-            let isFirst = output.isEmpty
-            if sent < head.count { output.append(SharedBytes(Array(head[sent...])), isDroppable: false) }
-            output.append(SharedBytes(body), offset: max(0, sent - head.count), isDroppable: false)
-            if isFirst { outputBegins() }
+        if sent < head.count { enqueue(SharedBytes(Array(head[sent...])), isDroppable: false) }
+        if sent < head.count + body.count, !isDead {
+            queue(large, offset: max(0, sent - head.count), isDroppable: false)
+        } else {
+            large.leave()
         }
         scratch.truncate(to: corkStart)
     }

@@ -48,6 +48,8 @@ final class Connection {
     /// Input behind the current request. Bounded by one read; while it is not empty the socket is not read.
     var pending: [UInt8] = []
     var output = OutputQueue()
+    /// On whose account queued output counts.
+    var account: OutputBudget.Account
     /// Body bytes taken from the server's budget for the current request.
     var bodyReserved = 0
     /// What a large body has taken of its peer's share instead.
@@ -87,6 +89,7 @@ final class Connection {
         self.peer = peer
         self.permits = permits
         self.refusal = refusal
+        account = OutputBudget.Account(address: peer.ip.limitKey)
     }
 
     deinit {
@@ -175,6 +178,7 @@ final class Connection {
     private func destroy() {
         freeEvents()
         transport.close()
+        output.removeAll()
         releaseBody()
         if let parser { service.parsers.giveBack(parser) }
         parser = nil

@@ -3,8 +3,9 @@ import Glibc
 
 /// What could not be sent at once, in order. Holds references to shared bytes and copies nothing.
 ///
-/// Its bound is the caller's: a stream's owner watches `HTTPExchange.queuedOutputBytes`, an ordinary response is one
-/// chunk and no further request is read before it is out.
+/// A stream's owner watches `HTTPExchange.queuedOutputBytes`; an ordinary response is one chunk, and no further request is read
+/// before it is out. What all queues hold together is bounded by the server's `OutputBudget`: a chunk counts there until it
+/// leaves the queue.
 struct OutputQueue {
     struct Chunk {
         var bytes: SharedBytes
@@ -14,14 +15,17 @@ struct OutputQueue {
         var isDroppable: Bool
     }
 
+    private static let nothing = SharedBytes([])
+
     private var chunks: [Chunk] = []
     private var first = 0
     private(set) var byteCount = 0
 
     var isEmpty: Bool { byteCount == 0 }
 
+    /// - Parameter bytes: entered in the server's budget.
     mutating func append(_ bytes: SharedBytes, offset: Int = 0, isDroppable: Bool) {
-        guard offset < bytes.count else { return }
+        guard offset < bytes.count else { return bytes.leave() }
         chunks.append(Chunk(bytes: bytes, offset: offset, isDroppable: isDroppable))
         byteCount += bytes.count - offset
     }
@@ -37,6 +41,9 @@ struct OutputQueue {
                 rest = 0
             } else {
                 rest -= left
+                chunks[first].bytes.leave()
+                // What was sent keeps nothing in memory.
+                chunks[first].bytes = Self.nothing
                 first += 1
             }
         }
@@ -60,12 +67,20 @@ struct OutputQueue {
                 kept.append(chunk)
             } else {
                 dropped.append(chunk.bytes)
+                chunk.bytes.leave()
                 byteCount -= chunk.bytes.count
             }
         }
         chunks = kept
         first = 0
         return dropped
+    }
+
+    mutating func removeAll() {
+        for chunk in chunks[first...] { chunk.bytes.leave() }
+        chunks = []
+        first = 0
+        byteCount = 0
     }
 
     /// Calls `body` with the front chunks' memory, at most `vector.count` of them.

@@ -43,13 +43,20 @@ public final class HTTPExchange {
         ExchangeReference(loop: eventLoop, connection: connectionID, exchange: id)
     }
 
+    /// The namespace on whose account output waits: namespaces share what may wait. Empty where that is not known.
+    public var namespace: String {
+        get { connection?.account.namespace ?? "" }
+        set { connection?.account.namespace = newValue }
+    }
+
     /// Whether something can still be sent.
     public var isOpen: Bool { connection.map { $0.phase == .answering || $0.phase == .streaming } ?? false }
 
     // MARK: Ordinary responses
 
     /// Answers completely. Content-Length, Date and, where needed, Connection are added. The body of HEAD is not sent
-    /// but counted; 204 and 304 have none.
+    /// but counted; 204 and 304 have none. Where too many bytes of responses wait for their peers (`HTTPServerSettings.output`), a large
+    /// response is answered with 503 instead.
     public func respond(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
         connection?.answer(
             status: status, common: commonHeaders, headers: headers, body: body, isHead: isHead,
@@ -82,7 +89,8 @@ public final class HTTPExchange {
     /// Sends on a stream: at once where nothing is queued, else behind the queue. Nothing is copied.
     ///
     /// The queue has no bound of its own: watch `queuedOutputBytes`, and `dropQueuedOutput` when a reader is slow. A
-    /// reader that takes nothing at all for `writeStallTimeoutMilliseconds` is cut off.
+    /// reader that takes nothing at all for `writeStallTimeoutMilliseconds` is cut off, and so is one for which there is no room
+    /// (`HTTPServerSettings.output`).
     public func send(_ bytes: SharedBytes) {
         connection?.send(bytes)
     }

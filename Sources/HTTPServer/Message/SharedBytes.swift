@@ -1,7 +1,17 @@
+import Synchronization
+
 /// Immutable bytes that many connections send without a copy: encode an event once, `send` it to all its listeners.
 public final class SharedBytes: Sendable {
+    /// The queues that hold the bytes, and the budget that they count in meanwhile.
+    private struct Waiting: Sendable {
+        var queues = 0
+        var budget: OutputBudget?
+        var account: OutputBudget.Account?
+    }
+
     /// The bytes; at least one where they are to be sent.
     public let bytes: [UInt8]
+    private let waiting = Mutex(Waiting())
 
     public init(_ bytes: [UInt8]) {
         self.bytes = bytes
@@ -14,4 +24,29 @@ public final class SharedBytes: Sendable {
 
     /// Number of bytes.
     public var count: Int { bytes.count }
+
+    /// A queue holds the bytes from now on. The first one takes their budget; false, where there is no room for them.
+    func enter(_ budget: OutputBudget, _ account: OutputBudget.Account) -> Bool {
+        waiting.withLock { waiting in
+            if waiting.queues == 0 {
+                guard budget.take(bytes.count, for: account) else { return false }
+                waiting.budget = budget
+                waiting.account = account
+            }
+            waiting.queues += 1
+            return true
+        }
+    }
+
+    /// A queue that held the bytes holds them no more.
+    func leave() {
+        waiting.withLock { waiting in
+            guard waiting.queues > 0 else { return }
+            waiting.queues -= 1
+            guard waiting.queues == 0, let budget = waiting.budget, let account = waiting.account else { return }
+            budget.giveBack(bytes.count, for: account)
+            waiting.budget = nil
+            waiting.account = nil
+        }
+    }
 }

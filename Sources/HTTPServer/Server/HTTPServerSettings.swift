@@ -39,6 +39,9 @@ public struct HTTPServerSettings: Sendable {
     public var maxPlainBodyBytes = 16 * 1024 * 1024
     /// What all bodies being received or answered take, among others' data; over it 503 with Retry-After. Default 256 MiB.
     public var memory = MemoryBudget(bytes: 256 * 1024 * 1024)
+    /// What all responses and streams together hold that wait for their peers; over it 503 with Retry-After, or the end of a stream. Default
+    /// 256 MiB.
+    public var output = OutputBudget(bytes: 256 * 1024 * 1024)
 
     /// From a request's first byte to the end of its headers; over it 408 and close. Default 15 s.
     public var headerTimeoutMilliseconds: Milliseconds = 15_000

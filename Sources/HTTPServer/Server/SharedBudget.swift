@@ -9,10 +9,13 @@ final class SharedBudget: Sendable {
     private let addresses: AddressLimit?
     private let unlimited: [IPNetwork]
     private let memory: MemoryBudget
+    /// What responses and streams may hold that wait for their peers.
+    let output: OutputBudget
 
     init(_ settings: HTTPServerSettings) {
         maxConnections = settings.maxConnections
         memory = settings.memory
+        output = settings.output
         unlimited = settings.unlimitedNetworks
         addresses = settings.maxConnectionsPerAddress.map { AddressLimit($0, except: settings.unlimitedNetworks) }
     }

@@ -1,9 +1,15 @@
+public import Runtime
+
 /// A feed's row of the catalog.
 public struct FeedRecord: Sendable, Equatable {
     public let namespaceID: Int64
     public let namespace: String
     public let id: Int64
     public let name: String
+    /// Tells it from other feeds that have had its name, in any database: a UUID's text.
+    public let uid: String
+    /// Seconds since 1970, rounded down.
+    public let createdAt: Int64
     /// The definition as it was applied last, as JSON, with its secrets.
     public let definition: [UInt8]
     /// Different whenever something about the feed has changed.
@@ -13,8 +19,34 @@ public struct FeedRecord: Sendable, Equatable {
     /// Whether that row is there.
     public let isWorkerAlive: Bool
     /// Where other gateways reach it.
-    public let address: String?
+    public let reach: FeedWorkerReach?
     public let generation: Int64
+}
+
+/// Where other gateways reach a gateway that works feeds, and how they authenticate each other.
+public struct FeedWorkerReach: Sendable, Equatable {
+    /// Where gateways of versions before this one reach it; empty where they can't.
+    public let olderAddress: String
+    /// Where gateways of this version do; nil for a gateway of an older one.
+    public let address: String?
+    /// Authenticates what is forwarded to it.
+    public let key: Secret<[UInt8]>?
+    /// The SHA-256 of its certificate's public key.
+    public let pin: [UInt8]?
+
+    public init(
+        olderAddress: String, address: String? = nil, key: Secret<[UInt8]>? = nil, pin: [UInt8]? = nil
+    ) {
+        self.olderAddress = olderAddress
+        self.address = address
+        self.key = key
+        self.pin = pin
+    }
+
+    public static func == (left: FeedWorkerReach, right: FeedWorkerReach) -> Bool {
+        left.olderAddress == right.olderAddress && left.address == right.address
+            && left.key?.revealed() == right.key?.revealed() && left.pin == right.pin
+    }
 }
 
 /// How far a feed has come, as its row has it.

@@ -22,6 +22,20 @@ extension LogConnection {
         }
     }
 
+    /// How many dead letters and messages set aside a feed has, and the bytes of their messages.
+    public func storedFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> (
+        count: Int64, bytes: Int64
+    ) {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select count(*), coalesce(sum(bytes), 0)::bigint from pathmirror.feed_message
+                where namespace_id = $1 and feed = $2 and state in ('dead', 'blocked')
+                """, [.int8(namespace), .int8(feed)])
+            return (try rows.int64(0, 0), try rows.int64(0, 1))
+        }
+    }
+
     /// Has dead letters delivered once more, together with what was set aside behind them, and announces it. Returns how many
     /// dead ones there were.
     public func retryLetters(

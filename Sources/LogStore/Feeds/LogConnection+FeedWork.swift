@@ -1,4 +1,5 @@
 import Postgres
+import Runtime
 
 /// Who works feeds, and how far these have come.
 extension LogConnection {
@@ -12,12 +13,33 @@ extension LogConnection {
         }
     }
 
-    /// Says that a gateway works feeds from now on, and where others reach it.
-    public func beginFeedWorker(_ worker: [UInt8], address: String) throws(LogStoreError) {
+    /// Registers a gateway that works feeds from now on, and where others reach it.
+    public func beginFeedWorker(_ worker: [UInt8], _ reach: FeedWorkerReach) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
-                "insert into pathmirror.feed_worker (id, address) values ($1, $2) on conflict (id) do nothing",
-                [.uuid(worker), .text(address)])
+                """
+                insert into pathmirror.feed_worker (id, address, peer_address, peer_key, peer_pin)
+                values ($1, $2, $3, $4, $5) on conflict (id) do nothing
+                """,
+                [
+                    .uuid(worker), .text(reach.olderAddress), reach.address.map { .text($0) } ?? .null(.text),
+                    reach.key.map { .bytea($0.revealed()) } ?? .null(.bytea),
+                    reach.pin.map { .bytea($0) } ?? .null(.bytea),
+                ])
+        }
+    }
+
+    /// Registers the public key of a worker's new certificate, and announces it.
+    ///
+    /// - Parameter pin: its SHA-256.
+    public func setFeedWorkerPin(_ worker: [UInt8], _ pin: [UInt8]?) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.pipeline([
+                .query(
+                    "update pathmirror.feed_worker set peer_pin = $2 where id = $1",
+                    [.uuid(worker), pin.map { .bytea($0) } ?? .null(.bytea)]),
+                .query("select pg_notify('\(Self.feedChannel)', '')"),
+            ])
         }
     }
 
@@ -121,7 +143,7 @@ extension LogConnection {
 
     /// What is kept of a feed's failed messages, in their order.
     ///
-    /// - Parameter mostBytes: about how long the messages are together at most; the first comes whatever its length.
+    /// - Parameter mostBytes: how long the messages are together at most, with their errors; the first comes whatever its length.
     public func feedLetters(
         _ namespace: Int64, _ feed: Int64, states: [String], after: (seq: Int64, index: Int64, isSnapshot: Bool)? = nil,
         limit: Int = 100_000, mostBytes: Int64 = .max
@@ -134,8 +156,8 @@ extension LogConnection {
                 select seq, index, is_snapshot, key, state, attempts, errors::text, message::text,
                     to_char(since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
                 from (
-                    select *, sum(bytes) over (order by seq, is_snapshot, index) - bytes as bytes_before from (
-                        select * from pathmirror.feed_message
+                    select *, sum(written) over (order by seq, is_snapshot, index) - written as bytes_before from (
+                        select *, bytes + octet_length(errors::text) as written from pathmirror.feed_message
                         where namespace_id = $1 and feed = $2 and state = any($3)
                             and (seq, is_snapshot, index) > ($4, $5, $6)
                         order by seq, is_snapshot, index limit $7
@@ -269,27 +291,82 @@ extension LogConnection {
                         .array(snapshots),
                     ]))
         }
-        for letter in move.letters {
-            var parameters: PostgresParameters = [
-                .int8(move.claim.namespace), .int8(move.claim.feed), .int8(letter.seq), .int8(letter.index),
-                .bool(letter.isSnapshot), .text(letter.key), .text(letter.state), .int4(Int32(letter.attempts)),
-            ]
-            parameters.appendJSON(letter.errors)
-            if let message = letter.message { parameters.appendJSON(message) } else { parameters.appendNull(.json) }
-            parameters.appendInt8(Int64(letter.message?.count ?? 0))
-            steps.append(
-                .query(
-                    """
-                    insert into pathmirror.feed_message
-                        (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message, bytes)
-                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-                    on conflict (namespace_id, feed, seq, index, is_snapshot) do update
-                    set key = excluded.key, state = excluded.state, attempts = excluded.attempts, errors = excluded.errors,
-                        message = coalesce(excluded.message, feed_message.message),
-                        bytes = greatest(excluded.bytes, feed_message.bytes), since = now()
-                    """, parameters))
-        }
+        for letter in move.letters where letter.message != nil { steps.append(storing(letter, move.claim)) }
+        let failing = move.letters.filter { $0.message == nil }
+        if !failing.isEmpty { steps += noting(failing, move.claim) }
         return steps
+    }
+
+    /// Writes a letter with its message.
+    private static func storing(_ letter: FeedLetterRecord, _ claim: FeedClaim) -> PipelineStep {
+        var parameters: PostgresParameters = [
+            .int8(claim.namespace), .int8(claim.feed), .int8(letter.seq), .int8(letter.index),
+            .bool(letter.isSnapshot), .text(letter.key), .text(letter.state), .int4(Int32(letter.attempts)),
+        ]
+        parameters.appendJSON(letter.errors)
+        if let message = letter.message { parameters.appendJSON(message) } else { parameters.appendNull(.json) }
+        parameters.appendInt8(Int64(letter.message?.count ?? 0))
+        return .query(
+            """
+            insert into pathmirror.feed_message
+                (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message, bytes)
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+            on conflict (namespace_id, feed, seq, index, is_snapshot) do update
+            set key = excluded.key, state = excluded.state, attempts = excluded.attempts, errors = excluded.errors,
+                message = coalesce(excluded.message, feed_message.message),
+                bytes = greatest(excluded.bytes, feed_message.bytes), since = now()
+            """, parameters)
+    }
+
+    /// Notes failures of messages that are in the log, or in their rows: all of a move by two statements, and without touching
+    /// the messages. The rows are small and no index has what changes, so that new versions stay in their pages.
+    private static func noting(_ letters: [FeedLetterRecord], _ claim: FeedClaim) -> [PipelineStep] {
+        var seqs = PostgresArray(of: .int8)
+        var indexes = PostgresArray(of: .int8)
+        var snapshots = PostgresArray(of: .bool)
+        var keys = PostgresArray(of: .text)
+        var states = PostgresArray(of: .text)
+        var attempts = PostgresArray(of: .int8)
+        var errors = PostgresArray(of: .text)
+        for letter in letters {
+            seqs.appendInt8(letter.seq)
+            indexes.appendInt8(letter.index)
+            snapshots.appendBool(letter.isSnapshot)
+            keys.appendText(letter.key)
+            states.appendText(letter.state)
+            attempts.appendInt8(Int64(letter.attempts))
+            errors.appendText(letter.errors)
+        }
+        let parameters: PostgresParameters = [
+            .int8(claim.namespace), .int8(claim.feed), .array(seqs), .array(indexes), .array(snapshots), .array(keys),
+            .array(states), .array(attempts), .array(errors),
+        ]
+        let changed = """
+            unnest($3::bigint[], $4::bigint[], $5::boolean[], $6::text[], $7::text[], $8::bigint[], $9::text[])
+                as changed (seq, index, is_snapshot, key, state, attempts, errors)
+            """
+        return [
+            .query(
+                """
+                insert into pathmirror.feed_message
+                    (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors)
+                select $1, $2, seq, index, is_snapshot, key, state, attempts::integer, errors::json from \(changed)
+                where state <> 'retry'
+                on conflict (namespace_id, feed, seq, index, is_snapshot) do update
+                set key = excluded.key, state = excluded.state, attempts = excluded.attempts, errors = excluded.errors,
+                    since = now()
+                """, parameters),
+            // A row that an administrator has removed does not come again without its message.
+            .query(
+                """
+                update pathmirror.feed_message as letter
+                set key = changed.key, attempts = changed.attempts::integer, errors = changed.errors::json, since = now()
+                from \(changed)
+                where letter.namespace_id = $1 and letter.feed = $2 and letter.seq = changed.seq
+                    and letter.index = changed.index and letter.is_snapshot = changed.is_snapshot
+                    and letter.state = 'retry' and changed.state = 'retry'
+                """, parameters),
+        ]
     }
 
     /// Says how feeds fare, for those who look.

@@ -1,4 +1,5 @@
 import Postgres
+import Runtime
 
 /// Which feeds there are.
 extension LogConnection {
@@ -18,7 +19,9 @@ extension LogConnection {
                 """
                 select feed.namespace_id, feed.id, feed.name,
                     case when $2 then feed.definition::text else '' end, feed.revision,
-                    owner.worker, worker.id is not null, worker.address, owner.generation
+                    owner.worker, worker.id is not null, worker.address, owner.generation, feed.uid::text,
+                    floor(extract(epoch from feed.created_at))::bigint, worker.peer_address, worker.peer_key,
+                    worker.peer_pin
                 from pathmirror.feed
                 join pathmirror.feed_owner as owner on owner.namespace_id = feed.namespace_id and owner.feed = feed.id
                 left join pathmirror.feed_worker as worker on worker.id = owner.worker
@@ -42,11 +45,18 @@ extension LogConnection {
                 records.append(
                     FeedRecord(
                         namespaceID: namespace, namespace: known,
-                        id: try rows.int64(row, 1), name: try rows.string(row, 2), definition: try rows.bytes(row, 3),
+                        id: try rows.int64(row, 1), name: try rows.string(row, 2), uid: try rows.string(row, 9),
+                        createdAt: try rows.int64(row, 10), definition: try rows.bytes(row, 3),
                         revision: try rows.int64(row, 4),
                         worker: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5),
                         isWorkerAlive: try rows.bool(row, 6),
-                        address: rows.isNull(row, 7) ? nil : try rows.string(row, 7),
+                        reach: rows.isNull(row, 7)
+                            ? nil
+                            : FeedWorkerReach(
+                                olderAddress: try rows.string(row, 7),
+                                address: rows.isNull(row, 11) ? nil : try rows.string(row, 11),
+                                key: rows.isNull(row, 12) ? nil : Secret(try rows.bytes(row, 12)),
+                                pin: rows.isNull(row, 13) ? nil : try rows.bytes(row, 13)),
                         generation: try rows.int64(row, 8)))
             }
             return records

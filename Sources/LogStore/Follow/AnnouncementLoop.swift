@@ -59,7 +59,7 @@ public struct AnnouncementLoop {
             guard let connection else { return machine.failed() }
             askedAt = now
             try listener.look(connection, isNew: isNew)
-            machine.looked(startingAt: now)
+            machine.looked(startingAt: now, endingAt: Clock.monotonicMilliseconds)
         case .listen(let milliseconds):
             guard let connection else { return machine.failed() }
             askedAt = now

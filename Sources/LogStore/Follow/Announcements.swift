@@ -49,7 +49,12 @@ public final class AnnouncementSubscription: Sendable {
         var heard = Heard()
         var followed: Set<Int64> = []
         var hasEnded = false
+        /// When heads were handed out last, in monotonic milliseconds.
+        var toldHeadsAt: Int64 = .min / 2
     }
+
+    /// Between two looks that announced heads cause: who announces more often, be it without reason, causes no more of them.
+    private static let spacingMilliseconds: Milliseconds = 20
 
     private let kind: Announcement.Kind
     private let state = Condition(State())
@@ -67,9 +72,17 @@ public final class AnnouncementSubscription: Sendable {
 
     /// Waits until something is heard, for so long or until `end`.
     public func wait(milliseconds: Milliseconds) -> Heard {
-        state.wait(milliseconds: milliseconds) { state -> Heard? in
+        let start = Clock.monotonicMilliseconds
+        let rest = state.withLock { $0.toldHeadsAt } + Self.spacingMilliseconds - start
+        if rest > 0, milliseconds > 0 {
+            // Heads wait; all else does not.
+            _ = state.wait(milliseconds: min(rest, milliseconds)) { $0.heard.wantsLook || $0.hasEnded ? true : nil }
+        }
+        let left = max(0, start + milliseconds - Clock.monotonicMilliseconds)
+        return state.wait(milliseconds: left) { state -> Heard? in
             guard !state.heard.isEmpty || state.hasEnded else { return nil }
             defer { state.heard = Heard() }
+            if !state.heard.heads.isEmpty { state.toldHeadsAt = Clock.monotonicMilliseconds }
             return state.heard
         } ?? Heard()
     }

@@ -22,8 +22,12 @@ public struct ListeningMachine: Sendable {
         case away
         case pausing(milliseconds: Milliseconds)
         case connected
-        case listening(lookAt: Int64)
+        /// `announcedAt`: before that no look begins for an announcement.
+        case listening(lookAt: Int64, announcedAt: Int64)
     }
+
+    /// An announced look comes no sooner than this after the start of the look before it.
+    static let spacingMilliseconds: Milliseconds = 50
 
     private let pollMilliseconds: Milliseconds
     private var backoff: Backoff
@@ -46,19 +50,30 @@ public struct ListeningMachine: Sendable {
         case .away: .connect
         case .pausing(let milliseconds): .pause(milliseconds: milliseconds)
         case .connected: .look(isNew: true)
-        case .listening(let lookAt):
-            wantsLook || now >= lookAt ? .look(isNew: false) : .listen(milliseconds: lookAt - now)
+        case .listening(let lookAt, let announcedAt):
+            if wantsLook {
+                now >= min(lookAt, announcedAt)
+                    ? .look(isNew: false) : .listen(milliseconds: min(lookAt, announcedAt) - now)
+            } else {
+                now >= lookAt ? .look(isNew: false) : .listen(milliseconds: lookAt - now)
+            }
         }
     }
 
     /// A connection is open and listens.
     public mutating func connected() { state = .connected }
 
-    /// A look that began at `start` has succeeded.
-    public mutating func looked(startingAt start: Int64) {
+    /// A look has succeeded. Announcements cause a look every `spacingMilliseconds` at most, and take a quarter of the time: every role that
+    /// can connect can send them.
+    ///
+    /// - Parameters:
+    ///   - start: when it began.
+    ///   - end: when it ended.
+    public mutating func looked(startingAt start: Int64, endingAt end: Int64) {
         if case .connected = state { backoff.reset() }
         wantsLook = false
-        state = .listening(lookAt: start + pollMilliseconds)
+        let spacing = max(Self.spacingMilliseconds, 4 * (end - start))
+        state = .listening(lookAt: start + pollMilliseconds, announcedAt: start + spacing)
     }
 
     /// Something was announced that a look has to find out more about.

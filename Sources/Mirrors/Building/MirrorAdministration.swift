@@ -19,10 +19,11 @@ public final class MirrorAdministration {
     ///   - onConnection: told of each connection that is opened, so that what runs on it can be stopped.
     public init(
         _ url: PostgresURL, environment: [String: String], as name: String = "mirror",
-        onConnection: @escaping (PostgresCancelHandle) -> Void = { _ in }
+        faults: (any CallFaults)? = nil, onConnection: @escaping (PostgresCancelHandle) -> Void = { _ in }
     ) throws {
         var settings = LogConnection.Settings()
         settings.connection = .forMirrors
+        settings.connection.faults = faults
         connectionSettings = settings
         self.url = url
         self.name = name

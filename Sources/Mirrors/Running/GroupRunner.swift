@@ -11,7 +11,11 @@ import Tree
 /// exact is not the lock, though, but the cursors' own row locks.
 final class GroupRunner: Sendable {
     private struct News {
+        /// Where the log ended when the supervisor looked last.
         var head: Int64 = 0
+        /// The greatest head that was announced since the mirrors came to the log's end. Every role that can connect can announce
+        /// one: it is worth a look, and nothing else.
+        var announcedHead: Int64 = 0
         var mirrors: [CatalogMirror]
         var mirrorsVersion = 1
         var stops = false
@@ -28,6 +32,9 @@ final class GroupRunner: Sendable {
     }
 
     func headSeen(_ head: Int64) { news.signal { $0.head = max($0.head, head) } }
+
+    /// A notification says that the log reaches to `head`.
+    func headAnnounced(_ head: Int64) { news.signal { $0.announcedHead = max($0.announcedHead, head) } }
 
     func mirrorsSeen(_ mirrors: [CatalogMirror]) {
         news.signal { news in
@@ -123,20 +130,25 @@ final class GroupRunner: Sendable {
     private func follow(_ work: inout MirrorWork) throws {
         var seenVersion = 0
         while !stopsNow {
-            let (mirrors, version, head) = news.withLock { ($0.mirrors, $0.mirrorsVersion, $0.head) }
+            let (mirrors, version, head, announced) = news.withLock {
+                ($0.mirrors, $0.mirrorsVersion, $0.head, $0.announcedHead)
+            }
             if version != seenVersion || work.needsReload {
                 try work.load(mirrors)
                 seenVersion = version
                 if try rebuild(&work) { work.loadAgain() }
                 guard !work.needsReload else { continue }
             }
-            let isDone = try work.step(head)
+            let isDone = try work.step(max(head, announced))
             try work.report(head: head)
             guard isDone else { continue }
             let position = work.position
             let until = work.millisecondsToRetry
             _ = news.wait(milliseconds: min(core.settings.pollMilliseconds, until)) { news -> Bool? in
-                news.head > position || news.mirrorsVersion != version || news.stops || core.stopsNow ? true : nil
+                // What the last step has found to be there, or not to be there.
+                if news.announcedHead == announced { news.announcedHead = 0 }
+                return max(news.head, news.announcedHead) > position || news.mirrorsVersion != version || news.stops
+                    || core.stopsNow ? true : nil
             }
             work.waited()
         }

@@ -19,6 +19,8 @@ public struct MirrorSettings: Sendable {
     /// Where more records than this are below a place that is replaced, histories have the database find those that go. Nil for what
     /// the stepper takes to be few.
     var rangeRecords: Int?
+    /// Which calls lose their connection, in tests.
+    var faults: (any CallFaults)?
     /// For targets of the form `env:NAME`.
     public var environment: [String: String] = [:]
     /// Names this gateway in `pathmirror.mirror_run`.
@@ -114,6 +116,7 @@ final class MirrorCore: Sendable {
     var connectionSettings: ConnectionSettings {
         var connection = ConnectionSettings.forMirrors
         connection.sessionSettings["lock_timeout"] = "\(settings.lockTimeoutMilliseconds)"
+        connection.faults = settings.faults
         return connection
     }
 

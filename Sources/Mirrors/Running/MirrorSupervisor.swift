@@ -38,7 +38,9 @@ final class MirrorSupervisor: AnnouncementListener {
 
     func listen(_ connection: LogConnection, milliseconds: Milliseconds) -> Bool {
         let heard = announcements.wait(milliseconds: milliseconds)
-        for (namespace, head) in heard.heads { headSeen(namespace, head) }
+        for (namespace, head) in heard.heads {
+            for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headAnnounced(head) }
+        }
         return heard.wantsLook
     }
 

@@ -12,7 +12,7 @@ final class DatabaseKeeper: Sendable {
         /// What the home names and is not started.
         var awaited: [DatabaseRecord] = []
         var started: [String: DatabaseServices] = [:]
-        var port: UInt16?
+        var place: FeedEndpoint?
         /// What the log has said last of each that can't be used: what stays so is not said again.
         var told: [String: String] = [:]
         var isNews = false
@@ -75,13 +75,13 @@ final class DatabaseKeeper: Sendable {
             [("database", record.name), ("address", record.address)])
     }
 
-    /// The gateway listens on a port: from now on feeds are worked here.
-    func begin(port: UInt16) {
+    /// The gateway listens: from now on feeds are worked here.
+    func begin(at place: FeedEndpoint) {
         let started = state.withLock { state in
-            state.port = port
+            state.place = place
             return Array(state.started.values)
         }
-        for services in started { services.feeds.begin(port: port) }
+        for services in started { services.feeds.begin(at: place) }
     }
 
     /// Waits until all that are known have been started, or can't be for now; at most so long.
@@ -122,7 +122,7 @@ final class DatabaseKeeper: Sendable {
         databases.add(
             Databases.Member(
                 number: services.engine.database, name: record.name, engine: services.engine, feeds: services.feeds))
-        if let port = state.withLock({ $0.port }) { services.feeds.begin(port: port) }
+        if let place = state.withLock({ $0.place }) { services.feeds.begin(at: place) }
         shared.options.logger.notice(
             "database added", [("database", record.name), ("address", record.address)])
     }

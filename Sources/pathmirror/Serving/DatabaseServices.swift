@@ -15,10 +15,14 @@ final class DatabaseServices: Sendable {
         let metrics = EngineMetrics()
         let budget: TreeBudget
         let webhookClient: HTTPClient
+        let feedMemory: FeedMemory
+        /// The clients of feeds' sinks.
+        let producers = SinkProducers()
 
         init(_ options: ServiceOptions, _ webhookClient: HTTPClient) throws {
             self.options = options
             self.webhookClient = webhookClient
+            feedMemory = FeedMemory(bytes: options.feeds.allWindowsBytes)
             budget = TreeBudget(bytes: options.engine.treeMemoryBytes, pages: try options.makePageFile())
         }
     }
@@ -68,8 +72,8 @@ final class DatabaseServices: Sendable {
             announcements: engine.announcements, trees: RecentTrees(engine, shared.budget), logger: logger,
             sinks: SinkMaker(
                 client: shared.webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
-                environment: options.environment),
-            servers: servers)
+                environment: options.environment, producers: shared.producers),
+            memory: shared.feedMemory, servers: servers)
         retention = RetentionService(
             url: url, settings: options.retention, connectionSettings: options.connection, logger: logger,
             metrics: retentionMetrics, servers: servers)

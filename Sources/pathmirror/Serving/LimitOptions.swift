@@ -24,7 +24,8 @@ enum LimitOptions {
         .init("max-user-body-bytes", "N", "the largest body, or realtime message, of anybody else; default 16777216"),
         .init(
             "memory-bytes", "N",
-            "what bodies, messages and what was parsed of them may take of memory together; default 1073741824"),
+            "what bodies, messages and what was parsed of them may take of memory together, and the same again for responses that wait for their readers; default 1073741824"
+        ),
         .init(
             "answer-cache-bytes", "N",
             "what an event loop keeps of values that it has written out for GETs; default 33554432, 0: nothing"),
@@ -72,6 +73,7 @@ enum LimitOptions {
         let memory = try arguments.integer("memory-bytes", in: (1 << 20)...(1 << 45)) ?? gateway.memory.bytes
         let share = try arguments.integer("memory-per-address-bytes", in: 65_536...(1 << 45)) ?? memory / 4
         gateway.memory = MemoryBudget(bytes: memory, bytesPerAddress: share)
+        gateway.output = OutputBudget(bytes: memory)
         if let count = try arguments.integer("max-connections-per-address", in: 0...10_000_000) {
             server.maxConnectionsPerAddress = count == 0 ? nil : count
         } else {

@@ -20,8 +20,9 @@ final class Service {
     private let keeperThread: Thread
     private let gateway: Gateway
     private let server: HTTPServer
-    private let feedClient: HTTPClient
+    private let feedClients: FeedClients
     private let webhookClient: HTTPClient
+    private let producers: SinkProducers
     private let secretWatch: SecretWatch?
     private let certificateWatch: CertificateWatch?
 
@@ -30,11 +31,13 @@ final class Service {
     /// - Parameter placement: which namespaces live in other databases, as the home at `url` has said.
     init(_ options: ServiceOptions, url: PostgresURL, placement: PlacementMap) throws {
         self.options = options
-        let feedClient = try HTTPClient(options.forwardingClient)
-        self.feedClient = feedClient
+        let feedClients = try FeedClients(prompt: options.promptForwarding, waiting: options.waitingForwarding)
+        self.feedClients = feedClients
         let webhookClient = try HTTPClient(options.webhookClient)
         self.webhookClient = webhookClient
         let shared = try DatabaseServices.Shared(options, webhookClient)
+        let producers = shared.producers
+        self.producers = producers
         let home = try DatabaseServices(shared, url, placement: placement)
         self.home = home
         let databases = Databases(home: home.engine, feeds: home.feeds, map: placement)
@@ -43,14 +46,14 @@ final class Service {
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             databases: databases, settings: options.gateway, credentials: options.credentials,
-            feedClient: feedClient, logger: options.logger
+            feedClients: feedClients, logger: options.logger
         ) {
             Self.report(statistics.withLock { $0 }, [home] + keeper.others)
-        } feedBasePath: { feed, namespace, completion in
-            guard let feeds = databases.member(of: namespace)?.feeds else {
+        } feedBasePath: { feed, access, completion in
+            guard let feeds = databases.member(of: feed.namespace)?.feeds else {
                 return completion(.failure(EngineError.unavailable("it is not connected yet")))
             }
-            feeds.findBasePath(FeedName(namespace: namespace, name: feed), completion)
+            feeds.findBasePath(feed, as: access, completion)
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
@@ -65,9 +68,9 @@ final class Service {
             let server = server
             statistics.withLock { $0 = server }
             try server.start()
-            let port = server.boundAddresses.first?.port ?? 0
-            home.feeds.begin(port: port)
-            keeper.begin(port: port)
+            let place = Self.endpoint(server)
+            home.feeds.begin(at: place)
+            keeper.begin(at: place)
         } catch {
             // Threads that still connect when the program ends bring it down.
             keeper.stop()
@@ -77,8 +80,9 @@ final class Service {
                 services.engine.stop(milliseconds: 0)
                 services.stopMirrors()
             }
-            feedClient.stop()
+            feedClients.stop()
             webhookClient.stop()
+            producers.stop()
             options.authentication.client?.stop()
             throw error
         }
@@ -89,6 +93,15 @@ final class Service {
             ? SecretWatch(files, options.logger) { secrets in
                 gateway.replaceSecrets(administrators: secrets.administrators, databases: secrets.databases)
             } : nil
+    }
+
+    private static func endpoint(_ server: HTTPServer) -> FeedEndpoint {
+        func place(_ address: ListenAddress?) -> FeedEndpoint.Place? {
+            address.map { FeedEndpoint.Place(host: $0.host, port: $0.port) }
+        }
+        return FeedEndpoint(
+            plain: place(server.boundAddresses.first), secure: place(server.boundTLSAddresses.first),
+            pin: { [tls = server.settings.tls] in tls?.publicKeyDigest })
     }
 
     /// Where it listens.
@@ -122,8 +135,9 @@ final class Service {
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
         SideBySide.run(all) { $0.stopMirrors() }
         gateway.stop()
-        feedClient.stop()
+        feedClients.stop()
         webhookClient.stop()
+        producers.stop()
         secretWatch?.stop()
         certificateWatch?.stop()
         options.authentication.client?.stop()

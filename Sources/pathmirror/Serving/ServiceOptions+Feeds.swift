@@ -8,7 +8,7 @@ extension ServiceOptions {
         .text(
             "feeds-url", "URL",
             "where other gateways reach this one, for requests of feeds that it works; default: the address that its connection "
-                + "to the database comes from, at its port"
+                + "to the database comes from, at its port, over HTTPS if it serves that"
         ) { $0.feeds.address = try gatewayURL($1) },
         .text(
             "webhook-allow", "LIST",
@@ -34,7 +34,7 @@ extension ServiceOptions {
         .number("feed-window-mib", 1...65_536, "about how much memory they may take; default 64") {
             (options: inout ServiceOptions, size: Int) in options.feeds.windowBytes = size << 20
         },
-        .number("max-feed-waits", 1...10_000_000, "the most requests that wait for messages; default 10000") {
+        .number("max-feed-waits", 1...10_000_000, "the most requests that wait for messages; default 20000") {
             $0.feeds.maxWaitingPulls = $1
         },
         .number(
@@ -61,11 +61,16 @@ extension ServiceOptions {
         return text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
-    /// How requests are passed on to the gateways that work their feeds: each may wait there for long.
-    var forwardingClient: HTTPClient.Settings {
+    /// How requests are passed on that the gateways that work their feeds answer at once.
+    var promptForwarding: HTTPClient.Settings { forwarding(connections: 500) }
+
+    /// How pulls are passed on that wait at the gateways that work their feeds.
+    var waitingForwarding: HTTPClient.Settings { forwarding(connections: 2_000) }
+
+    private func forwarding(connections: Int) -> HTTPClient.Settings {
         var settings = HTTPClient.Settings()
         settings.userAgent = "pathmirror/\(VersionCommand.version)"
-        settings.maxConnections = 2_000
+        settings.maxConnections = connections
         return settings
     }
 

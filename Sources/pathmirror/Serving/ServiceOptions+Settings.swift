@@ -64,7 +64,7 @@ extension ServiceOptions {
             $0.gateway.maxStreams = $1
         },
         .number(
-            "max-log-readers", 0...1_000_000, "the most readers of /.log at once, each with up to 2 MB; default 64"
+            "max-log-readers", 0...1_000_000, "the most readers of /.log at once, each with up to 2 MB; default 128"
         ) {
             $0.gateway.maxLogReadings = $1
         },

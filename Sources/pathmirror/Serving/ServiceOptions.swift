@@ -95,6 +95,7 @@ struct ServiceOptions {
         server.maxBodyBytes = gateway.maxBodyBytes
         server.maxPlainBodyBytes = gateway.maxPlainBodyBytes
         server.memory = gateway.memory
+        server.output = gateway.output
         server.maxHeaderBytes = 80 * 1024
         server.maxTargetBytes = 80 * 1024
         server.onLongStretch = { [logger] loop, kind, nanoseconds, count in

@@ -107,9 +107,32 @@ import Testing
         var schedule = NamespaceSchedule(head: 5)
         _ = schedule.headSeen(heard, known: 5)
         _ = schedule.suspect()
-        schedule.checked(told, reaches: end, known: 5)
+        schedule.checked(told, reaches: end, known: 5, now: 0)
         #expect(schedule.remoteHead == left)
         #expect(!schedule.isSuspect)
+    }
+
+    /// Every role that can connect can announce any head: each that is not true makes others wait longer, until one is true.
+    @Test func falseHeadsAreDoubted() {
+        var schedule = NamespaceSchedule(head: 5)
+        var now: Milliseconds = 1_000
+        var looks = 0
+        for _ in 0..<10_000 {
+            now += 1
+            guard schedule.believesAnnouncements(at: now) else { continue }
+            looks += 1
+            _ = schedule.headSeen(.max, known: 5)
+            schedule.checked(.max, reaches: 5, known: 5, now: now)
+            #expect(schedule.remoteHead == 5)
+        }
+        #expect(looks < 20, "\(looks)")
+        now += 1_000
+        #expect(schedule.believesAnnouncements(at: now))
+        _ = schedule.headSeen(6, known: 5)
+        schedule.checked(6, reaches: 6, known: 6, now: now)
+        #expect(schedule.believesAnnouncements(at: now))
+        schedule.checked(.max, reaches: 6, known: 6, now: now)
+        #expect(schedule.believesAnnouncements(at: now + 20), "it begins with short ones again")
     }
 
     @Test func aResetForgetsWhatWasHeardOf() {
@@ -228,7 +251,7 @@ import Testing
                 guard hasTask else { return false }
                 hasTask = false
                 let isRead = happening == .done
-                if isRead { schedule.checked(nil, reaches: nil, known: known) }
+                if isRead { schedule.checked(nil, reaches: nil, known: known, now: 0) }
                 isHeld = schedule.finishedTask(followsLog: isRead, known: known)
                 if !isRead { isLeftToTheTail = true }
             case .published:

@@ -7,38 +7,72 @@ import Testing
 
 /// Messages between gateways: see `PeerMailbox`.
 @Suite struct PeerMailboxTests {
-    @Test func ownMessagesAreNotHandedOn() throws {
+    private static let seal = PeerSeal(Secret(Array(repeating: 7, count: 32)))
+
+    private func mailbox() -> PeerMailbox {
         let mailbox = PeerMailbox()
+        mailbox.use(Self.seal)
+        return mailbox
+    }
+
+    private func message(_ text: String, number: Int64 = 1, seal: PeerSeal = seal) throws -> PeerMessage {
+        try #require(seal.message(from: "other", number: number, time: Clock.unixMilliseconds, text))
+    }
+
+    @Test func ownMessagesAreNotHandedOn() throws {
+        let mailbox = mailbox()
         let heard = MutexBox<[String]>([])
         mailbox.onMessage { sender, text in heard.withLock { $0.append("\(sender): \(text)") } }
         mailbox.received(try #require(mailbox.message("own")))
-        mailbox.received(try #require(PeerMessage(sender: "other", text: "theirs")))
+        mailbox.received(try message("theirs"))
         #expect(heard.withLock { $0 } == ["other: theirs"])
     }
 
     @Test func whatComesBeforeAnybodyListensIsLost() throws {
-        let mailbox = PeerMailbox()
-        let message = try #require(PeerMessage(sender: "other", text: "early"))
-        mailbox.received(message)
+        let mailbox = mailbox()
+        mailbox.received(try message("early"))
         let heard = MutexBox(0)
         mailbox.onMessage { _, _ in heard.withLock { $0 += 1 } }
         #expect(heard.withLock { $0 } == 0)
-        mailbox.received(message)
+        mailbox.received(try message("late", number: 2))
         #expect(heard.withLock { $0 } == 1)
     }
 
     /// Whoever hears may ask others: no lock is held.
     @Test func whoHearsMayListenAnew() throws {
-        let mailbox = PeerMailbox()
+        let mailbox = mailbox()
         let heard = MutexBox<[Int]>([])
         mailbox.onMessage { [weak mailbox] _, _ in
             heard.withLock { $0.append(1) }
             mailbox?.onMessage { _, _ in heard.withLock { $0.append(2) } }
         }
-        let message = try #require(PeerMessage(sender: "other", text: "x"))
-        mailbox.received(message)
-        mailbox.received(message)
+        mailbox.received(try message("x"))
+        mailbox.received(try message("x", number: 2))
         #expect(heard.withLock { $0 } == [1, 2])
+    }
+
+    /// Whoever can connect to the database can send what looks like a message, and repeat what was sent.
+    @Test func forgedAndRepeatedMessagesAreDropped() throws {
+        let mailbox = mailbox()
+        let heard = MutexBox<[String]>([])
+        mailbox.onMessage { _, text in heard.withLock { $0.append(text) } }
+        mailbox.received(try message("forged", seal: PeerSeal(Secret(Array(repeating: 8, count: 32)))))
+        mailbox.received(try message("first"))
+        mailbox.received(try message("first"))
+        mailbox.received(try message("third", number: 3))
+        mailbox.received(try message("second", number: 2))
+        let old = try #require(
+            Self.seal.message(from: "other", number: 9, time: Clock.unixMilliseconds - 61_000, "old"))
+        mailbox.received(old)
+        #expect(heard.withLock { $0 } == ["first", "third"])
+    }
+
+    @Test func withoutAKeyNothingIsSentOrAccepted() throws {
+        let mailbox = PeerMailbox()
+        let heard = MutexBox(0)
+        mailbox.onMessage { _, _ in heard.withLock { $0 += 1 } }
+        mailbox.received(try message("x"))
+        #expect(mailbox.message("x") == nil && heard.withLock { $0 } == 0)
     }
 
     @Test func everyGatewayHasANameOfItsOwn() {
@@ -46,7 +80,7 @@ import Testing
     }
 
     @Test func whatIsTooLongIsNotSent() {
-        let mailbox = PeerMailbox()
+        let mailbox = mailbox()
         #expect(mailbox.message(String(repeating: "x", count: 9_000)) == nil)
         #expect(mailbox.message("short")?.sender == mailbox.id)
     }

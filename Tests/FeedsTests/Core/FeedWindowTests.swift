@@ -1,3 +1,4 @@
+import LogStore
 import Testing
 
 @testable import Feeds
@@ -59,5 +60,64 @@ import Testing
         #expect(!window.mayGoOn(room: 7, bytes: -497, enough: 1))
         #expect(window.mayGoOn(room: 9, bytes: 501, enough: 1))
         #expect(window.available() == 9)
+    }
+
+    // MARK: The memory of all feeds
+
+    private func window(_ memory: FeedMemory, _ namespace: String, feed: Int64 = 1) -> FeedWindow {
+        let claim = FeedClaim(namespace: 1, feed: feed, worker: [1], generation: 1)
+        return FeedWindow(
+            room: 1_000, bytes: 100_000, account: .init(memory: memory, claim: claim, namespace: namespace))
+    }
+
+    /// A feed alone has a quarter, and a namespace half; another namespace finds room all the same.
+    @Test func memoryIsShared() {
+        let memory = FeedMemory(bytes: 1_000)
+        func fill(_ window: FeedWindow) -> Int {
+            var count = 0
+            while window.available() > 0, count < 1_000 {
+                window.bring(bytes: 10)
+                count += 1
+            }
+            return count
+        }
+        let first = window(memory, "a")
+        #expect(fill(first) == 25)
+        for feed in 2...20 as ClosedRange<Int64> { #expect(fill(window(memory, "a", feed: feed)) > 0) }
+        #expect(memory.usedBytes < 800)
+        #expect(fill(window(memory, "b")) > 3)
+    }
+
+    /// A feed that has nothing in memory brings one message, however little there is.
+    @Test func oneMessageAlwaysGoes() {
+        let memory = FeedMemory(bytes: 100)
+        let large = window(memory, "a")
+        #expect(large.available() == 1_000)
+        #expect(!large.bring(bytes: 5_000))
+        let other = window(memory, "b")
+        #expect(other.available() == 1)
+        #expect(!other.bring(bytes: 10))
+        #expect(other.available() == 0)
+        // It is told when its message is done, though there is no more room than for one.
+        other.take(1, bytes: 10)
+        #expect(!other.mayGoOn(room: 999, bytes: 100_000 - 10, enough: 500))
+        #expect(other.mayGoOn(room: 1_000, bytes: 100_000, enough: 500))
+        #expect(other.available() == 1)
+    }
+
+    @Test func whatIsDoneIsNotCharged() {
+        let memory = FeedMemory(bytes: 10_000)
+        let window = window(memory, "a")
+        for _ in 0..<10 { window.bring(bytes: 100) }
+        #expect(memory.usedBytes == 1_000)
+        window.take(10, bytes: 1_000)
+        #expect(memory.usedBytes == 1_000)
+        _ = window.mayGoOn(room: 995, bytes: 100_000 - 500, enough: 1)
+        #expect(memory.usedBytes == 500)
+        window.close()
+        #expect(memory.usedBytes == 0)
+        // The reader may not have heard of the end yet.
+        window.bring(bytes: 100)
+        #expect(memory.usedBytes == 0)
     }
 }

@@ -6,21 +6,42 @@ import Testing
 /// The machine against a model: whatever consumers, readers, owners and administrators do, in any order.
 @Suite struct MachineModelTests {
     @Test(arguments: 0..<8) func anyHistory(_ part: UInt64) {
+        var inferred = 0
         for seed in (part * 1_000)..<(part * 1_000 + 400) {
             let world = MachineWorld(seed: seed)
-            for _ in 0..<120 where world.problem == nil { world.step() }
+            for _ in 0..<120 where world.problem == nil {
+                world.step()
+                world.checkFigures()
+            }
             if world.problem == nil { world.drain() }
             if let problem = world.problem {
                 Issue.record("seed \(seed): \(problem)\n\(world.trace.suffix(80).joined(separator: "\n"))")
                 return
             }
+            inferred += world.inferred
         }
+        // Consumers do acknowledge by the last id that they received.
+        #expect(inferred > 20)
     }
 }
 
 extension MachineWorld {
+    /// What the machine counts is what it has.
+    func checkFigures() {
+        let held = machine.holders.values.reduce(0) { $0 + $1.slots.count }
+        check(machine.heldCount == held, "\(machine.heldCount) messages counted as held, which are \(held)")
+        let retries = machine.slots.values.filter(\.isRetry)
+        check(machine.retryCount == retries.count, "\(machine.retryCount) retries counted, which are \(retries.count)")
+        let oldest = machine.places.first ?? retries.map(\.position).min()
+        check(machine.oldest?.position == oldest, "another message is older")
+        for key in machine.keys.values {
+            let ofKey = machine.slots.values.count { $0.isHeld && $0.key === key }
+            check(key.held == ofKey, "\(key.held) messages of \(key.name.text) counted as held, which are \(ofKey)")
+        }
+    }
+
     func step() {
-        switch random.below(24) {
+        switch random.below(28) {
         case 0...3: append()
         case 4...7: read(atMost: 1 + random.below(6))
         case 8...10: pull(1 + random.below(5), by: random.pick(Self.consumers))
@@ -33,6 +54,7 @@ extension MachineWorld {
         case 20: finishCommit()
         case 21: administer()
         case 22: if needsLetters { tellLetters() }
+        case 23...26: connect()
         default:
             switch random.below(6) {
             case 0: crash()

@@ -5,14 +5,18 @@ import TestSupport
 
 /// What consumers do, and what they may expect.
 extension MachineWorld {
-    func pull(_ most: Int, by consumer: String) {
-        let got = machine.pull(most, by: consumer, now: moment)
-        note("pull \(most) by \(consumer): \(got.map { "\($0.message.position.id(in: ""))#\($0.attempt)" })")
+    func pull(_ most: Int, by consumer: String, through connection: Connection? = nil) {
+        let got = machine.pull(most, by: consumer, connection?.opening, now: moment)
+        let door = connection.map { " through \($0.number)" } ?? ""
+        note("pull \(most) by \(consumer)\(door): \(got.map { "\($0.message.position.id(in: ""))#\($0.attempt)" })")
         check(got.count <= most, "more messages than were asked for")
-        for delivery in got { receive(delivery, consumer) }
+        for delivery in got {
+            receive(delivery, consumer, connection)
+            connection?.add(delivery)
+        }
     }
 
-    private func receive(_ delivery: FeedMachine.Delivery, _ consumer: String) {
+    private func receive(_ delivery: FeedMachine.Delivery, _ consumer: String, _ connection: Connection?) {
         let position = delivery.message.position
         let key = key(position)
         let name = position.id(in: "")
@@ -42,12 +46,12 @@ extension MachineWorld {
         }
         deliveries += 1
         held[position] = Held(
-            consumer: consumer, deadline: now + settings.ackDeadlineMilliseconds, number: deliveries)
-        last[position] = (consumer, deliveries)
+            consumer: consumer, deadline: now + settings.ackDeadlineMilliseconds, number: deliveries,
+            connection: connection?.number)
     }
 
     /// What a consumer holds behind a message of the same key goes back.
-    private func goesBack(_ position: FeedPosition) {
+    func goesBack(_ position: FeedPosition) {
         guard let mine = held.removeValue(forKey: position) else { return }
         let key = key(position)
         held = held.filter { other, holding in
@@ -119,34 +123,6 @@ extension MachineWorld {
         }
         guard takeovers == 0, consumer == nil || consumer == holding.consumer else { return }
         check(result == .done, "\(position.id(in: "")) is held, and the answer is \(result)")
-    }
-
-    func giveBack() {
-        let consumer = random.pick(Self.consumers)
-        let own = held.filter { $0.value.consumer == consumer }.keys.sorted()
-        if random.oneIn(2), let one = own.last {
-            note("unsent \(one.id(in: "")) of \(consumer)")
-            machine.giveBack([one], of: consumer)
-            if takeovers == 0 || machine.find(one, heldBy: consumer).isNone { goesBack(one) }
-            return
-        }
-        let had = last.filter { $0.value.consumer == consumer && !acknowledged.contains($0.key) }.keys.sorted()
-        let through = random.oneIn(2) && !had.isEmpty ? random.pick(had) : nil
-        note("give back \(consumer) through \(through?.id(in: "") ?? "-")")
-        // What somebody else has by now, or is a dead letter, says nothing.
-        let says = through.map { isOut($0, to: consumer) } ?? false
-        let bound = says ? through.flatMap { last[$0]?.number } ?? 0 : 0
-        let settled = had.filter { isOut($0, to: consumer) && (last[$0]?.number ?? .max) <= bound }
-        let mine = own.filter { machine.isKnownToHold($0, consumer) }
-        machine.giveBack(consumer, acknowledgingThrough: through)
-        acknowledged.formUnion(settled)
-        for position in mine + settled { held[position] = nil }
-    }
-
-    /// Whether a message is not done, and nobody else has it than this consumer, which had it last.
-    private func isOut(_ position: FeedPosition, to consumer: String) -> Bool {
-        guard let slot = machine.slots[position], slot.delivery > 0 else { return false }
-        return held[position].map { $0.consumer == consumer } ?? true
     }
 
     func wait(_ milliseconds: Int64) {

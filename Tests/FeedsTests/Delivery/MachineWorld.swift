@@ -20,6 +20,8 @@ final class MachineWorld {
         var deadline: Int64
         /// Counts deliveries.
         let number: Int
+        /// The connection that was handed it; nil for a request that stood for itself.
+        let connection: Int?
     }
 
     /// What is durable.
@@ -51,8 +53,14 @@ final class MachineWorld {
     var deliveries = 0
     var crashes = 0
     var takeovers = 0
-    /// Who was handed a message last by the present owner, and when.
-    var last: [FeedPosition: (consumer: String, number: Int)] = [:]
+    /// The connections of each consumer that have not ended, the newest last; the newest one, ended or not; and the last id that each
+    /// consumer received.
+    var connections: [String: [Connection]] = [:]
+    var newest: [String: Connection] = [:]
+    var lastReceived: [String: FeedPosition] = [:]
+    var connectionCount = 0
+    /// How many messages were acknowledged by inference.
+    var inferred = 0
     var counters = FeedMachine.Counters()
     var trace: [String] = []
     var problem: String?
@@ -69,6 +77,7 @@ final class MachineWorld {
         settings.stopsKeys = random.oneIn(2)
         settings.windowMessages = 4 + random.below(30)
         settings.mostHandedAhead = Int64(random.below(8))
+        if random.oneIn(3) { settings.mostStored = Int64(random.below(4)) }
         self.settings = settings
         snapshot = random.oneIn(3) ? 3 : nil
         row = Row(progress: FeedProgress(seq: snapshot.map { $0 - 1 } ?? 0, snapshotSeq: snapshot))
@@ -160,12 +169,12 @@ final class MachineWorld {
         row.progress.handedTo = max(row.progress.handedTo, head)
         machine = FeedMachine(
             settings, from: row.progress, adoptedThrough: former > row.progress.seq ? former : 0,
-            adoptedUntil: now + settings.ackDeadlineMilliseconds)
+            adoptedUntil: now + settings.ackDeadlineMilliseconds, firstDelivery: UInt64(takeovers) << 32)
+        machine.stored = stored
         if settings.stopsKeys { machine.blockedKeys = blockedKeys }
         for letter in retried { machine.retry(letter, mayBeOut: former > row.progress.seq) }
         needsLetters = false
         commit = nil
-        last = [:]
         let progress = row.progress
         acknowledged = Set(messages.keys.filter { progress.isDone($0) && row.letters[$0] == nil })
         check(durable.isSubset(of: acknowledged), "acknowledgements that were durable are lost")
@@ -202,7 +211,9 @@ final class MachineWorld {
     // MARK: What is kept
 
     func take(isLast: Bool = false) {
-        let taken = machine.takeProgress(isLast: isLast)
+        guard let taken = machine.takeProgress(isLast: isLast) else {
+            return check(false, "\(machine.fault.map { "\($0)" } ?? "nothing is recorded, without a fault")")
+        }
         acknowledgedWithCommit = acknowledged
         let progress = taken.progress
         note("take \(progress.seq):\(progress.index) done \(progress.done.ranges.count) handed to \(progress.handedTo)")
@@ -221,7 +232,7 @@ final class MachineWorld {
         row.progress = commit.progress
         for (position, change) in commit.letters {
             switch change {
-            case .put(let letter): row.letters[position] = letter
+            case .put(let letter): put(letter)
             case .remove: row.letters[position] = nil
             }
         }
@@ -234,8 +245,20 @@ final class MachineWorld {
         self.commit = nil
     }
 
+    /// As the database does: a message that is in its row already is not written again, and one that was removed does not come back.
+    private func put(_ letter: FeedLetter) {
+        let former = row.letters[letter.position]
+        if letter.message == nil, letter.state == .retry, former?.state != .retry { return }
+        row.letters[letter.position] = FeedLetter(
+            position: letter.position, key: letter.key, state: letter.state, attempts: letter.attempts,
+            failures: letter.failures, message: letter.message ?? former?.message)
+    }
+
     var retried: [FeedLetter] {
         row.letters.values.filter { $0.state == .retry }.sorted { $0.position < $1.position }
+    }
+    var stored: FeedMachine.Stored {
+        FeedMachine.Stored(count: Int64(row.letters.values.filter { $0.state == .dead || $0.state == .blocked }.count))
     }
     var blockedKeys: Set<FeedKey> {
         Set(row.letters.values.filter { $0.state == .dead || $0.state == .blocked }.map { FeedKey($0.key) })
@@ -272,6 +295,7 @@ final class MachineWorld {
     func tellLetters() {
         note("letters changed: \(retried.map { $0.position.id(in: "") }), blocked \(blockedKeys)")
         machine.lettersChanged(retried: retried, blocked: blockedKeys)
+        machine.storedChanged(stored)
         machine.advance(to: moment)
         needsLetters = false
     }

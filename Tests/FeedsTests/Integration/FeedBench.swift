@@ -12,7 +12,7 @@ import Tree
 /// A namespace with an engine to write to it, what administrators do with feeds, and services that work them, on a database of one test's own.
 final class FeedBench {
     /// Every tree has to be made from the log.
-    private struct NoTrees: TreeSource {
+    struct NoTrees: TreeSource {
         func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {}
         func isComing(_ namespace: Int64) -> Bool { false }
         func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
@@ -65,6 +65,13 @@ final class FeedBench {
 
     func namespaceID() throws -> Int64 { try #require(try log.namespace(named: "test")).id }
 
+    /// How far a feed has come, as the database has it.
+    func progress(_ feed: String) throws -> FeedProgress {
+        let record = try #require(try log.feeds(definitions: false).first { $0.name == feed })
+        let stored = try #require(try log.feedProgress(record.namespaceID, record.id))
+        return try #require(FeedProgress(stored))
+    }
+
     @discardableResult func apply(_ feed: String, _ definition: String) throws -> FeedAdministration.Applied {
         try administration.apply(try FeedDefinition.read(Array(definition.utf8), name: feed), to: "test")
     }
@@ -73,9 +80,12 @@ final class FeedBench {
 
     // MARK: Services
 
-    /// - Parameter role: whose rights its connections have; nil for the schema's owner.
+    /// - Parameters:
+    ///   - role: whose rights its connections have; nil for the schema's owner.
+    ///   - faults: which calls lose their connection.
     func service(
         _ url: PostgresURL? = nil, role: String? = nil, trees: (any TreeSource)? = nil,
+        faults: (any CallFaults)? = nil, logger: Logger = Logger(level: .error, descriptor: -1),
         _ change: (inout FeedSettings) -> Void = { _ in }
     ) throws -> FeedService {
         var settings = FeedSettings()
@@ -87,10 +97,11 @@ final class FeedBench {
         change(&settings)
         var session = LogConnection.Settings()
         session.connection.sessionSettings["role"] = role
+        session.connection.faults = faults
         let service = FeedService(
             url: url ?? self.url, settings: settings, connectionSettings: session,
             announcements: engine.engine.announcements, trees: trees ?? NoTrees(),
-            logger: Logger(level: .error, descriptor: -1),
+            logger: logger,
             sinks: SinkMaker(client: client, exceptions: .thisMachine, servers: .thisMachine, environment: [:]))
         service.begin(port: 1)
         return service

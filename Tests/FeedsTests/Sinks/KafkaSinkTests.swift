@@ -1,22 +1,28 @@
-import Feeds
 import Runtime
 import TestSupport
 import Testing
 
+@testable import Feeds
+
 /// Deliveries into topics of librdkafka's own brokers.
 @Suite struct KafkaSinkTests {
     private let kafka: TestKafka
+    private let producers = SinkProducers()
 
     init() throws {
         kafka = try TestKafka()
         kafka.addTopic("orders", partitions: 3)
     }
 
-    private func sink(_ more: String = "", isOneLane: Bool = false) throws -> KafkaSink {
+    private func sink(
+        _ more: String = "", isOneLane: Bool = false, namespace: String = "default"
+    ) throws -> KafkaSink {
         let text = #"{"brokers":"\#(kafka.brokers.joined(separator: ","))","topic":"orders"\#(more)}"#
         let (definition, problems) = try read(text, "kafka", KafkaDefinition.read)
         #expect(problems == [])
-        return try KafkaSink(try #require(definition), isOneLane: isOneLane) { _ in nil }
+        return try KafkaSink(
+            try #require(definition), isOneLane: isOneLane, namespace: namespace, producers: producers
+        ) { _ in nil }
     }
 
     private func values() throws -> [String] { try kafka.records(of: "orders", partitions: 3).map(\.value) }
@@ -91,6 +97,35 @@ import Testing
     @Test func secretsThatAreNotThereAreTold() throws {
         let text = #"{"brokers":"a:1","topic":"t","properties":{"sasl.password":"env:PATHMIRROR_SINK_PASSWORD"}}"#
         let definition = try #require(try read(text, "kafka", KafkaDefinition.read).definition)
-        #expect(throws: SinkError.self) { _ = try KafkaSink(definition, isOneLane: false) { _ in nil } }
+        #expect(throws: SinkError.self) {
+            _ = try KafkaSink(definition, isOneLane: false, namespace: "default", producers: producers) { _ in nil }
+        }
+    }
+
+    /// Settings that librdkafka does not take together use up no attempt.
+    @Test func badSettingsAreNoFaultOfTheMessage() throws {
+        let sink = try sink(#","properties":{"security.protocol":"ssl","ssl.ca.pem":"none"}"#)
+        defer { sink.stop() }
+        let outcomes = try #require(sink.answers([.order(1), .order(2, key: "b")]))
+        for outcome in outcomes {
+            guard case .unavailable(let reason) = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+            #expect(reason.contains("The Kafka client can't start"))
+        }
+        #expect(producers.count == 0)
+    }
+
+    /// Feeds that deliver nothing have no client, and those of one namespace share one.
+    @Test func clientsAreShared() throws {
+        let sinks = try (0..<20).map { _ in try sink() } + [try sink(namespace: "other")]
+        defer { for sink in sinks { sink.stop() } }
+        #expect(producers.count == 0)
+        for (number, sink) in sinks.enumerated() {
+            #expect(sink.answers([.order(number, key: "k\(number)")]) == [.delivered])
+        }
+        #expect(producers.count == 2)
+        #expect(try values().count == 21)
     }
 }

@@ -1,11 +1,13 @@
-import Feeds
 import Runtime
 import TestSupport
 import Testing
 
+@testable import Feeds
+
 /// Deliveries into streams of a real server.
 @Suite struct NATSSinkTests {
     private let server: TestNATS
+    private let producers = SinkProducers()
 
     init() throws {
         server = try TestNATS()
@@ -19,7 +21,9 @@ import Testing
         let text = #"{"url":"\#(server.url)","subject":"\#(subject)"\#(more)}"#
         let (definition, problems) = try read(text, "nats", NATSDefinition.read)
         #expect(problems == [])
-        return try NATSSink(try #require(definition), isOneLane: isOneLane, variable: variable)
+        return try NATSSink(
+            try #require(definition), isOneLane: isOneLane, namespace: "default", producers: producers,
+            variable: variable)
     }
 
     @Test func messagesAreDelivered() throws {
@@ -172,14 +176,20 @@ import Testing
         let guarded = try TestNATS(["--auth", "s3cret"])
         let text = #"{"url":"\#(guarded.url)","subject":"a.{key}","token":"env:PATHMIRROR_SINK_TOKEN"}"#
         let definition = try #require(try read(text, "nats", NATSDefinition.read).definition)
-        let sink = try NATSSink(definition, isOneLane: false) { $0 == "PATHMIRROR_SINK_TOKEN" ? "s3cret" : nil }
+        let make = { (variable: (String) -> String?) in
+            try NATSSink(
+                definition, isOneLane: false, namespace: "default", producers: producers, variable: variable)
+        }
+        let sink = try make { $0 == "PATHMIRROR_SINK_TOKEN" ? "s3cret" : nil }
         defer { sink.stop() }
         #expect(sink.answers([.order(1)])?.first?.reason.contains("No stream") == true)
-        let wrong = try NATSSink(definition, isOneLane: false) { _ in "wr0ng" }
+        let wrong = try make { _ in "wr0ng" }
         defer { wrong.stop() }
         let outcome = try #require(wrong.answers([.order(1)])?.first)
         #expect(outcome.isFailure && !outcome.reason.contains("wr0ng"), "\(outcome)")
-        #expect(throws: SinkError.self) { _ = try NATSSink(definition, isOneLane: false) { _ in nil } }
+        #expect(throws: SinkError.self) { _ = try make { _ in nil } }
+        // Another credential is another client.
+        #expect(producers.count == 2)
     }
 
     @Test func stoppingAnswersWhatIsUnderWay() throws {

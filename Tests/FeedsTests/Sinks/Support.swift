@@ -30,7 +30,7 @@ extension SinkOutcome {
     var reason: String {
         switch self {
         case .delivered, .notSent: ""
-        case .failed(let reason, _), .refused(let reason): reason
+        case .failed(let reason, _), .refused(let reason), .unavailable(let reason): reason
         }
     }
 }

@@ -11,11 +11,12 @@ import Testing
 
     private static func outcomes(
         _ status: Int, _ headers: [(name: String, value: String)] = [], _ body: String = "",
-        isTruncated: Bool = false, for messages: [SinkMessage] = messages
+        isTruncated: Bool = false, for messages: [SinkMessage] = messages, isBatch: Bool = true
     ) -> [SinkOutcome] {
         let response = ClientResponse(
             status: status, headers: headers, body: Array(body.utf8), isTruncated: isTruncated)
-        return WebhookAnswer.outcomes(.success(response), for: messages, nowUnixMilliseconds: 784_111_777_000)
+        return WebhookAnswer.outcomes(
+            .success(response), for: messages, isBatch: isBatch, nowUnixMilliseconds: 784_111_777_000)
     }
 
     private static func failed(_ reason: String, _ pause: Int64? = nil) -> SinkOutcome {
@@ -51,7 +52,8 @@ import Testing
         HTTPClientError.timedOut, .unreachable("x"), .insecure("x"), .tooManyRedirects, .failed("x"), .cancelled,
         .refused("x"),
     ]) func errors(_ error: HTTPClientError) {
-        let outcomes = WebhookAnswer.outcomes(.failure(error), for: Self.messages, nowUnixMilliseconds: 0)
+        let outcomes = WebhookAnswer.outcomes(
+            .failure(error), for: Self.messages, isBatch: true, nowUnixMilliseconds: 0)
         #expect(outcomes == Array(repeating: Self.failed(error.description), count: 4))
     }
 
@@ -64,28 +66,76 @@ import Testing
         #expect(outcomes("\"default:2:0\", \"default:3:0\"") == [.delivered, named, named, behind])
         #expect(outcomes("\"default:4:0\"") == [.delivered, .delivered, .delivered, named])
         #expect(outcomes("\"default:\\u0031:0\"").first == named)
-        #expect(outcomes("\"default:9:0\", 7, null") == Array(repeating: .delivered, count: 4))
         #expect(Self.outcomes(202, [], #"{"failed":["default:1:0"]}"#, for: [Self.messages[0]]) == [named])
         // In the namespace's order keys make no difference.
         let response = ClientResponse(status: 200, headers: [], body: Array(#"{"failed":["default:2:0"]}"#.utf8))
         let inOneLane = WebhookAnswer.outcomes(
-            .success(response), for: Self.messages, isOneLane: true, nowUnixMilliseconds: 0)
+            .success(response), for: Self.messages, isBatch: true, isOneLane: true, nowUnixMilliseconds: 0)
         #expect(inOneLane == [.delivered, named, behind, behind])
         // Only a success is read.
         #expect(Self.outcomes(500, [], #"{"failed":["default:1:0"]}"#).allSatisfy { $0 != .delivered })
     }
 
+    /// No list, an empty one, and what a receiver says that does not know batches.
     @Test(arguments: [
-        "", "ok", "null", "[]", "{}", "{\"failed\":\"default:1:0\"}", "{\"failed\":{}}",
-        "{\"failed\":[\"default:1:0\"]",
-        "{\"failed\":[\"default:1:0\"]} x", "{\"failed\":[default:1:0]}", "\u{0}", "{\"Failed\":[\"default:1:0\"]}",
-    ]) func otherBodiesMeanNothing(_ body: String) {
+        "", " \r\n\t", "ok", "OK", "\u{0}", "null", "[]", "{}", " {} ", #"{"failed":[]}"#, #"{"failed":null}"#,
+        #"{"failed": [ ] }"#, #"{"ok":true}"#, #"{"Failed":["default:1:0"]}"#, "<html>{\"failed\":[7]}</html>",
+        "\"text\"", "true", "7",
+    ]) func bodiesThatNameNoMessage(_ body: String) {
         #expect(Self.outcomes(200, [], body) == Array(repeating: .delivered, count: 4))
+    }
+
+    /// A list that can't be read fails the whole batch: taken for success, it would lose what it names.
+    @Test(arguments: [
+        (#"{"failed":"default:1:0"}"#, "has a string as \"failed\", which must be a list of ids"),
+        (#"{"failed":7}"#, "has a number as \"failed\", which must be a list of ids"),
+        (#"{"failed":true}"#, "has a boolean as \"failed\", which must be a list of ids"),
+        (#"{"failed":{}}"#, "has an object as \"failed\", which must be a list of ids"),
+        (#"{"failed":["default:1:0",7]}"#, "has a number in \"failed\", which must be a list of ids"),
+        (#"{"failed":[null]}"#, "has null in \"failed\", which must be a list of ids"),
+        (#"{"failed":[{"id":"default:1:0"}]}"#, "has an object in \"failed\", which must be a list of ids"),
+        (#"{"failed":["default:1:0","default:9:0"]}"#, "names a message in \"failed\" that is not in the request"),
+        (#"{"failed":["DEFAULT:1:0"]}"#, "names a message in \"failed\" that is not in the request"),
+        (#"{"failed":["default:1:0"]"#, "is not JSON (line 1, column 26)"),
+        (#"{"failed":["default:1:0"]} x"#, "is not JSON (line 1, column 28)"),
+        (#"{"failed":[default:1:0]}"#, "is not JSON (line 1, column 12)"),
+        (#"{"failed":[],"failed":["default:1:0"]}"#, "is not JSON (line 1, column 14)"),
+        ("\n\t{", "is not JSON (line 2, column 3)"),
+        (#"["default:1:0"]"#, "is a list, and not an object"),
+        ("\u{FEFF}{\"failed\":[]}", "begins with a byte-order mark"), ("\u{FEFF}ok", "begins with a byte-order mark"),
+    ]) func listsThatCannotBeRead(_ body: String, _ reason: String) {
+        let sentence = "The endpoint's answer \(reason), so it can't be seen which messages failed."
+        #expect(Self.outcomes(200, [], body) == Array(repeating: Self.failed(sentence), count: 4))
+        // A batch of one is one, too; a webhook without batches is not asked which message failed.
+        #expect(Self.outcomes(200, [], body, for: [Self.messages[0]]) == [Self.failed(sentence)])
+        #expect(Self.outcomes(200, [], body, for: [Self.messages[0]], isBatch: false) == [.delivered])
+    }
+
+    /// What says that it is JSON has to be.
+    @Test(arguments: [
+        "application/json", "Application/JSON; charset=utf-8", "text/json", "application/problem+json ; x",
+    ])
+    func textThatIsSaidToBeJSON(_ type: String) {
+        let headers = [(name: "content-type", value: type)]
+        #expect(Self.outcomes(200, headers, "ok").allSatisfy { $0 != .delivered })
+        #expect(Self.outcomes(200, headers, "\"ok\"") == Array(repeating: .delivered, count: 4))
+        #expect(Self.outcomes(200, headers, "") == Array(repeating: .delivered, count: 4))
+        #expect(Self.outcomes(200, [("content-type", "text/plain")], "ok") == Array(repeating: .delivered, count: 4))
+    }
+
+    /// A list cut at any byte never passes for success.
+    @Test func listsThatAreCut() {
+        let whole = #"{"x":[1],"failed":["default:3:0"]}"#
+        for count in 1..<whole.utf8.count {
+            let outcomes = Self.outcomes(200, [], String(whole.prefix(count)))
+            #expect(outcomes.allSatisfy { $0 != .delivered }, "cut behind \(count) bytes")
+        }
     }
 
     @Test func answersThatAreTooLong() {
         #expect(Self.outcomes(200, [], "{", isTruncated: true).allSatisfy { $0 != .delivered })
-        #expect(Self.outcomes(200, [], "{", isTruncated: true, for: [Self.messages[0]]) == [.delivered])
+        #expect(Self.outcomes(200, [], "{", isTruncated: true, for: [Self.messages[0]], isBatch: false) == [.delivered])
+        #expect(Self.outcomes(200, [], "{", isTruncated: true, for: [Self.messages[0]]) != [.delivered])
         #expect(
             Self.outcomes(500, [], "{", isTruncated: true).first
                 == Self.failed("The endpoint answered with status 500."))

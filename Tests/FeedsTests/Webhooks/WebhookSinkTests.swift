@@ -64,7 +64,7 @@ import Tree
         let client = try HTTPClient()
         defer { client.stop() }
         let sink = try Self.sink(client, server.url("/"), #","batch":10,"concurrency":2,"timeout_ms":7000"#)
-        #expect(sink.batchSize == 10 && sink.concurrency == 2 && sink.timeoutMilliseconds == 7_000)
+        #expect(sink.batchSize == 10 && sink.concurrency == 2 && sink.timeoutMilliseconds == 12_000)
         let outcomes = sink.results(of: [.sample(1), .sample(2, key: "o2"), .sample(3)])
         #expect(outcomes == [.delivered, Self.failed("The endpoint named the message as failed."), .delivered])
         #expect(server.arrived.count == 1)
@@ -110,7 +110,7 @@ import Tree
         }
     }
 
-    /// Nobody reads on for ever, and for one message the status says it all.
+    /// An answer is read up to its bound; beyond, it can't be seen which messages failed.
     @Test func answersWithoutEnd() throws {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n"
         let endless = head + String(repeating: "x", count: WebhookAnswer.maxBytes + 1)
@@ -121,7 +121,7 @@ import Tree
         let (alone, together) = withExtendedLifetime(server) {
             (sink.results(of: [.sample(1)]), sink.results(of: [.sample(1), .sample(2)]))
         }
-        #expect(alone == [.delivered])
+        #expect(alone.count == 1 && alone != [.delivered])
         #expect(together.count == 2 && together.allSatisfy { $0 != .delivered })
     }
 

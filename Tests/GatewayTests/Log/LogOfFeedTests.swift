@@ -1,3 +1,4 @@
+import Feeds
 import Runtime
 import TestSupport
 import Testing
@@ -22,11 +23,12 @@ import Tree
 
     private func withFeeds(_ body: (WebClient) throws -> Void) throws {
         try withDatabase { url in
-            let gateway = try TestGateway(url, secret: Self.secret) { feed, namespace, completion in
+            let gateway = try TestGateway(url, secret: Self.secret) { feed, access, completion in
                 // From another thread, as it may come.
                 _ = Thread(name: "base paths") {
-                    guard feed != "unclear" else { return completion(.failure(Away())) }
-                    completion(.success(feed == "orders" && namespace == "default" ? Path(splitting: "orders") : nil))
+                    guard feed.name != "unclear" else { return completion(.failure(Away())) }
+                    let isThere = feed == FeedName(namespace: "default", name: "orders")
+                    completion(.success(isThere && access != .any ? Path(splitting: "orders") : nil))
                 }
             }
             defer { gateway.stop() }

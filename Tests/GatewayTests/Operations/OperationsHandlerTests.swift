@@ -29,7 +29,8 @@ import Wire
                 let facts = GatewayFacts(
                     databases: Databases(home: engine), metrics: services.metrics,
                     limiter: RateLimiter(services.settings.limits),
-                    memory: services.settings.memory, maxReadyLag: services.settings.maxReadyLag,
+                    memory: services.settings.memory, output: services.settings.output,
+                    maxReadyLag: services.settings.maxReadyLag,
                     serverReport: { report.content })
                 return LoopBound(
                     OperationsHandler(services, Callers(services, credentials: credentials), facts))

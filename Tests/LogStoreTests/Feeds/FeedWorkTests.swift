@@ -15,7 +15,9 @@ import Testing
         init(_ connection: LogConnection) throws {
             self.connection = connection
             namespace = try #require(try connection.namespace(named: "orders", creating: true)).id
-            for id in [worker, other] { try connection.beginFeedWorker(id, address: "http://127.0.0.1:1") }
+            for id in [worker, other] {
+                try connection.beginFeedWorker(id, FeedWorkerReach(olderAddress: "http://127.0.0.1:1"))
+            }
         }
 
         func add(_ name: String) throws -> Int64 {

@@ -105,7 +105,7 @@ import Tree
                 #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
                 #expect(recorder.state.withLock { $0.heard } == [], "a commit announces nothing by itself")
                 try connection.announce([writer.namespace: 1])
-                let message = try #require(PeerMessage(sender: "one", text: "hello you"))
+                let message = try #require(PeerMessage(payload: "one 1 2 ab hello you"))
                 try connection.tellPeers(message)
                 let mirror = try connection.addMirror(
                     writer.namespace, name: "m", definition: Array("{}".utf8), target: nil)

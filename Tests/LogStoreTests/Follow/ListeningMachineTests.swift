@@ -14,17 +14,17 @@ import Testing
         #expect(machine.next(at: 0) == .connect)
         machine.connected()
         #expect(machine.next(at: 10) == .look(isNew: true))
-        machine.looked(startingAt: 10)
+        machine.looked(startingAt: 10, endingAt: 10)
         #expect(machine.next(at: 12) == .listen(milliseconds: 98))
     }
 
     @Test func looksComeByThePoll() {
         var machine = machine()
         machine.connected()
-        machine.looked(startingAt: 0)
+        machine.looked(startingAt: 0, endingAt: 0)
         #expect(machine.next(at: 99) == .listen(milliseconds: 1))
         #expect(machine.next(at: 100) == .look(isNew: false))
-        machine.looked(startingAt: 100)
+        machine.looked(startingAt: 100, endingAt: 100)
         // A look that took longer than the poll is followed by the next.
         #expect(machine.next(at: 350) == .look(isNew: false))
     }
@@ -32,12 +32,35 @@ import Testing
     @Test func anAnnouncementMayWantALook() {
         var machine = machine()
         machine.connected()
-        machine.looked(startingAt: 0)
+        machine.looked(startingAt: 0, endingAt: 0)
         machine.lookSoon()
         machine.lookSoon()
-        #expect(machine.next(at: 1) == .look(isNew: false))
-        machine.looked(startingAt: 1)
-        #expect(machine.next(at: 2) == .listen(milliseconds: 99), "one look for both")
+        #expect(machine.next(at: 50) == .look(isNew: false))
+        machine.looked(startingAt: 50, endingAt: 50)
+        #expect(machine.next(at: 51) == .listen(milliseconds: 99), "one look for both")
+    }
+
+    /// Every role that can connect can announce: a flood causes no more looks than a few, and each of them in a quarter of the time at most.
+    @Test func announcementsCauseABoundedNumberOfLooks() {
+        var machine = machine(poll: 1_000)
+        machine.connected()
+        machine.looked(startingAt: 0, endingAt: 0)
+        var looks = 0
+        for now in 1...1_000 as ClosedRange<Int64> {
+            machine.lookSoon()
+            guard case .look = machine.next(at: now) else { continue }
+            looks += 1
+            machine.looked(startingAt: now, endingAt: now)
+        }
+        #expect(looks == 20)
+        machine.looked(startingAt: 2_000, endingAt: 2_100)
+        machine.lookSoon()
+        #expect(machine.next(at: 2_101) == .listen(milliseconds: 299))
+        #expect(machine.next(at: 2_400) == .look(isNew: false))
+        // A look that takes longer than the poll is not put off beyond that.
+        machine.looked(startingAt: 3_000, endingAt: 3_900)
+        machine.lookSoon()
+        #expect(machine.next(at: 4_000) == .look(isNew: false))
     }
 
     /// Wherever the connection is lost, the next one begins with a look at everything.
@@ -45,7 +68,7 @@ import Testing
     func lostInEachState(_ state: String) {
         var machine = machine()
         if state != "connecting" { machine.connected() }
-        if !["connecting", "looking first"].contains(state) { machine.looked(startingAt: 0) }
+        if !["connecting", "looking first"].contains(state) { machine.looked(startingAt: 0, endingAt: 0) }
         if state == "wanting a look" { machine.lookSoon() }
         let now: Int64 = state == "looking again" ? 100 : 5
         machine.failed()
@@ -55,7 +78,7 @@ import Testing
         #expect(machine.next(at: now + 50) == .connect)
         machine.connected()
         #expect(machine.next(at: now + 51) == .look(isNew: true))
-        machine.looked(startingAt: now + 51)
+        machine.looked(startingAt: now + 51, endingAt: now + 51)
         #expect(machine.next(at: now + 51) == .listen(milliseconds: 100))
     }
 
@@ -74,7 +97,7 @@ import Testing
         #expect(pause() == 200)
         #expect(pause() == 200)
         machine.connected()
-        machine.looked(startingAt: 0)
+        machine.looked(startingAt: 0, endingAt: 0)
         #expect(pause() == 50)
     }
 
@@ -107,7 +130,7 @@ import Testing
                     hasLooked = false
                 case (.look(let isNew), .goesWell):
                     #expect(isNew == !hasLooked)
-                    machine.looked(startingAt: now)
+                    machine.looked(startingAt: now, endingAt: now)
                     hasLooked = true
                 case (.listen(let milliseconds), .goesWell):
                     #expect(hasLooked)

@@ -90,20 +90,24 @@ def _write(file: Path, text: str):
 
 def start_serve(database_url: str, scratch: Path, logs: Path, *options, rules: dict | None = OPEN_RULES,
                 port: int | None = None, name: str = "serve", ns: str = "default", env: dict | None = None,
-                wait: bool = True) -> Gateway:
-    """Starts `pathmirror serve`; without `rules` everything but the administrator is denied."""
+                wait: bool = True, plain: bool = True) -> Gateway:
+    """Starts `pathmirror serve`; without `rules` everything but the administrator is denied, and without `plain` it serves TLS only."""
     port = port or free_port()
     secret = scratch / "admin-secret"
     _write(secret, SECRET + "\n")
-    arguments = ["serve", "--database-url", database_url, "--listen", f"127.0.0.1:{port}", "--ns", ns,
-                 "--admin-secret-file", secret]
+    arguments = ["serve", "--database-url", database_url, "--ns", ns, "--admin-secret-file", secret]
+    if plain:
+        arguments += ["--listen", f"127.0.0.1:{port}"]
     if rules is not None:
         _write(scratch / "rules.json", json.dumps(rules))
         arguments += ["--rules", scratch / "rules.json"]
     gateway = Gateway(Process([pathmirror(), *arguments, *options], name, logs, env), port, database_url)
     if wait:
         try:
-            gateway.wait_ready()
+            if plain:
+                gateway.wait_ready()
+            else:
+                gateway.process.wait_for_output(r"^pathmirror: ready on ", 30)
         except BaseException:
             gateway.sweep()
             raise

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from workload.feeds import FeedNotes, Given
+from workload.feeds import FeedNotes, Given, Seek
 
 from .entries import Entry, Restored, assign, keys
 
@@ -51,37 +51,38 @@ def judge(notes: FeedNotes, entries: list[Entry], restored: Restored | None) -> 
     """What is wrong with what the consumers of one feed were given and told."""
     messages = wanted(notes.collection, entries)
     by_place = {message.place: message for message in messages}
-    given = [one for one in notes.given if not _is_gone(one, by_place, restored)]
+    given = [one for one in notes.given if not _is_gone(notes, one, by_place, restored)]
     wrong = _contents(notes, given, by_place)
     if wrong:
         return wrong
     place_of = {one.message["id"]: _place(one) for one in given} | {letter["id"]: (letter["seq"], letter["key"]) for letter in notes.dead}
-    return (_identities(given) + _order(notes, given, messages) + _repeated(notes, given, restored)
-            + _lost(notes, given, messages, place_of, restored))
+    return (_identities(given) + _lost(notes, given, messages, place_of, restored) + _order(notes, given, messages)
+            + _repeated(notes, given, restored) + (_processed(notes, messages, place_of) if restored is None else [])
+            + _sought(notes, messages, place_of))
 
 
 def _place(one: Given) -> Place:
     return one.message["seq"], one.message["key"]
 
 
-def _is_gone(one: Given, by_place: dict[Place, Wanted], restored: Restored | None) -> bool:
+def _is_gone(notes: FeedNotes, one: Given, by_place: dict[Place, Wanted], restored: Restored | None) -> bool:
     """What was, or may have been, of entries that a restored copy does not have."""
     if restored is None or one.asked >= restored.noticed:
         return False
     if one.came <= restored.killed:
         return one.message["seq"] > restored.kept
-    return not _is_right(one, by_place)
+    return not _is_right(notes, one, by_place)
 
 
-def _is_right(one: Given, by_place: dict[Place, Wanted]) -> bool:
+def _is_right(notes: FeedNotes, one: Given, by_place: dict[Place, Wanted]) -> bool:
     message, real = one.message, by_place.get(_place(one))
     return real is not None and (message["event"], message["value"], message["old"]) == (real.event, real.value, real.old) \
-        and message["id"].split(":")[:2] == ["default", str(real.seq)] and message["captures"] == {"key": real.key}
+        and message["id"].split(":")[:2] == [notes.namespace, str(real.seq)] and message["captures"] == {"key": real.key}
 
 
 def _contents(notes: FeedNotes, given: list[Given], by_place: dict[Place, Wanted]) -> list[str]:
     wrong = [f"{notes.name}: {one.message} came to {one.consumer}, and the log has {by_place.get(_place(one))}"[:600]
-             for one in given if not _is_right(one, by_place)]
+             for one in given if not _is_right(notes, one, by_place)]
     return wrong + [f"{notes.name}: attempt {one.message['attempt']} of {one.message['id']}, of {notes.max_attempts}"
                     for one in given if not 1 <= one.message["attempt"] <= notes.max_attempts]
 
@@ -104,7 +105,7 @@ def _order(notes: FeedNotes, given: list[Given], messages: list[Wanted]) -> list
         place = _place(one)
         asked[place] = min(one.asked, asked.get(place, one.asked))
         came[place] = min(one.came, came.get(place, one.came))
-    dead = {(letter["seq"], letter["key"]) for letter in notes.dead}
+    dead = _dead_at_times(notes)
     latest: dict[str, tuple[float, Place]] = {}
     skipped: dict[str, Place] = {}
     wrong = []
@@ -127,12 +128,61 @@ def _repeated(notes: FeedNotes, given: list[Given], restored: Restored | None) -
     """What was answered to be done is done: it is not given to who asks afterwards, nor dead, nor done once more."""
     # What was acknowledged before an older copy came back may have been forgotten with it.
     since = restored.noticed if restored else float("-inf")
-    done = {id: moments for id, all_moments in notes.done.items() if (moments := [moment for moment in all_moments if moment >= since])}
+    done = {id: moments for id, all_moments in notes.done.items()
+            if (moments := [moment for moment in all_moments if moment >= since and not _moved_back(notes.seeks, id, moment)])}
     wrong = [f"{notes.name}: {one.message['id']} was given to {one.consumer} by {one.gateway} (attempt {one.message['attempt']}), asked for "
              f"{one.asked - done[one.message['id']][0]:.3f} s after it was answered to be done"
              for one in given if one.message["id"] in done and one.asked > done[one.message["id"]][0]]
     wrong += [f"{notes.name}: {id} was answered to be done {len(moments)} times" for id, moments in done.items() if len(moments) > 1]
     return wrong + [f"{notes.name}: {letter['id']} is a dead letter, and was answered to be done" for letter in notes.dead if letter["id"] in done]
+
+
+def _dead_at_times(notes: FeedNotes) -> set[Place]:
+    """Messages that others of their key may overtake: dead letters, also those that were retried, unless later messages wait for them."""
+    dead = {(letter["seq"], letter["key"]) for letter in notes.dead}
+    return dead | notes.retried if notes.on_dead == "continue" else dead
+
+
+def _moved_back(seeks: list[Seek], id: str, moment: float) -> bool:
+    """Whether the feed was moved to a place before this message after the moment."""
+    seq = int(id.split(":")[1])
+    return any(seek.seq < seq and seek.settled >= moment for seek in seeks)
+
+
+def _processed(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Place]) -> list[str]:
+    """A later message of a key is first processed after the earlier ones have been: whatever is lost, nothing is overtaken."""
+    first: dict[Place, float] = {}
+    for id, moments in notes.said.items():
+        if place := place_of.get(id):
+            first[place] = min(moments[0], first.get(place, moments[0]))
+    dead, latest, wrong = _dead_at_times(notes), {}, []
+    for message in messages:
+        line, place = "" if notes.strict else message.key, message.place
+        if place in dead or place not in first:
+            continue
+        moment, earlier = latest.get(line, (float("-inf"), None))
+        if moment > first[place]:
+            wrong.append(f"{notes.name}: {place} was processed {moment - first[place]:.3f} s before {earlier}")
+        latest[line] = max((moment, earlier), (first[place], place), key=lambda pair: pair[0])
+    return wrong
+
+
+def _sought(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Place]) -> list[str]:
+    """What comes after the place to which a feed was moved is processed again, or is a dead letter."""
+    dead, wrong = {(letter["seq"], letter["key"]) for letter in notes.dead}, []
+    last: dict[Place, float] = {}
+    for id, moments in notes.said.items():
+        if place := place_of.get(id):
+            last[place] = max(moments[-1], last.get(place, moments[-1]))
+    for seek in notes.seeks:
+        if seek.answered == float("inf"):
+            # It may not have taken effect.
+            continue
+        missing = [message.place for message in messages if seek.seq < message.seq <= seek.head and message.place not in dead
+                   and last.get(message.place, float("-inf")) < seek.invoked]
+        if missing:
+            wrong.append(f"{notes.name}: {len(missing)} messages were not processed after the feed was moved to {seek.seq}: {missing[:4]}")
+    return wrong
 
 
 def _lost(notes: FeedNotes, given: list[Given], messages: list[Wanted], place_of: dict[str, Place], restored: Restored | None) -> list[str]:

@@ -41,6 +41,15 @@ class Proxies:
     def arm(self, name: str, way: str, text: str | None, count: int, then: str, least: int = 1):
         self._do("arm", name, way=way, text=text, least=least, bytes=count, then=then)
 
+    def lose_call(self, name: str, label: str, text: str | None, skip: int, lost: str, then: str = "reset"):
+        """Of the calls with this text on PostgreSQL connections with this application name, `skip` pass; the connection ends before the
+        next one (`lost` is "before"), or when its answer comes ("after")."""
+        self._do("call", name, label=label, text=text, skip=skip, lost=lost, then=then)
+
+    def keep_calls(self, name: str):
+        """Removes what `lose_call` has set and nothing has met."""
+        self._do("call", name, then=None)
+
     def disarm(self, name: str):
         for way in ("up", "down"):
             self._do("arm", name, way=way, then=None)

@@ -9,16 +9,22 @@ Takes commands as lines of JSON on standard input and answers each with a line; 
     {"do": "arm", "name": N, "way": "up"|"down", "text": T or null, "least": L, "bytes": K, "then": "reset"|"close"|"stall"}
         the next data that goes this way, has this text in it and L bytes or more: its first K pass, then this happens to its
         connection
+    {"do": "call", "name": N, "label": A, "text": T or null, "skip": K, "lost": "before"|"after", "then": "reset"|"close" or null}
+        counts what clients send that has this text in it, on PostgreSQL connections with the application name A: K such calls pass.
+        The connection ends before the next call passes on, or when its answer comes. With "then": null, the trap is removed
     {"do": "look", "name": N}                       -> {"tripped": …, "connections": …}
 """
 
 import asyncio
 import json
+import re
 import socket
 import struct
 import sys
 
 CHUNK = 65536
+# The parameter in a startup message of PostgreSQL's protocol, which is not encrypted here.
+APPLICATION_NAME = re.compile(rb"\0application_name\0([^\0]*)\0")
 
 
 class Connection:
@@ -27,6 +33,11 @@ class Connection:
     def __init__(self, route: "Route", client: socket.socket, server: socket.socket):
         self.route, self.client, self.server = route, client, server
         self.stalled: set[str] = set()
+        # The application name, as soon as the client has sent it; requests for encryption may precede it.
+        self.label: str | None = None
+        self._unlabelled = 3
+        # How the connection ends when its next answer comes; None where the answer passes.
+        self.answer_lost: str | None = None
         self.tasks = [asyncio.ensure_future(self._pump(client, server, "up")),
                       asyncio.ensure_future(self._pump(server, client, "down"))]
 
@@ -34,6 +45,9 @@ class Connection:
         loop = asyncio.get_running_loop()
         try:
             while data := await loop.sock_recv(source, CHUNK):
+                if way == "up":
+                    self._read_label(data)
+                self._trip_call(way, data)
                 trap = self.route.traps.get(way)
                 if trap and len(data) >= trap["least"] and (trap["text"] is None or trap["text"] in data):
                     del self.route.traps[way]
@@ -52,6 +66,31 @@ class Connection:
         # The end of the one side is told to the other, unless the network is away.
         await self._wait(way)
         self.end("close")
+
+    def _read_label(self, data: bytes):
+        if self.label is None and self._unlabelled:
+            self._unlabelled -= 1
+            if found := APPLICATION_NAME.search(data):
+                self.label = found[1].decode(errors="replace")
+
+    def _trip_call(self, way: str, data: bytes):
+        """Counts a call for the trap, and ends the connection before the call that the trap is for, or before its answer."""
+        call = self.route.call
+        if way == "down" and self.answer_lost:
+            self.end(self.answer_lost)
+            raise ConnectionResetError
+        if way == "down" or call is None or call["label"] != self.label or (call["text"] and call["text"] not in data):
+            return
+        if call["skip"] > 0:
+            call["skip"] -= 1
+            return
+        self.route.call = None
+        self.route.tripped += 1
+        if call["lost"] == "after":
+            self.answer_lost = call["then"]
+            return
+        self.end(call["then"])
+        raise ConnectionResetError
 
     async def _wait(self, way: str):
         delay = self.route.ways[way]
@@ -86,6 +125,7 @@ class Route:
         self.to = to
         self.ways: dict[str, str | int] = {"up": "pass", "down": "pass"}
         self.traps: dict[str, dict] = {}
+        self.call: dict | None = None
         self.tripped = 0
         self.refusing = False
         self.connections: set[Connection] = set()
@@ -154,6 +194,10 @@ class Server:
                 text = command.get("text")
                 route.traps[command["way"]] = {"text": text.encode("latin-1") if text else None, "bytes": command["bytes"],
                                                "least": command["least"], "then": command["then"]}
+        elif what == "call":
+            text = command.get("text")
+            route.call = None if command["then"] is None else {
+                **{key: command[key] for key in ("label", "skip", "lost", "then")}, "text": text.encode() if text else None}
         elif what == "look":
             return {"tripped": route.tripped, "connections": len(route.connections)}
         route.changed()

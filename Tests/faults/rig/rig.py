@@ -25,9 +25,9 @@ class Rig:
     """`names` are the gateways. Their PostgreSQL is behind `link-<name>`, and clients reach them by `door-<name>`."""
 
     def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None = None, names=("a", "b", "c"),
-                 clock: Path | None = None, settings: dict | None = None, options=()):
-        self.root, self.logs, self.names = root, logs, names
-        self.options = [*OPTIONS, *options]
+                 clock: Path | None = None, settings: dict | None = None, options=(), timing=OPTIONS, namespaces=("default",)):
+        self.root, self.logs, self.names, self.namespaces = root, logs, names, namespaces
+        self.options = [*timing, *options]
         # One for PostgreSQL, and one for each gateway.
         self.clocks = {name: Clock(clock, root / f"clock-{name}") for name in ("postgres", *names)} if clock else {}
         self.server = Server(root, logs, library, self.clocks.get("postgres"), settings, template)
@@ -39,6 +39,8 @@ class Rig:
         # Who is down because of a fault, and whom nobody but itself has ended: what their last words were.
         self.down: set[str] = set()
         self.ended: list[str] = []
+        # Those of them that had been ready: a lost database is no reason to end for a gateway that serves.
+        self.exits: list[str] = []
         self._closing = threading.Event()
         self._stranger: psycopg.Connection | None = None
         self._lock = threading.Lock()
@@ -71,6 +73,8 @@ class Rig:
                     process = self.gateways[name].process
                     if name not in self.down and not process.running:
                         self.ended.append(f"{process.child.returncode}: {process.stderr()[-300:]}")
+                        if "pathmirror: ready on " in process.stdout():
+                            self.exits.append(f"{process.name} ended by itself with {process.child.returncode}: {process.stderr()[-300:]}")
                         self.start_gateway(name)
 
     def kill_gateway(self, name: str, politely: bool = False):
@@ -94,7 +98,7 @@ class Rig:
         place.mkdir(exist_ok=True)
         env = self.clocks[name].environment if self.clocks else {}
         self.gateways[name] = start_serve(self.server.url(port=self.links[name]), place, self.logs, *self.options,
-                                          port=self.ports[name], name=f"gateway-{name}", env=env, wait=False)
+                                          port=self.ports[name], name=f"gateway-{name}", ns=",".join(self.namespaces), env=env, wait=False)
 
     # Looking into the database, past all proxies
 
@@ -111,8 +115,8 @@ class Rig:
                     raise
                 time.sleep(0.1)
 
-    def head(self) -> int:
-        return self.rows("select head from pathmirror.namespace where name = 'default'")[0][0]
+    def head(self, namespace: str = "default") -> int:
+        return self.rows("select head from pathmirror.namespace where name = %s", namespace)[0][0]
 
     def backends(self) -> list[int]:
         """The server's processes that serve gateways and clients."""

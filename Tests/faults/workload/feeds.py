@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.endpoint import Answer, Delivery, Endpoint
 from harness.feeds import ADMIN
-from harness.rest import Rest
+from harness.rest import Rest, query_string
 from harness.waiting import wait_until
 
 from .client import PATIENCE, Client
@@ -33,6 +33,24 @@ class Given:
 
 
 @dataclass
+class Seek:
+    """A feed was moved back to the entry `seq`: when that was first asked for, and when it was answered."""
+
+    seq: int
+    invoked: float
+    answered: float
+    # The newest entry when it was asked for.
+    head: int = 0
+    # An attempt without an answer may take effect later.
+    is_unknown: bool = False
+
+    @property
+    def settled(self) -> float:
+        """From this moment on the feed is not moved by it."""
+        return self.answered + (30.0 if self.is_unknown else 0.0)
+
+
+@dataclass
 class FeedNotes:
     """A feed of the records /COLLECTION/{key}, and all that its consumers saw. Any thread may add."""
 
@@ -46,14 +64,24 @@ class FeedNotes:
     said: dict[str, list[float]] = field(default_factory=dict)
     done: dict[str, list[float]] = field(default_factory=dict)
     dead: list[dict] = field(default_factory=list)
+    namespace: str = "default"
+    on_dead: str = "continue"
+    # Dead letters that were delivered again: their places, (seq, key).
+    retried: set[tuple[int, str]] = field(default_factory=set)
+    seeks: list[Seek] = field(default_factory=list)
 
     def __post_init__(self):
         self._lock = threading.Lock()
 
     def definition(self, **more) -> dict:
         order = {"order": "namespace"} if self.strict else {}
+        order |= {"on_dead": self.on_dead} if self.on_dead != "continue" else {}
         return {"path": f"/{self.collection}/{{key}}", "start": "beginning", "include": ["value", "old"], "max_attempts": self.max_attempts,
                 **QUICK, **order, **more}
+
+    def target(self, what: str = "", **params) -> str:
+        """Path and query of a request for the feed."""
+        return f"/.feeds/{self.name}{what and '/'}{what}?{query_string({'ns': self.namespace, **params})}"
 
     def gave(self, consumer: str, messages: list[dict], asked: float, gateway: str = ""):
         came = time.monotonic()
@@ -77,7 +105,8 @@ class FeedNotes:
         with self._lock, open(path, "w") as file:
             for one in self.given:
                 file.write(json.dumps(asdict(one)) + "\n")
-            file.write(json.dumps({"said": self.said, "done": self.done, "dead": self.dead}) + "\n")
+            file.write(json.dumps({"said": self.said, "done": self.done, "dead": self.dead, "retried": sorted(self.retried),
+                                   "seeks": [asdict(seek) for seek in self.seeks]}) + "\n")
 
 
 class Consumer(Client):
@@ -89,6 +118,8 @@ class Consumer(Client):
         super().__init__(name, doors, history, seed)
         self.notes, self.poison = notes, poison
         self.lives, self.resumes = 0, False
+        # It neither vanishes nor is slow nor refuses, but for what is poison.
+        self.calm = False
 
     @property
     def known_as(self) -> str:
@@ -99,7 +130,7 @@ class Consumer(Client):
         """Asks some gateway: its name, and the answer where it is known."""
         gateway = self.gateway()
         try:
-            answer = self._rests[gateway].send("POST", f"/.feeds/{self.notes.name}/{what}", json.dumps(body).encode(), ADMIN)
+            answer = self._rests[gateway].send("POST", self.notes.target(what), json.dumps(body).encode(), ADMIN)
             if answer.status == 200:
                 return gateway, answer.json()
         except (OSError, http.client.HTTPException, ValueError):
@@ -121,7 +152,7 @@ class Consumer(Client):
         return True
 
     def work(self, messages: list[dict]):
-        die = self.dice.random()
+        die = 1.0 if self.calm else self.dice.random()
         if die < 0.06:
             # It is killed, and starts again: under another name, or to go on.
             self.resumes = self.dice.random() < 0.5
@@ -212,25 +243,12 @@ class FeedWork:
         first = Rest(next(iter(self.ports.values())), patience=PATIENCE)
         for notes in self.notes:
             more = {"webhook": self.receiver.hook()} if notes is self.marks else {}
-            target, body = f"/.feeds/{notes.name}", json.dumps(notes.definition(**more)).encode()
+            target, body = notes.target(), json.dumps(notes.definition(**more)).encode()
             wait_until(lambda: first.send("PUT", target, body, ADMIN).status in (200, 201), f"feed {notes.name} to be made", 30)
             for port in self.ports.values():
                 wait_until(lambda: Rest(port).send("GET", target, None, ADMIN).status == 200, f"feed {notes.name} to be known", 30)
         for one in self.consumers:
             one.start()
-
-    def letters(self, notes: FeedNotes) -> list[dict]:
-        """All dead letters of a feed."""
-        rest, found, after = Rest(next(iter(self.ports.values()))), [], ""
-        while True:
-            answer = rest.send("GET", f"/.feeds/{notes.name}/dead?limit=1000" + (f"&after={after}" if after else ""), None, ADMIN)
-            if answer.status != 200:
-                raise RuntimeError(f"dead letters of {notes.name}: {answer.status} {answer.body[:200]!r}")
-            page = answer.json()["dead"]
-            found += page
-            if len(page) < 1000:
-                return found
-            after = page[-1]["id"]
 
     def finish(self):
         """To be called when nothing is left to deliver."""
@@ -239,12 +257,26 @@ class FeedWork:
         for one in self.consumers:
             one.join(60)
         for notes in self.notes:
-            notes.dead = self.letters(notes)
+            notes.dead = letters(Rest(next(iter(self.ports.values()))), notes)
 
     def close(self):
         for one in self.consumers:
             one.stop()
         self.receiver.close()
+
+
+def letters(rest: Rest, notes: FeedNotes) -> list[dict]:
+    """All dead letters of a feed."""
+    found, after = [], {}
+    while True:
+        answer = rest.send("GET", notes.target("dead", limit=1000, **after), None, ADMIN)
+        if answer.status != 200:
+            raise RuntimeError(f"dead letters of {notes.name}: {answer.status} {answer.body[:200]!r}")
+        page = answer.json()["dead"]
+        found += page
+        if len(page) < 1000:
+            return found
+        after = {"after": page[-1]["id"]}
 
 
 def is_poison(message: dict) -> bool:

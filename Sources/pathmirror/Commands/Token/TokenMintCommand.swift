@@ -1,4 +1,6 @@
 import Crypto
+import Feeds
+import LogStore
 import Runtime
 import Tokens
 
@@ -13,7 +15,7 @@ struct TokenMintCommand: Command {
             .init("data-only", nil, "with --admin: for data only, not for rules and settings"),
             .init(
                 "feed", "NAME",
-                "instead of a user: a token for consuming this feed and reading its part of the log (docs/feeds.md, \"Who may\")"
+                "instead of a user: a token for consuming this feed and reading its part of the log; with a database it is for no later feed of the name (docs/feeds.md, \"Who may\")"
             ),
             .init("ns", "NAME", "with --feed: the feed's namespace; default \"default\""),
             .init("expires-in", "TIME", "its life, such as 90s, 15min, 24h or 7d; default 1h"),
@@ -25,7 +27,7 @@ struct TokenMintCommand: Command {
             .init("project-id", "ID", "with --key-file: whose issuer and audience it names"),
             .init("issuer", "TEXT", "with --key-file: 'iss'"), .init("audience", "TEXT", "with --key-file: 'aud'"),
             .init("unsigned", nil, "instead: signed by nobody, as 'pathmirror dev' takes it"), .json,
-        ])
+        ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let now = Clock.unixMilliseconds / 1_000
@@ -34,7 +36,7 @@ struct TokenMintCommand: Command {
         guard given.count(where: { $0 }) == 1 else {
             throw UsageError("one of --secret-file, --key-file and --unsigned is needed.")
         }
-        let feed = try feed(arguments)
+        let feed = try feed(arguments).map { try identified($0, arguments, console) }
         let token: String
         if let file = arguments["secret-file"] {
             let claims = try feed.map { ofFeed($0, now, end) } ?? custom(arguments, now, end)
@@ -67,6 +69,18 @@ struct TokenMintCommand: Command {
                 "--feed must have 1 to 63 letters, digits, _ and -, and --ns 1 to 64 of them.")
         }
         return feed
+    }
+
+    /// The same feed with its id, where a database is given that can tell it.
+    private static func identified(
+        _ feed: FeedBinding, _ arguments: ParsedArguments, _ console: Console
+    ) throws -> FeedBinding {
+        guard try Database.givenURL(arguments) != nil || arguments["data"] != nil else { return feed }
+        let name = FeedName(namespace: feed.namespace, name: feed.feed)
+        return try FeedOptions.administer(arguments, console, "token mint", of: .of(feed.namespace)) {
+            administration, _ in
+            FeedBinding(feed: feed.feed, namespace: feed.namespace, id: try administration.feed(name).uid) ?? feed
+        }
     }
 
     private static func ofFeed(_ feed: FeedBinding, _ now: Int64, _ end: Int64) -> Claims {

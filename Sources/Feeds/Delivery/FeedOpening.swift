@@ -1,0 +1,76 @@
+/// Names one connection of a consumer: an event stream, or a pull with `resume`.
+///
+/// The messages of an opening arrive on one connection, in the order of their delivery.
+public struct FeedOpening: Sendable, Hashable {
+    private let number: UInt64
+
+    /// Creates a name that no other opening has.
+    public init() { number = .random(in: .min ... .max) }
+
+    /// Reads what `text` wrote; nil for anything else.
+    public init?(text: String) {
+        guard text.utf8.count == 16, let number = UInt64(text, radix: 16) else { return nil }
+        self.number = number
+    }
+
+    /// The name as 16 hexadecimal digits, for another gateway.
+    public var text: String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+    }
+}
+
+extension FeedMachine {
+    /// The messages that one opening was handed, in the order of delivery, without those that changed hands since.
+    ///
+    /// The next opening of the consumer may acknowledge them by naming the last one that it received.
+    final class HandOuts {
+        let opening: FeedOpening
+        let consumer: String
+        /// The message that the consumer named when it opened. The same name again says nothing about this opening: a
+        /// consumer that received nothing repeats it.
+        let base: FeedPosition?
+        /// Whether the connection can still be handed messages.
+        var isOpen = true
+        private(set) var count = 0
+        /// Nil in the place of a message that left.
+        private var slots: ContiguousArray<Slot?> = []
+
+        init(_ opening: FeedOpening, of consumer: String, base: FeedPosition?) {
+            self.opening = opening
+            self.consumer = consumer
+            self.base = base
+        }
+
+        /// Adds a message that belongs to no opening.
+        func add(_ slot: Slot) {
+            slot.handOuts = self
+            slot.handOutIndex = slots.count
+            slots.append(slot)
+            count += 1
+        }
+
+        /// Removes a message. O(1) on average.
+        func remove(_ slot: Slot) {
+            guard slot.handOuts === self else { return }
+            slot.handOuts = nil
+            slots[slot.handOutIndex] = nil
+            count -= 1
+            if slots.count > 64, count < slots.count / 2 { close(up: slots.compactMap { $0 }) }
+        }
+
+        func removeAll() {
+            for slot in slots { slot?.handOuts = nil }
+            slots.removeAll()
+            count = 0
+        }
+
+        /// The messages up to one that is among them, in the order of delivery.
+        func through(_ last: Slot) -> [Slot] { slots[...last.handOutIndex].compactMap { $0 } }
+
+        private func close(up left: [Slot]) {
+            slots = ContiguousArray(left)
+            for (index, slot) in left.enumerated() { slot.handOutIndex = index }
+        }
+    }
+}

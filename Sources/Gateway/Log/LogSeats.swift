@@ -1,0 +1,75 @@
+import Runtime
+import Synchronization
+import Tokens
+
+/// The readers of the log that there may be at once. A reader takes its seat before the first question to the database, and keeps it until its last
+/// question is answered. Shared by all loops; any thread may use it.
+///
+/// Namespaces share the seats, then the feeds' tokens of a namespace and its administrators, by the rule of `FairLedger`. An eighth of the
+/// seats is kept for administrators of the whole gateway, who may also take all others that are free.
+final class LogSeats: Sendable {
+    /// Who reads a namespace's log.
+    private enum Reader: Hashable, Sendable {
+        case administrators
+        case feed(String)
+    }
+
+    /// A seat, until it is let go of.
+    final class Seat: Sendable {
+        private let release: @Sendable () -> Void
+
+        fileprivate init(_ release: @escaping @Sendable () -> Void) { self.release = release }
+
+        deinit { release() }
+    }
+
+    private struct State {
+        var shared: FairLedger<String, Reader>
+        var operators = 0
+        var used: Int { shared.used + operators }
+    }
+
+    private let most: Int
+    private let state: Mutex<State>
+
+    /// - Parameter most: The seats that there are.
+    init(_ most: Int) {
+        self.most = most
+        state = Mutex(State(shared: FairLedger(capacity: most - max(1, most / 8))))
+    }
+
+    /// The seats that are taken.
+    var used: Int { state.withLock { $0.used } }
+
+    /// Takes a seat; nil if there is none for this caller now.
+    func take(for identity: Identity, in namespace: String) -> Seat? {
+        identity.mayOperate ? takeForOperator() : takeShared(Self.reader(identity), namespace)
+    }
+
+    private static func reader(_ identity: Identity) -> Reader {
+        if !identity.mayAdminister, let feed = identity.feed { return .feed(feed.feed.feed) }
+        return .administrators
+    }
+
+    private func takeForOperator() -> Seat? {
+        let isTaken = state.withLock { state in
+            guard state.used < most else { return false }
+            state.operators += 1
+            return true
+        }
+        guard isTaken else { return nil }
+        return seat { $0.operators -= 1 }
+    }
+
+    private func takeShared(_ reader: Reader, _ namespace: String) -> Seat? {
+        let isTaken = state.withLock { state in
+            state.used < most && state.shared.take(for: reader, of: namespace)
+        }
+        guard isTaken else { return nil }
+        return seat { $0.shared.release(by: reader, of: namespace) }
+    }
+
+    private func seat(_ release: @escaping @Sendable (inout State) -> Void) -> Seat {
+        Seat { [self] in state.withLock { release(&$0) } }
+    }
+}

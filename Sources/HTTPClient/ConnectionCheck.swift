@@ -1,0 +1,129 @@
+internal import CCurl
+internal import COpenSSL
+internal import Glibc
+internal import Runtime
+
+/// Looks at the connection that libcurl has chosen for a transfer. Belongs to the client's thread, as the transfer does.
+///
+/// A server can send bytes that no request has asked for. libcurl 7.88 would read them as the response to the next request on the
+/// connection. So a connection that has carried a request before is used again only if it is silent, and a response on it counts only if
+/// the server can have had the request when it began the response. The check also says to which addresses a transfer may connect:
+/// before a socket is opened, so that not even a handshake is sent to an address that is refused, and before a request is sent.
+final class ConnectionCheck {
+    private let addresses: AddressGuard
+    private let pool: ConnectionPool
+    private let easy: UnsafeMutableRawPointer
+    private var opened: [Int32] = []
+    private var socket: Int32 = -1
+    /// How much of the request's body libcurl has written to the connection.
+    private var bodyBytesSent = 0
+    /// Whether the connection has carried a request before.
+    private(set) var isReused = false
+    /// Whether the connection was not used because it is closed, or has bytes that no request has asked for.
+    private(set) var isDirty = false
+
+    init(_ addresses: AddressGuard, _ pool: ConnectionPool, _ easy: UnsafeMutableRawPointer) {
+        self.addresses = addresses
+        self.pool = pool
+        self.easy = easy
+    }
+
+    /// Sets the hooks. libcurl holds a pointer to the check until the transfer is freed.
+    func watch() -> Bool {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        return pathmirror_curl_set_socket_opener(easy, Self.open, context) == CURLE_OK
+            && pathmirror_curl_set_sending_check(easy, Self.check, context) == CURLE_OK
+            && pathmirror_curl_set_notes(easy, Self.note, context) == CURLE_OK
+    }
+
+    /// A request is next.
+    func begin() {
+        opened = []
+        socket = -1
+        isReused = false
+        isDirty = false
+    }
+
+    /// Whether the server can have had the whole request when it sent what has come of its response.
+    ///
+    /// - Parameter bodyBytes: The length of the request's body.
+    /// TCP acknowledges the request at the latest with the segment that begins the response. Where a part of the request is not
+    /// acknowledged, the bytes were sent before the server had the request.
+    func answersRequest(bodyBytes: Int) -> Bool {
+        guard isReused, socket >= 0 else { return true }
+        return bodyBytesSent >= bodyBytes && pathmirror_socket_unacknowledged(socket) == 0
+    }
+
+    private func mayUse(_ place: ConnectionPool.Ends) -> Bool {
+        bodyBytesSent = 0
+        if let known = pool.socket(between: place) {
+            isReused = true
+            socket = known
+            isDirty = !Self.isQuiet(known) || hasBufferedBytes
+            return !isDirty
+        }
+        isReused = false
+        isDirty = false
+        socket = opened.first { pathmirror_socket_port($0) == place.localPort } ?? -1
+        opened = []
+        if socket >= 0 { pool.use(socket, between: place) }
+        return true
+    }
+
+    /// Whether a connection is open, and nothing has come. Under TLS a record of the protocol itself counts, too: the connection is then
+    /// not used again, which costs a handshake.
+    private static func isQuiet(_ socket: Int32) -> Bool {
+        var byte: UInt8 = 0
+        while true {
+            let count = recv(socket, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
+            if count < 0, errno == EINTR { continue }
+            return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)
+        }
+    }
+
+    private var hasBufferedBytes: Bool {
+        guard let tls = pathmirror_curl_tls(easy) else { return false }
+        return SSL_has_pending(OpaquePointer(tls)) != 0
+    }
+
+    // MARK: Called by libcurl
+
+    private static let open: curl_opensocket_callback = { context, _, address in
+        guard let context, let address else { return CURL_SOCKET_BAD }
+        let check = Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue()
+        let wanted = address.pointee
+        let bytes = UnsafeRawBufferPointer(start: pathmirror_curl_address(address), count: Int(wanted.addrlen))
+        guard check.addresses.mayConnect(IPAddress(socketAddress: bytes)) else { return CURL_SOCKET_BAD }
+        let opened = check.pool.open(wanted.family, wanted.socktype, wanted.protocol)
+        guard opened >= 0 else { return CURL_SOCKET_BAD }
+        check.opened.append(opened)
+        return opened
+    }
+
+    private static let check: curl_prereq_callback = { context, remote, local, remotePort, localPort in
+        guard let context, let remote, let local else { return CURL_PREREQFUNC_ABORT }
+        let check = Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue()
+        let place = ConnectionPool.Ends(
+            local: String(cString: local), localPort: localPort, remote: String(cString: remote), remotePort: remotePort
+        )
+        return check.addresses.mayReach(IPAddress(place.remote)) && check.mayUse(place)
+            ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    }
+
+    /// libcurl 7.88 keeps a connection on which bytes have come with the end of a response that has no body, or a chunked one. It drops
+    /// these bytes, and the rest of them would follow.
+    private static let note: curl_debug_callback = { easy, kind, text, count, context in
+        if kind == CURLINFO_DATA_OUT, let context {
+            Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue().bodyBytesSent += count
+        }
+        guard let easy, kind == CURLINFO_TEXT, let text else { return 0 }
+        let line = UnsafeRawBufferPointer(start: text, count: count)
+        if line.starts(with: ConnectionCheck.excess) || line.starts(with: ConnectionCheck.leftovers) {
+            _ = pathmirror_curl_set_long(easy, CURLOPT_FORBID_REUSE, 1)
+        }
+        return 0
+    }
+
+    private static let excess = Array("Excess found".utf8)
+    private static let leftovers = Array("Leftovers after chunking".utf8)
+}

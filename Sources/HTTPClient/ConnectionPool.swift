@@ -1,0 +1,142 @@
+internal import CCurl
+internal import Glibc
+internal import Runtime
+
+/// Connections that are kept for further requests of the same name, and for no others. Belongs to the client's thread.
+///
+/// libcurl keeps the connections; the pool knows their sockets.
+final class ConnectionPool {
+    /// The two ends of a connection as libcurl reports them.
+    struct Ends: Hashable {
+        let local: String
+        let localPort: Int32
+        let remote: String
+        let remotePort: Int32
+    }
+
+    let name: String
+    let share: UnsafeMutableRawPointer
+    /// Requests that use the pool now.
+    var active = 0
+    private var sockets: [Ends: Int32] = [:]
+    private var ends: [Int32: Ends] = [:]
+    private var isClosed = false
+    private let count: SocketCount
+
+    /// Counts the sockets of all pools.
+    final class SocketCount {
+        var open = 0
+    }
+
+    /// Nil if there is no memory.
+    init?(_ name: String, _ count: SocketCount) {
+        guard let share = curl_share_init() else { return nil }
+        guard pathmirror_curl_share_connections(share) == CURLSHE_OK else {
+            curl_share_cleanup(share)
+            return nil
+        }
+        self.name = name
+        self.share = share
+        self.count = count
+    }
+
+    /// Closes all connections. No request uses the pool any more.
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        curl_share_cleanup(share)
+    }
+
+    deinit { close() }
+
+    /// Has the transfer use the pool's connections only. libcurl holds a pointer to the pool for as long as it has connections.
+    func attach(_ easy: UnsafeMutableRawPointer) -> Bool {
+        pathmirror_curl_set_pointer(easy, CURLOPT_SHARE, share) == CURLE_OK
+            && pathmirror_curl_set_socket_closer(easy, Self.close, Unmanaged.passUnretained(self).toOpaque())
+                == CURLE_OK
+    }
+
+    /// Opens a socket of one of the pool's connections.
+    func open(_ family: Int32, _ type: Int32, _ transport: Int32) -> Int32 {
+        let opened = Glibc.socket(family, type | Int32(SOCK_CLOEXEC.rawValue), transport)
+        if opened >= 0 { count.open += 1 }
+        return opened
+    }
+
+    /// The socket of a connection that has carried a request; nil for a new connection.
+    func socket(between place: Ends) -> Int32? { sockets[place] }
+
+    /// A connection carries its first request.
+    func use(_ socket: Int32, between place: Ends) {
+        sockets[place] = socket
+        ends[socket] = place
+    }
+
+    private static let close: curl_closesocket_callback = { context, socket in
+        if let context {
+            let pool = Unmanaged<ConnectionPool>.fromOpaque(context).takeUnretainedValue()
+            pool.count.open -= 1
+            if let place = pool.ends.removeValue(forKey: socket) { pool.sockets[place] = nil }
+        }
+        return Glibc.close(socket)
+    }
+}
+
+/// The pools of a client, and the bounds on what they keep. Belongs to the client's thread.
+final class ConnectionPools {
+    private let multi: UnsafeMutableRawPointer
+    /// The connections that all pools may keep together, and the number of pools.
+    private let most: Int
+    private let count = ConnectionPool.SocketCount()
+    private var pools: [String: ConnectionPool] = [:]
+    /// Pools without requests, by the time of their last one.
+    private var idle = IndexedHeap<String, Milliseconds>()
+    private var active = 0
+    private static let idleMilliseconds: Milliseconds = 60_000
+
+    init(_ multi: UnsafeMutableRawPointer, most: Int) {
+        self.multi = multi
+        self.most = max(1, most)
+    }
+
+    /// The pool for a request; ends with `leave`. Nil if there is no memory.
+    func enter(_ name: String) -> ConnectionPool? {
+        guard let pool = pools[name] ?? ConnectionPool(name, count) else { return nil }
+        if pools.updateValue(pool, forKey: name) == nil { divide() }
+        idle.remove(name)
+        pool.active += 1
+        active += 1
+        return pool
+    }
+
+    /// A request has ended, and its transfer is freed.
+    func leave(_ pool: ConnectionPool, at now: Milliseconds) {
+        pool.active -= 1
+        active -= 1
+        if pool.active == 0 { idle.set(pool.name, to: now) }
+    }
+
+    /// Closes the pools that were idle for long, and the longest idle ones while too much is kept.
+    func tidy(at now: Milliseconds) {
+        while let (name, since) = idle.first,
+            now - since >= Self.idleMilliseconds || pools.count > most || count.open - active > most
+        {
+            idle.remove(name)
+            pools.removeValue(forKey: name)?.close()
+            divide()
+        }
+    }
+
+    /// When the next pool has been idle for long.
+    var nextTidying: Milliseconds? { idle.first.map { $0.priority + Self.idleMilliseconds } }
+
+    /// libcurl closes a pool's oldest connection when a connection comes back and the pool has more than its part.
+    private func divide() {
+        _ = pathmirror_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, max(1, most / max(1, pools.count)))
+    }
+
+    func closeAll() {
+        for pool in pools.values { pool.close() }
+        pools = [:]
+    }
+}

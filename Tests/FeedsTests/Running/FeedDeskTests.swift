@@ -1,0 +1,217 @@
+import LogStore
+import Runtime
+import Testing
+
+@testable import Feeds
+
+/// What the dispatcher does with many requests that wait.
+@Suite struct FeedDeskTests {
+    private let orders = FeedName(namespace: "a", name: "orders")
+    private let mails = FeedName(namespace: "a", name: "mails")
+    private let other = FeedName(namespace: "b", name: "other")
+
+    private func with(waits: Int = 20_000, _ body: (DeskBench) throws -> Void) throws {
+        let bench = try DeskBench { $0.maxWaitingPulls = waits }
+        defer { bench.close() }
+        try body(bench)
+    }
+
+    @Test func aPullThatWaitsIsServed() throws {
+        try with { bench in
+            try bench.begin(orders)
+            let (id, pull) = bench.pull(orders)
+            bench.handle(pull)
+            #expect(bench.answers[id] == nil)
+            bench.push(1, to: orders)
+            #expect(bench.answers[id] == "a:1:0")
+        }
+    }
+
+    /// A feed, and a namespace, leave room for others; and who does not wait is answered.
+    @Test func seatsAreShared() throws {
+        try with(waits: 100) { bench in
+            for name in [orders, mails, other] { try bench.begin(name) }
+            func fill(_ name: FeedName) -> Int {
+                for count in 0..<200 {
+                    let (id, pull) = bench.pull(name)
+                    bench.handle(pull)
+                    if bench.answers[id] == "tooManyWaiting" { return count }
+                }
+                return 200
+            }
+            #expect(fill(orders) == 25)
+            let second = fill(mails)
+            #expect(second > 0 && second < 25)
+            #expect(fill(other) >= 15)
+            let (id, pull) = bench.pull(orders, wait: 0)
+            bench.handle(pull)
+            #expect(bench.answers[id] == "")
+        }
+    }
+
+    /// A consumer that comes back thousands of times keeps nothing that it does not have.
+    @Test func cancellingGivesTheSeatBack() throws {
+        try with(waits: 40) { bench in
+            try bench.begin(orders)
+            for _ in 0..<1_000 {
+                let pulls = (0..<10).map { _ in bench.pull(orders) }
+                for (_, pull) in pulls { bench.handle(pull) }
+                for (id, _) in pulls { bench.handle(.cancel(orders, pull: id)) }
+            }
+            #expect(bench.answers.count == 0)
+            let (id, pull) = bench.pull(orders)
+            bench.handle(pull)
+            bench.push(1, to: orders)
+            #expect(bench.answers[id] == "a:1:0")
+        }
+    }
+
+    @Test func servingAndExpiringGiveTheSeatBack() throws {
+        try with(waits: 40) { bench in
+            try bench.begin(orders)
+            for _ in 0..<100 {
+                let (served, first) = bench.pull(orders)
+                bench.handle(first)
+                bench.push(1, to: orders)
+                #expect(bench.answers[served]?.isEmpty == false)
+                let (late, second) = bench.pull(orders, wait: 1)
+                bench.handle(second)
+                while bench.answers[late] == nil { bench.handle() }
+                #expect(bench.answers[late] == "")
+            }
+        }
+    }
+
+    /// Thousands of pulls of a consumer that holds all that it may are in nobody's way, and come to their turn when it acknowledges.
+    @Test func aFullConsumerIsNotInTheWay() throws {
+        try with { bench in
+            try bench.begin(orders)
+            let full = (0..<3_000).map { _ in bench.pull(orders, "full", mostHeld: 1) }
+            for (_, pull) in full { bench.handle(pull) }
+            bench.push(1, to: orders)
+            #expect(bench.answers[full[0].id] == "a:1:0")
+            let (id, pull) = bench.pull(orders, "other")
+            bench.handle(pull)
+            bench.push(1, to: orders)
+            #expect(bench.answers[id] == "a:2:0" && bench.answers.count == 2)
+            bench.push(1, to: orders)
+            #expect(bench.answers.count == 2)
+            bench.handle(
+                .settle(orders, [FeedPosition(seq: 1, index: 0)], consumer: "full", .acknowledge, .any) { _ in })
+            #expect(bench.answers[full[1].id] == "a:3:0" && bench.answers.count == 3)
+        }
+    }
+
+    // MARK: Feeds that no gateway works
+
+    @Test func requestsWaitForAnOwner() throws {
+        try with { bench in
+            let (id, pull) = bench.pull(orders)
+            let (gone, cancelled) = bench.pull(orders)
+            bench.handle(pull, cancelled)
+            bench.handle(.cancel(orders, pull: gone))
+            #expect(bench.answers.count == 0)
+            try bench.begin(orders)
+            bench.push(1, to: orders)
+            #expect(bench.answers[id] == "a:1:0" && bench.answers[gone] == nil)
+        }
+    }
+
+    @Test func requestsForUnknownFeedsAreRefused() throws {
+        try with { bench in
+            let (id, pull) = bench.pull(orders)
+            bench.handle(pull)
+            bench.handle(.routes([:]))
+            #expect(bench.answers[id] == nil)
+            bench.handle(.routes([:]))
+            #expect(bench.answers[id] == "unknownFeed")
+            let (elsewhere, second) = bench.pull(mails)
+            bench.handle(second)
+            bench.handle(.routes([mails: .elsewhere(FeedPeer(address: "http://there"))]))
+            #expect(bench.answers[elsewhere]?.contains("http://there") == true)
+        }
+    }
+
+    @Test func pullsGoOverToTheNextGeneration() throws {
+        try with(waits: 40) { bench in
+            try bench.begin(orders)
+            let pulls = (0..<10).map { _ in bench.pull(orders) }
+            for (_, pull) in pulls { bench.handle(pull) }
+            bench.end(orders)
+            #expect(bench.answers.count == 0)
+            try bench.begin(orders, generation: 2)
+            bench.push(10, to: orders, generation: 2)
+            #expect(pulls.allSatisfy { bench.answers[$0.id]?.hasPrefix("a:") == true })
+        }
+    }
+
+    // MARK: Figures
+
+    @Test func aReportNamesSomeConsumersAndCountsAll() throws {
+        try with { bench in
+            try bench.begin(orders)
+            bench.push(300, to: orders)
+            for number in 0..<300 {
+                let (_, pull) = bench.pull(orders, "c\(number)")
+                bench.handle(pull)
+            }
+            let report = try #require(bench.report(orders))
+            #expect(report.consumers.count == 100 && Set(report.consumers).count == 100)
+            #expect(report.consumerCount == 300 && report.held == 300 && report.pending == 300)
+            #expect(report.oldestID == "a:1:0")
+        }
+    }
+
+    // MARK: Memory
+
+    /// What is in memory is charged until it is done, or the feed is not worked here any more.
+    @Test func messagesAreCharged() throws {
+        try with { bench in
+            try bench.begin(orders)
+            bench.push(10, to: orders)
+            let ten = bench.core.memory.usedBytes
+            #expect(ten > 0)
+            let (_, pull) = bench.pull(orders, most: 5)
+            bench.handle(pull)
+            let positions = (1...5).map { FeedPosition(seq: $0, index: 0) }
+            bench.handle(.settle(orders, positions, consumer: "c", .acknowledge, .any) { _ in })
+            #expect(bench.core.memory.usedBytes == ten / 2)
+            bench.end(orders)
+            #expect(bench.core.memory.usedBytes == 0)
+        }
+    }
+
+    // MARK: Sinks
+
+    /// A sink that has no client now.
+    private final class NoClient: Sink {
+        let batchSize = 10
+        let concurrency = 4
+        let timeoutMilliseconds: Milliseconds = 1_000
+        let deliveries = MutexBox(0)
+
+        func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
+            deliveries.withLock { $0 += 1 }
+        }
+
+        func stop() {}
+    }
+
+    /// Waiting for a client uses up no attempt, and the desk does not spin.
+    @Test func whatIsNotSentWaitsAMoment() throws {
+        try with { bench in
+            let sink = NoClient()
+            try bench.begin(orders, sink: sink)
+            bench.push(1, to: orders)
+            #expect(sink.deliveries.withLock { $0 } == 1)
+            let claim = FeedClaim(namespace: 97, feed: 111, worker: [1], generation: 1)
+            bench.handle(.delivered(claim, [FeedPosition(seq: 1, index: 0)], [.notSent]))
+            bench.handle()
+            #expect(sink.deliveries.withLock { $0 } == 1)
+            let report = try #require(bench.report(orders))
+            #expect(report.pending == 1 && report.held == 0 && report.state == "failing")
+            while sink.deliveries.withLock({ $0 }) == 1 { bench.handle() }
+            #expect(bench.report(orders)?.held == 1)
+        }
+    }
+}

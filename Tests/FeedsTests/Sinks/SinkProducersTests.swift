@@ -1,0 +1,167 @@
+import Runtime
+import TestSupport
+import Testing
+
+@testable import Feeds
+
+/// Which sinks share a client, and how many clients there are.
+@Suite struct SinkProducersTests {
+    private final class Client: SinkClient {
+        let hasStopped = Condition(false)
+
+        func stop() { hasStopped.broadcast { $0 = true } }
+
+        func waitUntilStopped() -> Bool { hasStopped.wait(milliseconds: 30_000) { $0 ? true : nil } ?? false }
+    }
+
+    private final class Maker: Sendable {
+        let made = MutexBox(0)
+
+        func make() -> Client {
+            made.withLock { $0 += 1 }
+            return Client()
+        }
+
+        var count: Int { made.withLock { $0 } }
+    }
+
+    private func key(_ namespace: String, _ server: String) -> SinkProducers.Key {
+        SinkProducers.Key(namespace: namespace, ["kafka", server])
+    }
+
+    private func use(
+        _ producers: SinkProducers, _ key: SinkProducers.Key, _ maker: Maker
+    ) -> (client: Client, number: UInt64)? {
+        let answer = Condition<SinkProducers.Lease<Client>?>(nil)
+        let make = { @Sendable () throws(SinkError) -> Client in maker.make() }
+        producers.use(key, make: make) { (lease: SinkProducers.Lease<Client>) in answer.broadcast { $0 = lease } }
+        guard case .client(let client, let number) = answer.wait(milliseconds: 30_000, until: { $0 }) else {
+            return nil
+        }
+        return (client, number)
+    }
+
+    @Test func sinksOfANamespaceShareAClient() throws {
+        let producers = SinkProducers()
+        defer { producers.stop() }
+        let maker = Maker()
+        let one = try #require(use(producers, key("a", "s"), maker))
+        let two = try #require(use(producers, key("a", "s"), maker))
+        #expect(one.client === two.client && maker.count == 1)
+        let other = try #require(use(producers, key("b", "s"), maker))
+        let elsewhere = try #require(use(producers, key("a", "t"), maker))
+        #expect(other.client !== one.client && elsewhere.client !== one.client && producers.count == 3)
+        // Parts that only look alike when they are joined.
+        #expect(SinkProducers.Key(namespace: "a", ["x", "yz"]) != SinkProducers.Key(namespace: "a", ["xy", "z"]))
+    }
+
+    /// Sinks alone cost nothing.
+    @Test func nothingIsMadeBeforeADelivery() {
+        let producers = SinkProducers()
+        defer { producers.stop() }
+        for number in 0..<200 { producers.attach(key("a", "s\(number)")) }
+        #expect(producers.count == 0)
+    }
+
+    @Test func anIdleClientEnds() throws {
+        let producers = SinkProducers(idleMilliseconds: 100)
+        defer { producers.stop() }
+        let maker = Maker()
+        let one = try #require(use(producers, key("a", "s"), maker))
+        producers.giveBack(key("a", "s"), number: one.number)
+        #expect(one.client.waitUntilStopped())
+        let two = try #require(use(producers, key("a", "s"), maker))
+        #expect(two.client !== one.client)
+        // An old delivery that ends late is none of the new one's.
+        producers.giveBack(key("a", "s"), number: one.number)
+        #expect(!two.client.hasStopped.withLock { $0 })
+    }
+
+    @Test func theLastSinkEndsItsClient() throws {
+        let producers = SinkProducers()
+        defer { producers.stop() }
+        let (key, maker) = (key("a", "s"), Maker())
+        producers.attach(key)
+        producers.attach(key)
+        let one = try #require(use(producers, key, maker))
+        producers.detach(key)
+        let two = try #require(use(producers, key, maker))
+        #expect(two.client === one.client)
+        producers.detach(key)
+        #expect(one.client.waitUntilStopped())
+    }
+
+    @Test func namespacesShareTheSeats() {
+        let producers = SinkProducers(most: 16)
+        defer { producers.stop() }
+        let maker = Maker()
+        var count = 0
+        while use(producers, key("a", "s\(count)"), maker) != nil, count < 100 { count += 1 }
+        #expect(count <= 8)
+        #expect(use(producers, key("b", "s"), maker) != nil)
+        #expect(use(producers, key("c", "s"), maker) != nil)
+    }
+
+    /// Where there is no seat, a client that has been idle for a while ends in favour of another one.
+    @Test func anIdleClientMakesRoom() throws {
+        let producers = SinkProducers(most: 1)
+        defer { producers.stop() }
+        let maker = Maker()
+        let one = try #require(use(producers, key("a", "s"), maker))
+        #expect(use(producers, key("a", "t"), maker) == nil && !one.client.hasStopped.withLock { $0 })
+        producers.giveBack(key("a", "s"), number: one.number)
+        #expect(eventually { use(producers, key("a", "t"), maker) != nil })
+        #expect(one.client.waitUntilStopped())
+    }
+
+    @Test func aClientThatCannotBeMadeTakesNoSeat() {
+        let producers = SinkProducers(most: 1)
+        defer { producers.stop() }
+        for _ in 0..<3 {
+            let answer = Condition<SinkProducers.Lease<Client>?>(nil)
+            let make = { @Sendable () throws(SinkError) -> Client in throw SinkError("broken") }
+            producers.use(key("a", "s"), make: make) { (lease: SinkProducers.Lease<Client>) in
+                answer.broadcast { $0 = lease }
+            }
+            guard case .failed(let error) = answer.wait(milliseconds: 30_000, until: { $0 }) else {
+                Issue.record("a client was made")
+                return
+            }
+            #expect(error.description == "broken")
+        }
+        #expect(producers.count == 0)
+    }
+
+    @Test func theEndEndsAllClients() throws {
+        let producers = SinkProducers()
+        let maker = Maker()
+        let clients = try (0..<5).map { try #require(use(producers, key("a", "s\($0)"), maker)).client }
+        producers.stop()
+        #expect(clients.allSatisfy { $0.hasStopped.withLock { $0 } } && producers.count == 0)
+        #expect(use(producers, key("a", "s"), maker) == nil)
+    }
+
+    /// The end waits for nothing that was not begun.
+    @Test func theEndAnswersWhatWaits() {
+        let producers = SinkProducers()
+        let (begun, mayGoOn) = (Condition(false), Condition(false))
+        let answers = Condition(0)
+        let slow = { @Sendable () throws(SinkError) -> Client in
+            begun.broadcast { $0 = true }
+            _ = mayGoOn.wait(milliseconds: 30_000) { $0 ? true : nil }
+            return Client()
+        }
+        for number in 0..<5 {
+            producers.use(key("a", "s\(number)"), make: slow) { (lease: SinkProducers.Lease<Client>) in
+                if case .client = lease { Issue.record("a client after the end") }
+                answers.broadcast { $0 += 1 }
+            }
+        }
+        _ = begun.wait(milliseconds: 30_000) { $0 ? true : nil }
+        let stopping = Thread(name: "stop") { producers.stop() }
+        #expect(eventually { producers.isStopped })
+        mayGoOn.broadcast { $0 = true }
+        stopping.join()
+        #expect(answers.withLock { $0 } == 5 && producers.count == 0)
+    }
+}

@@ -1,0 +1,95 @@
+import Engine
+import Feeds
+import Rules
+import Runtime
+import TestSupport
+import Testing
+import Tokens
+import Tree
+
+@testable import Gateway
+
+/// How many readers of the log there are at once, and whose they are.
+@Suite struct LogSeatsTests {
+    private static let secret = "an administrator's secret 0123456789 abc"
+
+    private func identity(_ power: Identity.Power, feed: String? = nil) -> Identity {
+        Identity(
+            .unauthenticated, power: power,
+            feed: feed.flatMap { FeedBinding(feed: $0, namespace: "n") }.map { FeedGrant(feed: $0, access: .any) })
+    }
+
+    private func fill(_ seats: LogSeats, _ identity: Identity, _ namespace: String) -> [LogSeats.Seat] {
+        var taken: [LogSeats.Seat] = []
+        while let seat = seats.take(for: identity, in: namespace), taken.count < 1_000 { taken.append(seat) }
+        return taken
+    }
+
+    @Test func namespacesAndReadersShare() {
+        let seats = LogSeats(128)
+        let feed = fill(seats, identity(.none, feed: "f"), "a")
+        #expect(feed.count == 28)
+        let administrators = fill(seats, identity(.namespace), "a")
+        #expect(administrators.count > 10)
+        let other = fill(seats, identity(.none, feed: "f"), "b")
+        #expect(other.count > 10)
+        // An eighth is kept for the gateway's administrators, who have all that is left.
+        let operators = fill(seats, identity(.everything), "c")
+        #expect(operators.count == 128 - feed.count - administrators.count - other.count && operators.count > 16)
+        #expect(seats.used == 128)
+    }
+
+    @Test func aSeatThatIsLetGoOfIsFree() {
+        let seats = LogSeats(8)
+        for _ in 0..<100 {
+            let taken = fill(seats, identity(.none, feed: "f"), "a")
+            #expect(taken.count == 2 && seats.used == 2)
+        }
+        #expect(seats.used == 0)
+        #expect(LogSeats(0).take(for: identity(.everything), in: "a") == nil)
+    }
+
+    /// A burst takes no more seats than there are: they are counted before anything is asked of the database.
+    @Test func aBurstIsCountedAtOnce() throws {
+        let now = Clock.unixMilliseconds / 1_000
+        let claims: Claims = [
+            "v": 0, "iat": .integer(now), "exp": .integer(now + 100), "feed": "orders", "ns": "default",
+        ]
+        let headers = ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(Self.secret.utf8))]
+        let waiting = Condition<[@Sendable (Result<Path?, any Error>) -> Void]>([])
+        try withDatabase { url in
+            let gateway = try TestGateway(url, { $0.maxLogReadings = 8 }, secret: Self.secret) { _, _, completion in
+                waiting.broadcast { $0.append(completion) }
+            }
+            defer { gateway.stop() }
+            #expect(try WebClient(gateway.port).request("PUT", "/orders/o1.json", body: "1").status == 200)
+            let clients = try (0..<2).map { _ in try WebClient(gateway.port) }
+            for client in clients { try client.send("GET", "/.log?offset=-1", headers) }
+            _ = waiting.wait(milliseconds: 30_000) { $0.count == 2 ? true : nil }
+            let refused = try WebClient(gateway.port).request("GET", "/.log?offset=-1", headers)
+            #expect(refused.status == 503 && refused.headers["retry-after"] == "5")
+            let administrator = ["Authorization": "Bearer " + Self.secret]
+            #expect(try WebClient(gateway.port).request("GET", "/.log?offset=-1", administrator).status == 200)
+            for completion in waiting.withLock({ $0 }) { completion(.success(Path(splitting: "orders"))) }
+            for client in clients { #expect(try client.answer().status == 200) }
+            #expect(eventually { gateway.gateway.logSeats.used == 0 })
+        }
+    }
+
+    /// A client that goes away gives its seat back.
+    @Test func aClientThatLeavesGivesItsSeatBack() throws {
+        try withDatabase { url in
+            let gateway = try TestGateway(url, { $0.maxLogReadings = 8 }, secret: Self.secret)
+            defer { gateway.stop() }
+            #expect(try WebClient(gateway.port).request("PUT", "/orders/o1.json", body: "1").status == 200)
+            let headers = ["Authorization": "Bearer " + Self.secret]
+            for _ in 0..<20 {
+                let client = try WebClient(gateway.port)
+                try client.send("GET", "/.log", headers)
+                #expect(try client.head().status == 200)
+                client.shutDown()
+            }
+            #expect(eventually { gateway.gateway.logSeats.used == 0 })
+        }
+    }
+}

@@ -1,0 +1,405 @@
+"""Between gateways: what they believe of one another, what they forward and how, and who can read and forge it."""
+
+import http.client
+import signal
+import socket
+import threading
+import time
+import uuid
+
+import psycopg
+import pytest
+from harness import cli, sql
+from harness.feeds import ADMIN, PATIENT, Feed, FeedStream
+from harness.gateway import SECRET
+from harness.ports import free_port
+from harness.raw import Responses, raw_connection
+from harness.rest import Rest
+from harness.tls import Authority, Pair, Tunnel
+from harness.waiting import wait_until
+
+DATABASE_SECRET = "a-database-secret-of-the-default-namespace"
+
+
+@pytest.fixture
+def secret(scratch):
+    file = scratch / "database-secret"
+    file.write_text(DATABASE_SECRET + "\n")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def mint(secret):
+    def mint(name: str, *words) -> dict:
+        token = cli.succeeds("token", "mint", "--feed", name, "--ns", "default", "--secret-file", secret, *words).strip()
+        return {"Authorization": f"Bearer {token}"}
+
+    return mint
+
+
+@pytest.fixture
+def start(serve, secret):
+    def start(name, *options, **settings):
+        return serve("--database-secret-file", f"default={secret}", "--clock-skew-s", "0", *options, name=name, **settings)
+
+    return start
+
+
+class Two:
+    """A feed on two gateways: `working` works it, `passing` forwards to that one."""
+
+    def __init__(self, url, gateways, rests=None, **definition):
+        self.url = url
+        feeds = [Feed(rest, headers=ADMIN) for rest in rests or [gateway.rest for gateway in gateways]]
+        feeds[0].make(**{**PATIENT, **definition})
+        number = wait_until(lambda: self._owner(gateways), "a gateway to work the feed")
+        self.owner, self.other = feeds[number - 1], feeds[2 - number]
+        self.working, self.passing = gateways[number - 1], gateways[2 - number]
+        for feed in feeds:
+            assert feed.pull() == []
+
+    def _owner(self, gateways):
+        found = sql.rows(self.url, "SELECT worker.address FROM pathmirror.feed_owner AS owner "
+                         "JOIN pathmirror.feed_worker AS worker ON worker.id = owner.worker")
+        ports = [gateway.known_port if hasattr(gateway, "known_port") else gateway.port for gateway in gateways]
+        return next((n for n, port in enumerate(ports, 1) if found and found[0][0].endswith(f":{port}")), None)
+
+    def reached_at(self, address: str):
+        """Has the gateway that works the feed be reached somewhere else, as those think that forward to it."""
+        sql.execute(self.url, f"UPDATE pathmirror.feed_worker SET peer_address = '{address}' "
+                    "WHERE id = (SELECT worker FROM pathmirror.feed_owner)", "NOTIFY pathmirror_feed")
+
+
+@pytest.fixture
+def pair(start, database_url):
+    def make(*options, **definition):
+        return Two(database_url, [start(name, *options) for name in ("one", "two")], **definition)
+
+    return make
+
+
+class Recorder:
+    """Stands before a gateway, passes requests on, and remembers their bytes."""
+
+    def __init__(self, port: int):
+        self._server_port, self.requests = port, []
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = self._door.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._door.shutdown(socket.SHUT_RDWR)
+        self._door.close()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._door.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._server_port))
+            threading.Thread(target=self._pass, args=(client, server, True), daemon=True).start()
+            threading.Thread(target=self._pass, args=(server, client, False), daemon=True).start()
+
+    def _pass(self, source, target, remembers):
+        try:
+            while data := source.recv(65536):
+                if remembers:
+                    self.requests.append(data)
+                target.sendall(data)
+        except OSError:
+            pass
+        for end in (source, target):
+            end.close()
+
+
+# MARK: Notifications
+
+def test_notifications_of_others_are_not_believed(serve, database_url):
+    """A role that can only connect: it uses up nobody's rate, and keeps nothing busy for long."""
+    gateway = serve("--write-bytes-per-minute", "100000", "--rate-limit-per-address", "1000/s", "--rate-limit-per-identity", "1000/s")
+    assert gateway.rest.put("a", 1).status == 200
+    role = f"stranger_{uuid.uuid4().hex[:12]}"
+    sql.execute(database_url, f"CREATE ROLE {role} LOGIN")
+    try:
+        stranger = psycopg.conninfo.make_conninfo(database_url, user=role)
+        with psycopg.connect(stranger, autocommit=True) as connection:
+            for table in ("gateway_key", "feed_worker"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(f"SELECT * FROM pathmirror.{table}")
+            connection.execute("LISTEN pathmirror_peer")
+            gateway.rest.put("b", "x" * 10_000)
+            heard = next((notice.payload for notice in connection.notifies(timeout=20)), None)
+            assert heard and " used write_bytes " in heard
+            sender, number, clock, code, text = heard.split(" ", 4)
+            caller = text.split()[2].split("=")[0]
+            amount = f"used write_bytes {caller}={1 << 40}"
+            forged = [
+                f"{sender} {amount}", f"{uuid.uuid4().hex[:16]} {amount}", heard, heard.replace(text, amount),
+                f"{sender} {int(number) + 1} {clock} {code} {amount}", f"stranger {number} {clock} {code} {text}", f"other 1 {int(time.time() * 1000)} {'0' * 32} {amount}",
+            ]
+            for _ in range(20):
+                for payload in forged:
+                    connection.execute("SELECT pg_notify('pathmirror_peer', %s)", [payload])
+            for channel, payload in (("pathmirror", f"1 {(1 << 63) - 1}"), ("pathmirror_feed", ""), ("pathmirror_mirror", ""),
+                                     ("pathmirror_placement", "9")):
+                connection.execute("SELECT pg_notify(%s, %s) FROM generate_series(1, 1000)", [channel, payload])
+        # What was forged has been heard once what was sent behind it has.
+        sql.execute(database_url, "NOTIFY pathmirror, '1 1'")
+        wait_until(lambda: gateway.metric("pathmirror_notifications_total") >= 2, "the notifications to be heard")
+        assert gateway.metric("pathmirror_rate_used_elsewhere_total") == 0
+        assert gateway.rest.put("c", "x" * 1_000).status == 200
+        assert gateway.rest.put("d", 1, headers=ADMIN).status == 200
+    finally:
+        sql.execute(database_url, f"DROP ROLE {role}")
+
+
+# MARK: What is forwarded
+
+def test_no_credential_is_forwarded(pair, secret, mint):
+    two = pair()
+    with Recorder(two.working.port) as recorder:
+        two.reached_at(f"http://127.0.0.1:{recorder.port}")
+        token = mint("orders")
+        wait_until(lambda: two.other.call("POST", "pull", {}).status == 200 and recorder.requests, "requests to be forwarded")
+        two.other.rest.set("orders/a", 1)
+        consumer = two.other.by(token)
+        message = consumer.one("c1")
+        assert consumer.settle("ack", [message], consumer="c1") == {message["id"]: "done"}
+        assert consumer.status()["acknowledged"] == 1
+        answer = two.other.rest.send("POST", f"/.feeds/orders/pull?ns=default&auth={SECRET}", b"{}")
+        assert answer.status == 200
+        with FeedStream(two.other, auth=SECRET) as stream:
+            two.other.rest.set("orders/b", 2)
+            stream.wait_for_count(1)
+    sent = b"".join(recorder.requests)
+    assert sent.lower().count(b"x-pathmirror-gateway: ") >= 4
+    for word in (SECRET, DATABASE_SECRET, token["Authorization"].split()[1]):
+        assert word.encode() not in sent
+    assert b"authorization" not in sent.lower() and b"auth=" not in sent
+
+
+def test_what_was_forwarded_is_good_once(pair):
+    """Who has listened in can neither repeat it nor make another of it."""
+    two = pair()
+    two.other.rest.set("orders", {"a": 1, "b": 2})
+    with Recorder(two.working.port) as recorder:
+        two.reached_at(f"http://127.0.0.1:{recorder.port}")
+        wait_until(lambda: two.other.call("POST", "ack", {"ids": []}).status == 200 and recorder.requests, "requests to be forwarded")
+        recorder.requests.clear()
+        assert two.other.call("POST", "pull", {"max": 1, "consumer": "c1"}).json()["messages"]
+        request = b"".join(recorder.requests)
+    head = request.split(b"\r\n\r\n")[0]
+    line = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"x-pathmirror-gateway: "))
+    forged = [
+        request, request.replace(b"/orders/pull", b"/others/pull"), request.replace(b'"max": 1', b'"max": 9'),
+        request.replace(b"ns=default", b"ns=another"), request.replace(line, line[:-1] + (b"0" if line[-1:] != b"0" else b"1")),
+        request.replace(b"POST /.feeds/orders/pull", b"DELETE /.feeds/orders"),
+    ]
+    for bytes in forged:
+        with raw_connection(two.working.port) as connection:
+            connection.sendall(bytes)
+            assert Responses(connection).next()[0] == 401, bytes[:300]
+    # Nothing was handed out for it.
+    assert two.owner.one("c2")["attempt"] == 1
+
+
+def test_older_gateways_are_forwarded_to_as_before(pair, mint):
+    """They need the client's own credential, and have registered no key."""
+    two = pair()
+    with Recorder(two.working.port) as recorder:
+        sql.execute(two.url, "UPDATE pathmirror.feed_worker SET peer_address = NULL, peer_key = NULL, peer_pin = NULL, "
+                    f"address = 'http://127.0.0.1:{recorder.port}' WHERE id = (SELECT worker FROM pathmirror.feed_owner)",
+                    "NOTIFY pathmirror_feed")
+        consumer = two.other.by(mint("orders"))
+        wait_until(lambda: consumer.call("POST", "pull", {}).status == 200 and recorder.requests, "requests to be forwarded")
+        two.other.rest.set("orders/a", 1)
+        message = consumer.one("c1")
+        assert consumer.settle("ack", [message], consumer="c1") == {message["id"]: "done"}
+    sent = b"".join(recorder.requests).lower()
+    assert b"authorization: bearer " in sent and b"x-forwarded-for: 127.0.0.1" in sent and b"x-pathmirror-gateway" not in sent
+
+
+def test_a_request_counts_at_the_first_gateway_only(pair):
+    two = pair("--rate-limit-per-address", "300/m:30", "--rate-share-ms", "0")
+    statuses = [two.other.call("POST", "pull", {}).status for _ in range(20)]
+    assert statuses == [200] * 20
+    # Of the other one nothing was used: two requests of it, besides, are those by which the test began.
+    assert [two.owner.call("POST", "pull", {}).status for _ in range(20)] == [200] * 20
+
+
+# MARK: TLS
+
+@pytest.fixture
+def start_secure(serve, scratch, secret):
+    """Gateways with certificates of authorities that nobody was told of."""
+
+    def start(name, **settings):
+        directory = scratch / name
+        directory.mkdir()
+        pair = Pair(Authority(directory), directory)
+        port = free_port()
+        gateway = serve(*pair.options, "--tls-listen", f"127.0.0.1:{port}", "--database-secret-file", f"default={secret}", name=name,
+                        **settings)
+        gateway.secure_port, gateway.pair = port, pair
+        return gateway
+
+    return start
+
+
+@pytest.fixture
+def secure_pair(start_secure, database_url):
+    return Two(database_url, [start_secure(name) for name in ("one", "two")])
+
+
+def test_gateways_that_serve_tls_only(start_secure, database_url):
+    gateways = [start_secure(name, plain=False) for name in ("one", "two")]
+    tunnels = [Tunnel(gateway.secure_port, gateway.pair.authority.context()) for gateway in gateways]
+    try:
+        for gateway in gateways:
+            gateway.known_port = gateway.secure_port
+        two = Two(database_url, gateways, [Rest(tunnel.port) for tunnel in tunnels])
+        two.other.rest.set("orders/a", 1)
+        message = two.other.one("c1")
+        two.other.ack([message], consumer="c1")
+        with FeedStream(two.other) as stream:
+            two.owner.rest.set("orders/b", 2)
+            assert stream.wait_for_count(1)[0]["key"] == "b"
+    finally:
+        for tunnel in tunnels:
+            tunnel.__exit__()
+
+
+def test_gateways_forward_over_tls(secure_pair, database_url):
+    two = secure_pair
+    rows = sql.rows(database_url, "SELECT peer_address, octet_length(peer_key), octet_length(peer_pin) FROM pathmirror.feed_worker")
+    assert sorted(rows) == sorted((f"https://127.0.0.1:{gateway.secure_port}", 32, 32) for gateway in (two.working, two.passing))
+    two.other.rest.set("orders/a", 1)
+    message = two.other.one("c1")
+    two.other.ack([message], consumer="c1")
+    handshakes = two.working.metric("pathmirror_tls_handshakes_total")
+    assert handshakes >= 1
+    # A certificate with another key: others expect it as soon as it is used.
+    two.working.pair.replace()
+    two.working.process.send(signal.SIGHUP)
+    wait_until(lambda: "certificate loaded" in two.working.process.tail(), "the certificate to be loaded")
+    two.other.rest.set("orders/b", 2)
+    message = two.other.one("c1")
+    assert message["key"] == "b"
+    two.other.ack([message], consumer="c1")
+
+
+def test_nothing_is_sent_to_another_key(secure_pair):
+    """Whoever has taken the address of a gateway learns nothing of what is forwarded to it."""
+    two = secure_pair
+    two.reached_at(f"https://127.0.0.1:{two.passing.secure_port}")
+    wait_until(lambda: two.other.call("POST", "pull", {}).status == 503, "the other key to be noticed")
+    answer = two.other.call("POST", "ack", {"ids": ["default:1:0"]})
+    assert answer.status == 503 and answer.headers["Retry-After"]
+
+
+# MARK: Streams without an owner
+
+def stream_answer(feed: Feed, **headers) -> tuple[int, str | None]:
+    connection = http.client.HTTPConnection("127.0.0.1", feed.rest.port, timeout=30)
+    try:
+        connection.request("GET", feed.target("stream"), None, {**feed.headers, **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.headers["Retry-After"]
+    finally:
+        connection.close()
+
+
+def test_a_stream_whose_owner_is_gone_is_refused(pair):
+    two = pair("--feed-takeover-ms", "30000")
+    with FeedStream(two.other) as stream:
+        two.owner.rest.set("orders/a", 1)
+        stream.wait_for_count(1)
+        two.working.process.kill()
+        stream.wait_for_end()
+    for _ in range(3):
+        assert stream_answer(two.other) == (503, "1")
+    assert two.other.call("HEAD", "stream").status == 503
+
+
+def test_a_stream_that_loses_its_owner_says_when_to_come_back(pair):
+    two = pair("--feed-takeover-ms", "30000")
+    connection = http.client.HTTPConnection("127.0.0.1", two.other.rest.port, timeout=60)
+    connection.request("GET", two.other.target("stream"), None, two.other.headers)
+    answer = connection.getresponse()
+    assert answer.status == 200
+    two.working.process.kill()
+    text = answer.read().decode()
+    connection.close()
+    hint = next(line for line in text.splitlines() if line.startswith("retry:"))
+    assert int(hint.removeprefix("retry:")) >= 1_000
+
+
+def test_a_stream_of_a_frozen_owner_is_refused(pair):
+    two = pair("--feed-takeover-ms", "30000")
+    two.working.process.freeze()
+    try:
+        assert stream_answer(two.other) == (503, "1")
+    finally:
+        two.working.process.send(signal.SIGCONT)
+
+
+# MARK: Tokens of feeds
+
+def test_a_token_is_for_no_later_feed_of_the_name(start, database_url, mint):
+    gateway = start("one")
+    feed = Feed(gateway.rest, headers=ADMIN).make(**PATIENT)
+    gateway.rest.set("orders/a", 1)
+    by_time, by_id = mint("orders"), mint("orders", "--database-url", database_url)
+    for token in (by_time, by_id):
+        assert feed.by(token).status()["state"]
+    stream = FeedStream(feed.by(by_id))
+    feed.remove()
+    # Times in tokens are whole seconds.
+    made = time.time()
+    wait_until(lambda: time.time() > int(made) + 1.05, "the next second")
+    feed.make("/secret/{id}", **PATIENT)
+    gateway.rest.set("secret/a", "tango-4711")
+    assert feed.one("c1")["value"] == "tango-4711"
+    stream.wait_for_end()
+    stream.close()
+    for token in (by_time, by_id):
+        old = feed.by(token)
+        for method, what, body in (("POST", "pull", {"resume": True, "consumer": "c1"}), ("POST", "ack", {"ids": ["default:2:0"]}),
+                                   ("POST", "nack", {"ids": ["default:2:0"]}), ("GET", "stream", None), ("GET", "status", None),
+                                   ("POST", "seek", {"to": "beginning"}), ("GET", "dead", None), ("GET", "", None),
+                                   ("POST", "dead/drop", {"all": True})):
+            answer = old.call(method, what, body)
+            assert answer.status == 401 and b"tango" not in answer.body, (method, what, answer.status, answer.body)
+        log = gateway.rest.send("GET", "/.log?ns=default&offset=-1", None, token)
+        assert log.status == 401 and b"tango" not in log.body
+    # Nothing that they asked has given back what c1 holds.
+    assert feed.call("POST", "pull", {"consumer": "c2"}).json()["messages"] == []
+    assert feed.by(mint("orders", "--database-url", database_url)).status()["held_messages"] == 1
+
+
+def test_a_token_is_judged_where_the_feed_is_worked(pair, mint, database_url):
+    """The gateway that forwards does not know which feed of the name is worked there."""
+    two = pair()
+    tokens = [mint("orders"), mint("orders", "--database-url", database_url)]
+    made = time.time()
+    wait_until(lambda: time.time() > int(made) + 1.05, "the next second")
+    two.owner.remove()
+    two.owner.make(**PATIENT)
+    good = mint("orders", "--database-url", database_url)
+    for feed in (two.owner, two.other):
+        assert feed.by(good).pull() == []
+        for token in tokens:
+            for method, what, body in (("POST", "pull", {}), ("POST", "ack", {"ids": ["default:2:0"]}), ("GET", "stream", None),
+                                       ("GET", "status", None)):
+                assert feed.by(token).call(method, what, body).status == 401, (method, what)
+
+
+def test_a_token_of_a_feed_that_is_not_there(start, database_url, secret):
+    start("one")
+    result = cli.command("token", "mint", "--feed", "orders", "--ns", "default", "--secret-file", secret, "--database-url", database_url)
+    assert result.returncode == 1 and "orders" in result.stderr

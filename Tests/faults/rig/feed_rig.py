@@ -1,0 +1,46 @@
+"""The rig of the feed campaign: brokers besides PostgreSQL, gateways and proxies, and times that are shorter yet."""
+
+from pathlib import Path
+
+from harness import endpoint
+
+from .kafka import Kafka
+from .nats import Nats
+from .rig import Rig
+
+# A feed is taken over within two seconds, so that many faults fit into a minute.
+TIMING = ("--heartbeat-ms", 300, "--dead-after-ms", 1500, "--poll-ms", 300, "--session-timeout-ms", 8000, "--sse-keepalive-ms", 1000,
+          "--shutdown-ms", 3000, "--commit-deadline-ms", 8000, "--feed-takeover-ms", 1500, *endpoint.OPTIONS, "--sink-allow", "127.0.0.1")
+
+
+class FeedRig(Rig):
+    """Gateways reach NATS by the route `nats`; Kafka's brokers are not behind a proxy, as they tell clients their own address."""
+
+    def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None, namespaces, options=()):
+        super().__init__(root, logs, library, template, options=options, timing=TIMING, namespaces=namespaces)
+        self.nats, self.kafka = Nats(root, logs), Kafka(logs)
+        self.routes: dict[str, int] = {}
+
+    def start(self):
+        self.nats.start()
+        self.nats.make_stream([f"{namespace}.>" for namespace in self.namespaces])
+        for namespace in self.namespaces:
+            self.kafka.do("topic", name=namespace, partitions=3)
+        self.routes["nats"] = self.proxies.open("nats", self.nats.port)
+        super().start()
+
+    def heal(self):
+        self.nats.thaw()
+        self.nats.start()
+        self.kafka.do("up")
+        self.kafka.do("slow", ms=0)
+        self.proxies.disarm("nats")
+        self.proxies.set("nats")
+        for name in self.names:
+            self.proxies.keep_calls(f"link-{name}")
+        super().heal()
+
+    def close(self):
+        super().close()
+        self.nats.close()
+        self.kafka.close()

@@ -1,0 +1,300 @@
+"""The feeds of a round of the feed campaign: of every kind, in several namespaces, with those that consume and administer them."""
+
+import http.client
+import json
+import time
+
+from harness.endpoint import OTHER_SECRET, SECRET
+from harness.feeds import ADMIN
+from harness.rest import Rest
+from harness.waiting import wait_until
+from rig.feed_rig import FeedRig
+from rig.nats import STREAM
+
+from .client import Client
+from .feed_clients import Puller, StreamConsumer
+from .feeds import PASSING, Consumer, FeedNotes, Given, Seek, letters
+from .hostile import HostileServer
+from .record_writer import RecordWriter
+
+NAMESPACES = ("default", "shop", "chat")
+# Namespaces whose first feed is made during a round.
+YOUNG = tuple(f"young{number}" for number in range(12))
+# Of a delivery to a webhook or a broker. A gateway that takes a feed over waits for a multiple of it.
+TIMEOUT_MS = 1000
+
+
+class Cure:
+    """Whether what could not be processed can be by now."""
+
+    def __init__(self):
+        self.came = False
+
+    def poison(self, message: dict) -> bool:
+        """One record in seven."""
+        value = message["value"]
+        return not self.came and isinstance(value, dict) and value.get("n", 1) % 7 == 0
+
+
+class FeedField:
+    """The feeds, their consumers, and the writers of their records."""
+
+    def __init__(self, rig: FeedRig, history, seed: int):
+        self.rig, self.history, self.cure = rig, history, Cure()
+        self.server = HostileServer(seed, TIMEOUT_MS / 1000)
+        self.secrets = [SECRET, OTHER_SECRET]
+        self.destinations: dict[str, dict] = {}
+        self.notes: list[FeedNotes] = []
+        self.clients: list[Client] = []
+        seeds = iter(range(seed + 1, seed + 1000))
+
+        def consume(kind, notes, count, **more):
+            self.clients += [kind(f"{notes.namespace[0]}{notes.name}{number}", rig.doors, history, next(seeds), notes, **more) for number in range(count)]
+
+        pulled, streamed = self.feed("pulled", "default"), self.feed("streamed", "shop")
+        consume(Puller, pulled, 3)
+        consume(StreamConsumer, streamed, 2)
+        consume(Puller, streamed, 1)
+        self.sought = self.feed("sought", "chat")
+        consume(Consumer, self.sought, 1)
+        consume(StreamConsumer, self.sought, 1)
+        # Those of which some messages become dead letters, and are delivered again.
+        self.retried = [self.feed("retried", "chat", max_attempts=3), self.feed("stopping", "chat", max_attempts=3, on_dead="stop")]
+        for notes in self.retried:
+            consume(Consumer, notes, 2, poison=self.cure.poison)
+        for namespace in NAMESPACES:
+            self.hook(self.feed("hook", namespace), 1)
+        self.hook(self.feed("batches", "shop"), 20)
+        self.hook(self.feed("batches", "chat", strict=True), 8)
+        for namespace in NAMESPACES[:2]:
+            self.sink(self.feed("nats", namespace), "nats", {"url": f"nats://127.0.0.1:{rig.routes['nats']}", "subject": f"{namespace}.{{key}}", "stream": STREAM})
+        self.sink(self.feed("kafka", "shop"), "kafka", {"brokers": rig.kafka.brokers, "topic": "shop"})
+        self.sink(self.feed("kafka", "chat"), "kafka", {"brokers": rig.kafka.brokers, "topic": "chat"})
+        self.writers = [RecordWriter(f"w{namespace}", rig.doors, history, next(seeds), namespace) for namespace in NAMESPACES]
+        self.young, self._seeds = iter(YOUNG), seeds
+        self.administrator = FeedAdministrator("admin", rig.doors, history, next(seeds), self)
+
+    def feed(self, name: str, namespace: str, **more) -> FeedNotes:
+        notes = FeedNotes(name, "rec", namespace=namespace, **more)
+        self.notes.append(notes)
+        return notes
+
+    def hook(self, notes: FeedNotes, batch: int):
+        url = self.server.add(notes, batch, [SECRET, OTHER_SECRET])
+        self.destinations[notes.target()] = {"webhook": {"url": url, "secrets": [SECRET], "batch": batch, "timeout_ms": TIMEOUT_MS, "connect_timeout_ms": 500}}
+
+    def sink(self, notes: FeedNotes, kind: str, definition: dict):
+        self.destinations[notes.target()] = {kind: {**definition, "timeout_ms": TIMEOUT_MS, "batch": 20}}
+
+    def definition(self, notes: FeedNotes, **more) -> dict:
+        return notes.definition(**self.destinations.get(notes.target(), {}), **more)
+
+    # The round
+
+    def start(self):
+        """Makes the feeds, waits until every gateway knows them, and begins."""
+        first = Rest(next(iter(self.rig.ports.values())), patience=10)
+        for namespace in YOUNG:
+            answer = first.send("PUT", f"/rec.json?ns={namespace}", json.dumps({f"k{number}": {"n": number} for number in range(12)}).encode(), ADMIN)
+            if answer.status != 200:
+                raise RuntimeError(f"namespace {namespace}: {answer.status} {answer.body[:300]!r}")
+        for notes in self.notes:
+            self.make(notes)
+        for port in self.rig.ports.values():
+            wait_until(lambda: all(Rest(port).send("GET", notes.target(), None, ADMIN).status == 200 for notes in self.notes), "the feeds to be known", 30)
+        for one in [*self.clients, *self.writers, self.administrator]:
+            one.start()
+
+    def make(self, notes: FeedNotes):
+        """Makes a feed at some gateway, and asks until that is answered."""
+        body, ports = json.dumps(self.definition(notes)).encode(), list(self.rig.ports.values())
+
+        def attempt():
+            for port in ports:
+                try:
+                    made = Rest(port, patience=10).send("PUT", notes.target(), body, ADMIN)
+                except (OSError, http.client.HTTPException):
+                    continue
+                if made.status not in PASSING:
+                    return made
+            return None
+
+        answer = wait_until(attempt, f"feed {notes.name} to be made", 30, 0.1)
+        if answer.status not in (200, 201):
+            raise RuntimeError(f"feed {notes.name}: {answer.status} {answer.body[:300]!r}")
+
+    # Feeds that are made during a round: each the first of its namespace
+
+    def next_young(self) -> FeedNotes | None:
+        """None where all namespaces have one."""
+        namespace = next(self.young, None)
+        return FeedNotes("young", "rec", namespace=namespace) if namespace else None
+
+    def vanish(self, notes: FeedNotes):
+        """A consumer takes some messages, and nothing is heard of it any more."""
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            for port in self.rig.ports.values():
+                asked = time.monotonic()
+                try:
+                    answer = Rest(port, patience=3).send("POST", notes.target("pull"), b'{"max":5,"wait_ms":300,"consumer":"gone"}', ADMIN)
+                except (OSError, http.client.HTTPException):
+                    continue
+                if answer.status == 200 and (messages := answer.json()["messages"]):
+                    notes.gave("gone", messages, asked)
+                    # The second one is processed, and the progress written down.
+                    if len(messages) > 1:
+                        notes.says([messages[1]["id"]])
+                        try:
+                            Rest(port, patience=3).send("POST", notes.target("ack"), json.dumps({"ids": [messages[1]["id"]]}).encode(), ADMIN)
+                        except (OSError, http.client.HTTPException):
+                            pass
+                    return
+            time.sleep(0.1)
+
+    def owner(self, notes: FeedNotes) -> str | None:
+        """The name of the gateway that works a feed."""
+        rows = self.rig.rows("select gateway from pathmirror.feed_status where namespace = %s and name = %s", notes.namespace, notes.name)
+        ports = {str(port): name for name, port in self.rig.ports.items()}
+        return ports.get((rows[0][0] or "").rpartition(":")[2]) if rows else None
+
+    def begin_young(self, notes: FeedNotes | None):
+        """Has a young feed consumed from now on."""
+        if notes:
+            one = Consumer(f"{notes.namespace}c", self.rig.doors, self.history, next(self._seeds), notes)
+            self.notes.append(notes)
+            self.clients.append(one)
+            one.start()
+
+    def calm(self, on: bool):
+        """Whether receivers answer as they should, and consumers neither vanish nor refuse."""
+        self.server.calm = on
+        for one in self.clients:
+            one.calm = on
+
+    def end_writes(self):
+        for one in [*self.writers, self.administrator]:
+            one.stop()
+        for one in [*self.writers, self.administrator]:
+            one.join(60)
+
+    def retry_all(self):
+        """Has all dead letters delivered again; they can be processed by now. To be repeated until there are none."""
+        self.cure.came = True
+        rest = Rest(next(iter(self.rig.ports.values())), patience=10)
+        for notes in self.notes:
+            if found := letters(rest, notes):
+                self.retry(notes, found, rest)
+
+    def retry(self, notes: FeedNotes, found: list[dict], rest: Rest) -> int:
+        """The status of the answer."""
+        notes.retried |= {(letter["seq"], letter["key"]) for letter in found}
+        ids = [letter["id"] for letter in found][:500]
+        answer = rest.send("POST", notes.target("dead/retry"), json.dumps({"ids": ids}).encode(), ADMIN)
+        if answer.status not in (200, *PASSING):
+            self.history.complain(f"dead/retry of {notes.name}: {answer.status} {answer.body[:200]!r}")
+        return answer.status
+
+    def finish(self):
+        """To be called when nothing is left to deliver: what consumers, webhooks and brokers have is all that there will be."""
+        for one in self.clients:
+            one.stop()
+        for one in self.clients:
+            one.join(60)
+        rest = Rest(next(iter(self.rig.ports.values())))
+        for notes in self.notes:
+            notes.dead = letters(rest, notes)
+            destination = self.destinations.get(notes.target(), {})
+            if "nats" in destination:
+                self.received(notes, self.rig.nats.messages(f"{notes.namespace}.>"))
+            elif "kafka" in destination:
+                self.received(notes, self.rig.kafka.all_messages(destination["kafka"]["topic"]))
+
+    @staticmethod
+    def received(notes: FeedNotes, messages: list[dict]):
+        """A broker has these, in this order: their places take the place of times."""
+        for place, message in enumerate(messages):
+            notes.given.append(Given("broker", message, place, place))
+            notes.said.setdefault(message["id"], []).append(place)
+
+    def at_end(self) -> list[str]:
+        """Feeds that are not through with the log, or that no gateway works as it should."""
+        rows = self.rig.rows("select namespace, name, state, lag_entries, retrying, message, gateway from pathmirror.feed_status")
+        late = [f"{namespace}/{name} is {state}, {lag} entries late, {retrying} to be retried, at {gateway}: {message}"
+                for namespace, name, state, lag, retrying, message, gateway in rows if lag > 0 or retrying > 0 or state != "running"]
+        return late + ["feeds are missing"] * (len(rows) != len(self.notes))
+
+    def letters_left(self) -> list[str]:
+        rows = self.rig.rows("select namespace, name, dead_letters, set_aside from pathmirror.feed_status where dead_letters + set_aside > 0")
+        return [f"{namespace}/{name} has {dead} dead letters and {aside} messages set aside" for namespace, name, dead, aside in rows]
+
+    def close(self):
+        for one in [*self.clients, *self.writers, self.administrator]:
+            one.stop()
+        self.server.close()
+
+
+class FeedAdministrator(Client):
+    """Changes definitions, moves a feed back, has dead letters delivered again, and looks at feeds, while they are worked."""
+
+    pause = 0.7
+
+    def __init__(self, name, doors, history, seed, field: FeedField):
+        super().__init__(name, doors, history, seed)
+        self.field = field
+        self.did: dict[str, int] = {}
+
+    def step(self) -> bool:
+        what = self.dice.choices([self.rotate, self.change, self.seek, self.retry, self.look], [5, 2, 1, 3, 3])[0]
+        try:
+            done = what()
+        except (OSError, http.client.HTTPException, ValueError, RuntimeError):
+            return False
+        self.did[what.__name__] = self.did.get(what.__name__, 0) + bool(done)
+        return True
+
+    def ask(self, method: str, notes: FeedNotes, what: str = "", body: dict | None = None) -> bool:
+        answer = self._rests[self.gateway()].send(method, notes.target(what), None if body is None else json.dumps(body).encode(), ADMIN)
+        if answer.status not in (200, *PASSING):
+            self.history.complain(f"{method} {notes.target(what)}: {answer.status} {answer.body[:200]!r}")
+        return answer.status == 200
+
+    def rotate(self) -> bool:
+        """Changes the secrets of a webhook as the documentation says: the new one first, then without the old one."""
+        field = self.field
+        notes = self.dice.choice([notes for notes in field.notes if "webhook" in field.destinations.get(notes.target(), {})])
+        hook = field.destinations[notes.target()]["webhook"]
+        now = hook["secrets"]
+        hook["secrets"] = now[:1] if len(now) > 1 else [secret for secret in field.secrets if secret not in now] + now
+        return self.ask("PUT", notes, "", field.definition(notes))
+
+    def change(self) -> bool:
+        notes = self.dice.choice([notes for notes in self.field.notes if notes.target() not in self.field.destinations])
+        return self.ask("PUT", notes, "", self.field.definition(notes) | {"backoff": {"first_ms": 10, "max_ms": self.dice.choice([100, 200, 300])}})
+
+    def seek(self) -> bool:
+        """Moves a feed back by some entries, until that is answered."""
+        notes, head = self.field.sought, self.field.rig.rows("select head from pathmirror.namespace where name = %s", self.field.sought.namespace)[0][0]
+        seek = Seek(max(0, head - self.dice.randrange(1, 150)), time.monotonic(), float("inf"), head)
+        notes.seeks.append(seek)
+        while not self.stopped.is_set():
+            try:
+                if self.ask("POST", notes, "seek", {"seq": seek.seq}):
+                    seek.answered = time.monotonic()
+                    return True
+            except (OSError, http.client.HTTPException, ValueError):
+                pass
+            # 503 may come after the feed has been moved.
+            seek.is_unknown = True
+            self.stopped.wait(0.1)
+        return False
+
+    def retry(self) -> bool:
+        field = self.field
+        notes = self.dice.choice([*field.retried, *field.retried, *field.notes])
+        rest = self._rests[self.gateway()]
+        found = letters(rest, notes)
+        return bool(found) and field.retry(notes, self.dice.sample(found, self.dice.randrange(1, len(found) + 1)), rest) == 200
+
+    def look(self) -> bool:
+        return self.ask("GET", self.dice.choice(self.field.notes), self.dice.choice(["status", "", "dead"]))

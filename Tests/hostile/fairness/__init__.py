@@ -1,0 +1,1 @@
+"""One tenant at full speed against the others: what a victim in another namespace measures before and under each attack."""
