@@ -57,19 +57,19 @@ let package = Package(
         target("ClientCore", ["Tree", "Wire"]),
 
         // One wrapper per C library that does I/O, over Runtime.
-        target("Runtime"),
+        target("Runtime", ["CEpoll"]),
         target("SQLite", ["CSQLite", "Runtime"]),
         target("Postgres", ["CPostgres", "Runtime"]),
         target("PostgresCluster", ["Postgres", "Runtime"]),
         // Both sides of TLS: the server's and the client's.
         target("TLS", ["COpenSSL"]),
         target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "TLS", "Runtime"]),
-        target("HTTPClient", ["CCurl", "CEpoll", "COpenSSL", "Runtime"]),
+        target("HTTPClient", ["CCurl", "TLS", "Runtime"]),
         target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
         target("KafkaClient", ["CKafka", "Runtime"]),
 
         // Realtime connections of apps, over sockets.
-        target("WebSocketClient", ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"]),
+        target("WebSocketClient", ["ClientCore", "Crypto", "TLS", "Runtime"]),
 
         // The library for Swift apps: no server in it.
         target("PathmirrorClient", ["ClientCore", "WebSocketClient", "SQLite", "Wire", "Tree", "Runtime"]),

@@ -1,7 +1,7 @@
 internal import CCurl
-internal import COpenSSL
 internal import Glibc
 internal import Runtime
+internal import TLS
 
 /// Looks at the connection that libcurl has chosen for a transfer. Belongs to the client's thread, as the transfer does.
 ///
@@ -83,7 +83,7 @@ final class ConnectionCheck {
 
     private var hasBufferedBytes: Bool {
         guard let tls = pathmirror_curl_tls(easy) else { return false }
-        return SSL_has_pending(OpaquePointer(tls)) != 0
+        return TLSSession.hasBufferedBytes(ofForeign: tls)
     }
 
     // MARK: Called by libcurl

@@ -59,12 +59,16 @@ final class TransferLoop {
                 guard let context else { return 0 }
                 let poller = Unmanaged<TransferLoop>.fromOpaque(context).takeUnretainedValue().poller
                 guard what != CURL_POLL_REMOVE else {
-                    poller.forget(socket)
+                    poller.remove(socket)
                     return 0
                 }
-                poller.watch(
-                    socket, read: what == CURL_POLL_IN || what == CURL_POLL_INOUT,
-                    write: what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
+                let id = UInt64(UInt32(bitPattern: socket))
+                let read = what == CURL_POLL_IN || what == CURL_POLL_INOUT
+                let write = what == CURL_POLL_OUT || what == CURL_POLL_INOUT
+                // The system forgets a socket when it is closed, and its number comes again.
+                if !poller.change(socket, id: id, read: read, write: write) {
+                    _ = poller.add(socket, id: id, read: read, write: write)
+                }
                 return 0
             }, context)
         _ = pathmirror_curl_multi_set_timer(
@@ -93,7 +97,7 @@ final class TransferLoop {
         if ready.canWrite { events |= CURL_CSELECT_OUT }
         if ready.isBroken { events |= CURL_CSELECT_ERR }
         var running: Int32 = 0
-        curl_multi_socket_action(multi.pointer, ready.socket, events, &running)
+        curl_multi_socket_action(multi.pointer, Int32(truncatingIfNeeded: ready.id), events, &running)
     }
 
     private func begin(_ item: Inbox.Item) {

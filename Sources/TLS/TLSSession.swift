@@ -168,4 +168,11 @@ package final class TLSSession {
         ERR_clear_error()
         return !isWaiting
     }
+
+    /// Returns whether a session of another library, which uses OpenSSL itself, has received bytes that its owner has not read.
+    ///
+    /// - Parameter session: An `SSL *` that stays valid during the call.
+    package static func hasBufferedBytes(ofForeign session: UnsafeMutableRawPointer) -> Bool {
+        SSL_has_pending(OpaquePointer(session)) != 0
+    }
 }

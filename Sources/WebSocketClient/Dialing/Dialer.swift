@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 
 /// Tries a server's addresses one beside the other, each a little later than the one before; the first that takes the
 /// connection is used. Confined to its loop's thread.
@@ -47,7 +48,7 @@ final class Dialer {
     }
 
     /// A socket says how its try went.
-    func isReady(_ ready: Poller.Ready, now: Int64) -> Result {
+    func isReady(_ ready: SocketPoller.Ready, now: Int64) -> Result {
         guard let index = tries.firstIndex(where: { $0.id == ready.id }) else { return goOn(now: now) }
         let descriptor = tries[index].descriptor
         var error: Int32 = 0

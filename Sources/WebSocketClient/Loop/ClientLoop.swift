@@ -1,14 +1,12 @@
-import CEpoll
 import ClientCore
-import Glibc
 import Runtime
 import Synchronization
 import TLS
 
 /// One thread that does the input and output of all connections of a transport.
 //
-// @unchecked Sendable: `shared` is behind a Mutex, `wakeDescriptor` never changes; all else is touched by the loop's
-// thread only (by `init` before that begins).
+// @unchecked Sendable: `shared` is behind a Mutex, `poller` never changes and may be woken by any thread; all else is
+// touched by the loop's thread only (by `init` before that begins).
 final class ClientLoop: @unchecked Sendable {
     private struct Shared {
         var calls: [@Sendable (ClientLoop) -> Void] = []
@@ -17,12 +15,11 @@ final class ClientLoop: @unchecked Sendable {
 
     let settings: TransportSettings
     let trust: TLSTrust?
-    let poller: Poller
+    let poller: SocketPoller
     /// What input is read into, by one connection after the other.
     let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 128 * 1024, alignment: 16)
 
     private let shared = Mutex(Shared())
-    private let wakeDescriptor: Int32
     private var lastID: UInt64 = 0
     private var owners: [UInt64: ConnectionRunner] = [:]
     /// By their channels.
@@ -34,14 +31,10 @@ final class ClientLoop: @unchecked Sendable {
 
     /// Nil where the system has no more descriptors or threads.
     init?(_ settings: TransportSettings, trust: TLSTrust?) {
-        guard let poller = Poller() else { return nil }
-        let wake = pathmirror_epoll_wake()
-        guard wake >= 0 else { return nil }
+        guard let poller = SocketPoller() else { return nil }
         self.settings = settings
         self.trust = trust
         self.poller = poller
-        wakeDescriptor = wake
-        guard poller.add(wake, id: 0, read: true, write: false) else { return nil }
         let thread = Thread(name: "pathmirror-net", isVital: false, blocksSignals: true) { self.run() }
         guard thread.isStarted else { return nil }
         thread.detach()
@@ -49,7 +42,6 @@ final class ClientLoop: @unchecked Sendable {
 
     deinit {
         scratch.deallocate()
-        if wakeDescriptor >= 0 { Glibc.close(wakeDescriptor) }
     }
 
     /// Has `call` made on the loop's thread, after those before it. False, and not made, once the loop is stopping. Any
@@ -61,20 +53,14 @@ final class ClientLoop: @unchecked Sendable {
             shared.calls.append(call)
             return (true, shared.calls.count == 1)
         }
-        if needsWake { wake() }
+        if needsWake { poller.wake() }
         return isTaken
     }
 
     /// Ends all connections, and the thread. Any thread.
     func stop() {
         shared.withLock { $0.isStopping = true }
-        wake()
-    }
-
-    private func wake() {
-        var one: UInt64 = 1
-        // It can only fail with a full counter, and then a wake is under way.
-        _ = write(wakeDescriptor, &one, 8)
+        poller.wake()
     }
 
     // MARK: For the runners, on the loop's thread
@@ -120,14 +106,7 @@ final class ClientLoop: @unchecked Sendable {
 
     private func run() {
         while true {
-            for ready in poller.wait(milliseconds: timeout()) {
-                if ready.id == 0 {
-                    var count: UInt64 = 0
-                    _ = read(wakeDescriptor, &count, 8)
-                } else {
-                    owners[ready.id]?.isReady(ready)
-                }
-            }
+            for ready in poller.wait(milliseconds: timeout()) { owners[ready.id]?.isReady(ready) }
             let (calls, isStopping) = shared.withLock { shared in
                 defer { shared.calls = [] }
                 return (shared.calls, shared.isStopping)

@@ -122,7 +122,7 @@ final class ConnectionRunner {
 
     // MARK: Being told
 
-    func isReady(_ ready: Poller.Ready) {
+    func isReady(_ ready: SocketPoller.Ready) {
         switch stage {
         case .lookingUp, .over: break
         case .dialing(let dialer): dialed(dialer.isReady(ready, now: Clock.monotonicMilliseconds))
