@@ -12,17 +12,19 @@ extension LogConnection {
         }
     }
 
-    /// What authenticates messages between the gateways of this database; nil where this role may not read the key.
+    /// Reads the key that authenticates messages between the gateways of this database; nil if this role may not read the key.
     public func peerSeal() throws(LogStoreError) -> PeerSeal? {
-        let rows = try translated { () throws(PostgresError) in
-            try postgres.execute(
+        try translated { () throws(PostgresError) in
+            // PostgreSQL checks the privileges of all tables of a statement before it evaluates any part of the statement: the question has to
+            // be a statement of its own.
+            let privilege = try postgres.execute(
                 """
-                select case when has_table_privilege('pathmirror.gateway_key', 'select')
-                    then (select key from pathmirror.gateway_key) end
+                select case when has_schema_privilege('pathmirror', 'usage')
+                    then has_table_privilege('pathmirror.gateway_key', 'select') else false end
                 """)
-        }
-        return try translated { () throws(PostgresError) in
-            rows.isNull(0, 0) ? nil : PeerSeal(Secret(try rows.bytes(0, 0)))
+            guard try privilege.bool(0, 0) else { return nil }
+            let rows = try postgres.execute("select key from pathmirror.gateway_key")
+            return rows.rowCount == 0 ? nil : PeerSeal(Secret(try rows.bytes(0, 0)))
         }
     }
 }

@@ -119,7 +119,7 @@ import Tree
         }
     }
 
-    /// A writer is that of the identity which used it first, also where others write under it later.
+    /// A writer belongs to the first identity that is noted with it, also if others write under it later.
     @Test func writersHaveAnOwner() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -133,14 +133,21 @@ import Tree
             }
             try commit(1, .user("ada"), "writer-1")
             try commit(2, .user("eve"), "writer-1")
+            // A gateway of an older version has no identity to note.
             try commit(3, nil, "writer-2")
-            try commit(4, .user("eve"), "writer-2")
+            let noted = try connection.doneWrites(writer.namespace, [name(3, "writer-2")])
+            #expect(noted.knows("writer-2") && !noted.isOwned("writer-2", by: .user("ada")))
+            #expect(!noted.isOwned("writer-2", by: .nobody))
+            try commit(4, .user("ada"), "writer-2")
+            try commit(5, nil, "writer-2")
+            try commit(6, .user("eve"), "writer-2")
             let done = try connection.doneWrites(writer.namespace, [name(1), name(1, "writer-2"), name(1, "writer-3")])
-            #expect(done.isOwned("writer-1", by: .user("ada")) && !done.isOwned("writer-1", by: .user("eve")))
-            // What a gateway of an older version has noted is nobody's.
-            #expect(done.knows("writer-2") && !done.isOwned("writer-2", by: .user("eve")))
-            #expect(!done.isOwned("writer-2", by: .nobody) && !done.knows("writer-3"))
+            for owned in ["writer-1", "writer-2"] {
+                #expect(done.isOwned(owned, by: .user("ada")) && !done.isOwned(owned, by: .user("eve")), "\(owned)")
+            }
+            #expect(!done.knows("writer-3"))
             #expect(try done.fate(of: name(2)) == .done(seq: 2))
+            #expect(try (3...6).map { done.fate(of: try name($0, "writer-2")) } == Array(repeating: .done(seq: 6), count: 4))
         }
     }
 
@@ -178,6 +185,41 @@ import Tree
             bounds.ofNamespace = 5
             #expect(try connection.forgetWriters(unusedForDays: 30, bounds: bounds) == 9)
             #expect(try left(writer.namespace) == (1..<6).map { "of-nobody-\($0)" })
+        }
+    }
+
+    /// The writers of one user beyond the user's bound take no places of the namespace.
+    @Test func aUserWithManyWritersEvictsNoOther() throws {
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            for (of, user) in [("of-ada", "ada")] + (0..<12).map({ ("of-eve-\($0)", "eve") }) {
+                let batch = writer.set("a", .int(1))
+                let owned = Batch(
+                    namespace: batch.namespace, expectedHead: batch.expectedHead, expectedBatch: batch.expectedBatch,
+                    id: batch.id, records: batch.records, rows: batch.rows, names: [try name(1, of)],
+                    writers: [of: .user(user)])
+                #expect(try connection.commit(owned) == .committed)
+            }
+            // A row that an older gateway noted, used before all others.
+            try connection.sql.execute(
+                """
+                insert into pathmirror.named_write (namespace_id, writer, done, seq, used_on)
+                values ($1, 'of-older', '{[1,1]}', 1, current_date - 2)
+                """, [.int8(writer.namespace)])
+            try connection.sql.execute(
+                "update pathmirror.named_write set used_on = current_date - 1 where writer = 'of-ada'")
+            var bounds = LogConnection.WriterBounds()
+            (bounds.ofIdentity, bounds.ofNamespace) = (3, 5)
+            #expect(try connection.forgetWriters(unusedForDays: 30, bounds: bounds) == 9)
+            func left() throws -> Set<String> {
+                let rows = try connection.sql.execute("select writer from pathmirror.named_write")
+                return Set(try (0..<rows.rowCount).map { try rows.string($0, 0) })
+            }
+            #expect(try left() == ["of-older", "of-ada", "of-eve-9", "of-eve-10", "of-eve-11"])
+            // The namespace's bound holds for those that are left.
+            bounds.ofNamespace = 4
+            #expect(try connection.forgetWriters(unusedForDays: 30, bounds: bounds) == 1)
+            #expect(try left() == ["of-ada", "of-eve-9", "of-eve-10", "of-eve-11"])
         }
     }
 

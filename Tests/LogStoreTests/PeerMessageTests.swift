@@ -102,11 +102,18 @@ import Testing
             #expect(seals[1].isGenuine(message) && !Self.seal.isGenuine(message))
             let role = "only_connects_\(UInt32.random(in: 0...UInt32.max))"
             try connections[0].sql.executeScript("create role \(role)")
-            defer { try? connections[0].sql.executeScript("reset role; drop role \(role)") }
+            defer { try? connections[0].sql.executeScript("reset role; drop owned by \(role); drop role \(role)") }
             try connections[0].sql.executeScript("set role \(role)")
             #expect(throws: PostgresError.self) {
                 try connections[0].sql.execute("select key from pathmirror.gateway_key")
             }
+            #expect(try connections[0].peerSeal() == nil, "without the schema")
+            try connections[0].sql.executeScript(
+                "reset role; grant usage on schema pathmirror to \(role); set role \(role)")
+            #expect(try connections[0].peerSeal() == nil, "without the table")
+            try connections[0].sql.executeScript(
+                "reset role; grant select on pathmirror.gateway_key to \(role); set role \(role)")
+            #expect(try connections[0].peerSeal()?.isGenuine(message) == true)
         }
     }
 

@@ -12,7 +12,8 @@ $$;
 
 -- Notes that these writes are done by the batch that is being committed, whose last entry is `at_seq`; raises PM003 where one of
 -- them, or a later one of its writer, has been done before. Called under the head's lock, which keeps two gateways from noting one
--- write at once. A writer belongs to the identity that used it first: `identities` has one for each writer.
+-- write at once. A writer belongs to the identity that used it first: `identities` has one for each writer. Null stands for an unknown
+-- identity, and owns nothing.
 create or replace function pathmirror.note_writes(
     of_namespace bigint, writers text[], numbers text[], identities bytea[], at_seq bigint
 ) returns void
@@ -24,6 +25,8 @@ begin
     select of_namespace, sent.writer, sent.numbers::int8multirange, at_seq, sent.identity
     from unnest(note_writes.writers, note_writes.numbers, note_writes.identities) as sent (writer, numbers, identity)
     on conflict (namespace_id, writer) do update set
+        -- Null where a gateway of the previous version noted the writer: the writer belongs to the next identity that uses it.
+        identity = coalesce(known.identity, excluded.identity),
         -- A client with many refused writes has many gaps: the older ones are closed rather than kept without bound.
         done = excluded.done
             + case when pg_column_size(known.done) > 4096 then pathmirror.newest_gaps(known.done) else known.done end,
@@ -47,8 +50,8 @@ language sql as $$
 $$;
 
 -- Forgets writers, some at a time, and returns how many: those unused for `days`; those whose entries retention has dropped, once they
--- have been unused for a whole day; and of each namespace, and of each of its identities that is one user, all but the most recently
--- used ones. (An identity that begins with a zero byte is shared: callers without a login, and administrators.)
+-- have been unused for a whole day; and of each identity of a namespace that is one user, and then of the namespace, all but the most
+-- recently used ones. (An identity that begins with a zero byte is shared: callers without a login, and administrators. Null is shared, too.)
 create or replace function pathmirror.forget_writers(
     days integer, most_of_namespace bigint, most_of_identity bigint, most bigint
 ) returns bigint
@@ -77,14 +80,19 @@ begin
     loop
         delete from pathmirror.named_write as known
         using (
-            select writer, identity, used_on, seq,
-                row_number() over (order by used_on desc, seq desc) as place,
-                row_number() over (partition by identity order by used_on desc, seq desc) as own_place
-            from pathmirror.named_write where namespace_id = crowded
+            -- Only writers within their user's bound take places of the namespace: a user with many writers evicts their own.
+            select writer, seq, is_within,
+                row_number() over (partition by is_within order by used_on desc, seq desc) as place
+            from (
+                select writer, used_on, seq,
+                    identity is null or identity < '\x01'
+                        or row_number() over (partition by identity order by used_on desc, seq desc) <= most_of_identity
+                        as is_within
+                from pathmirror.named_write where namespace_id = crowded
+            ) as own
         ) as ranked
         where known.namespace_id = crowded and known.writer = ranked.writer
-            and (ranked.place > most_of_namespace
-                or ranked.own_place > most_of_identity and get_byte(ranked.identity, 0) > 0)
+            and (not ranked.is_within or ranked.place > most_of_namespace)
             and known.seq = ranked.seq;
         get diagnostics gone = row_count;
         total := total + gone;

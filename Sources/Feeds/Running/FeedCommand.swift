@@ -15,8 +15,6 @@ enum FeedCommand: Sendable {
     case cancel(FeedName, pull: UInt64)
     /// Deliveries that did not reach their connection.
     case unsent(FeedName, [(position: FeedPosition, delivery: UInt64)])
-    /// A consumer opens a connection: what the former one was handed up to a message is done, the rest goes back.
-    case open(FeedName, consumer: String, FeedOpening?, after: FeedPosition?, FeedAccess)
     /// A connection ended, or a consumer gives back all that it holds: that goes back.
     case release(FeedName, consumer: String, FeedOpening?, FeedAccess)
     case settle(

@@ -132,15 +132,12 @@ final class FeedDesk {
                 }
             }
             for feed in ownerless.feeds { settleOwnerless(feed, now) }
-        case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
+        case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked, now)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): cancel(name, id)
         case .unsent(let name, let deliveries):
             guard let run = run(name) else { return }
             for (position, delivery) in deliveries { run.machine.unsent(position, delivery: delivery) }
-        case .open(let name, let consumer, let opening, let position, let access):
-            guard let run = run(name), run.isOpen(to: access) else { return }
-            run.machine.open(consumer, opening, after: position)
         case .release(let name, let consumer, let opening, let access):
             guard let run = run(name), run.isOpen(to: access) else { return }
             run.machine.release(consumer, opening)
@@ -248,8 +245,12 @@ final class FeedDesk {
         guard let run = run(pull.feed) else { return waitForOwner(command, pull.feed, now.monotonic) }
         guard run.isOpen(to: pull.access) else { return completion(.failure(FeedRefusalError(.notAdmitted))) }
         guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
-        guard pull.most > 0 else { return completion(.success([])) }
         var pull = pull
+        if let opens = pull.opens {
+            run.machine.open(pull.consumer, pull.opening, after: opens.after)
+            pull.opens = nil
+        }
+        guard pull.most > 0 else { return completion(.success([])) }
         var hasSeat = false
         if pull.deadline > now.monotonic {
             // Only waiting is refused: what is there is given all the same.

@@ -55,6 +55,16 @@ public struct FeedPull: Sendable {
     public let consumer: String
     /// The connection that asks; nil for a request that stands for itself.
     public let opening: FeedOpening?
+    /// Present if the pull is the first of its connection, until a gateway that works the feed has opened the connection. A pull that waits for
+    /// such a gateway keeps it.
+    var opens: Opens?
+
+    /// How a consumer opens a connection.
+    struct Opens: Sendable {
+        /// The last message that the consumer received on its former connection; nil if it names none.
+        let after: FeedPosition?
+    }
+
     /// Which feed of the name is meant.
     public let access: FeedAccess
     public let most: Int

@@ -4,6 +4,8 @@ import LogStore
 /// time.
 struct FeedRetryPage: Sendable {
     let letters: [FeedLetter]
+    /// The position after which the page was read; nil for the first page.
+    let after: FeedPosition?
     /// The place of the last that was read.
     let last: FeedPosition?
     /// Whether there may be more behind it.
@@ -16,6 +18,7 @@ struct FeedRetryPage: Sendable {
     /// The page of a feed that has no such letters.
     init() {
         letters = []
+        after = nil
         last = nil
         hasMore = false
         stored = nil
@@ -23,6 +26,7 @@ struct FeedRetryPage: Sendable {
 
     /// Reads the page behind a place; the first where there is none.
     init(_ namespace: Int64, _ feed: Int64, after: FeedPosition?, _ connection: LogConnection) throws(LogStoreError) {
+        self.after = after
         if after == nil {
             let (count, bytes) = try connection.storedFeedLetters(namespace, feed)
             stored = FeedMachine.Stored(count: count, bytes: bytes)

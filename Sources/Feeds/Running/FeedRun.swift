@@ -93,13 +93,16 @@ final class FeedRun {
     }
 
     /// Takes in what is to be delivered once more.
-    func take(_ page: FeedRetryPage, blocked: Set<FeedKey>?) {
+    func take(_ page: FeedRetryPage, blocked: Set<FeedKey>?, _ now: FeedMachine.Moment) {
+        isReadingRetries = false
+        // A page that was asked for before the first page was read again moves the cursor past letters that no one has read.
+        guard page.after == nil || page.after == retried.last else { return }
         // What is done was read before it was removed.
         machine.lettersChanged(
             retried: page.letters.filter { !isRemoving($0.position) }, blocked: blocked ?? machine.blockedKeys)
         if let stored = page.stored { machine.storedChanged(stored) }
         retried = page
-        isReadingRetries = false
+        for letter in page.letters { applyInherited(letter.position, now) }
     }
 
     /// Behind which place more of that is wanted, where most of what was read is done; nil where nothing is.

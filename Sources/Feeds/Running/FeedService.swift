@@ -98,21 +98,27 @@ public final class FeedService: Sendable {
 
     /// Asks for messages; waits so long for the first. Called back once, from another thread.
     ///
+    /// - Parameters:
+    ///   - opening: The connection of the consumer that asks; nil for a request that stands for itself.
+    ///   - isFirst: Whether the pull opens the connection. The messages that the former connection was handed up to `id` are done then, and all
+    ///     others that the consumer holds go back.
+    ///   - id: The last message that the consumer received on its former connection.
     /// - Returns: the pull, to be cancelled.
     @discardableResult
     public func pull(
-        _ feed: FeedName, as access: FeedAccess = .any, consumer: String, opening: FeedOpening? = nil, most: Int,
-        mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
+        _ feed: FeedName, as access: FeedAccess = .any, consumer: String, opening: FeedOpening? = nil,
+        isFirst: Bool = false, after id: String? = nil, most: Int, mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
         _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void
     ) -> FeedPull {
-        let id = nextPull.withLock { id -> UInt64 in
-            id += 1
-            return id
+        let number = nextPull.withLock { number -> UInt64 in
+            number += 1
+            return number
         }
-        let pull = FeedPull(
-            id: id, feed: feed, consumer: consumer, access: access, opening: opening,
+        var pull = FeedPull(
+            id: number, feed: feed, consumer: consumer, access: access, opening: opening,
             most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
+        if isFirst { pull.opens = FeedPull.Opens(after: id.flatMap { FeedPosition(id: $0, in: feed.namespace) }) }
         dispatcher.post(.pull(pull, explaining(feed, completion)))
         return pull
     }
@@ -123,20 +129,6 @@ public final class FeedService: Sendable {
     /// Deliveries did not reach the connection that they were for: the messages go back, and that was no attempt.
     public func unsent(_ deliveries: [FeedDelivery], _ feed: FeedName) {
         dispatcher.post(.unsent(feed, deliveries.map { ($0.message.position, $0.number) }))
-    }
-
-    /// A consumer opens a connection: what its former one was handed up to a message is done, the rest goes back.
-    ///
-    /// - Parameters:
-    ///   - opening: the connection; nil where it is handed nothing.
-    ///   - id: the last message that the consumer received.
-    public func open(
-        _ feed: FeedName, as access: FeedAccess = .any, consumer: String, _ opening: FeedOpening?, after id: String?
-    ) {
-        dispatcher.post(
-            .open(
-                feed, consumer: consumer, opening, after: id.flatMap { FeedPosition(id: $0, in: feed.namespace) },
-                access))
     }
 
     /// A connection ended: what it was handed and the consumer still holds goes back.

@@ -14,12 +14,12 @@ final class ForwardingIdentity: Sendable {
     ///
     /// - Parameter now: milliseconds since 1970.
     func header(
-        _ key: Secret<[UInt8]>, _ access: FeedAccess, client: String, method: String, target: String, body: [UInt8],
-        now: Milliseconds = Clock.unixMilliseconds
+        _ key: Secret<[UInt8]>, _ access: FeedAccess, client: String, opening: FeedOpening? = nil, method: String,
+        target: String, body: [UInt8], now: Milliseconds = Clock.unixMilliseconds
     ) -> String {
         let call = ForwardedCall(
             sender: name, number: lastNumber.wrappingAdd(1, ordering: .relaxed).newValue, time: now / 1_000,
-            access: access, client: client)
+            access: access, client: client, opening: opening)
         return ForwardingSeal(key).value(call, method: method, target: target, body: body)
     }
 

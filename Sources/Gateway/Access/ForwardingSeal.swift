@@ -16,12 +16,14 @@ struct ForwardedCall: Sendable, Equatable {
     let access: FeedAccess
     /// The caller's address.
     let client: String
+    /// The connection of the consumer that the request belongs to; nil for a request that stands for itself.
+    var opening: FeedOpening?
 }
 
 /// Authenticates requests between gateways by the receiver's key, which only gateways can read. Pure.
 ///
-/// The header `X-Pathmirror-Gateway` is `SENDER NUMBER TIME ACCESS CLIENT DIGEST CODE`: CLIENT is the caller's address, DIGEST the body's
-/// SHA-256, and CODE the HMAC-SHA-256 of all of it with the method and the target.
+/// The header `X-Pathmirror-Gateway` is `SENDER NUMBER TIME ACCESS CLIENT OPENING DIGEST CODE`: CLIENT is the caller's address, OPENING
+/// the consumer's connection or `-`, DIGEST the body's SHA-256, and CODE the HMAC-SHA-256 of all of it with the method and the target.
 struct ForwardingSeal: Sendable {
     static let header: StaticString = "x-pathmirror-gateway"
     /// By how many seconds the sender's clock and the receiver's may differ.
@@ -42,28 +44,29 @@ struct ForwardingSeal: Sendable {
     func call(of head: HTTPRequest, now: Int64) -> ForwardedCall? {
         guard let bytes = head.header(Self.header), (1...400).contains(bytes.count) else { return nil }
         let parts = String(decoding: bytes, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: false)
-        guard parts.count == 7, let number = Int64(parts[1]), let time = Int64(parts[2]),
+        guard parts.count == 8, let number = Int64(parts[1]), let time = Int64(parts[2]),
             let access = FeedAccess(headerText: parts[3])
         else { return nil }
         let wanted = code(
-            parts[..<6].joined(separator: " "), method: "\(head.method)",
+            parts[..<7].joined(separator: " "), method: "\(head.method)",
             target: String(decoding: head.target, as: UTF8.self))
-        guard Digest.isEqualInConstantTime(Array(wanted.utf8), Array(parts[6].utf8)),
+        guard Digest.isEqualInConstantTime(Array(wanted.utf8), Array(parts[7].utf8)),
             (now - Self.toleranceSeconds...now + Self.toleranceSeconds).contains(time)
         else { return nil }
         return ForwardedCall(
             sender: String(parts[0]), number: number, time: time, access: access,
-            client: String(parts[4]))
+            client: String(parts[4]), opening: FeedOpening(text: String(parts[5])))
     }
 
     /// Whether a request whose header is genuine has the body that was vouched for.
     static func hasBody(_ request: HTTPRequest) -> Bool {
         let parts = (request.headerText(header) ?? "").split(separator: " ", omittingEmptySubsequences: false)
-        return parts.count == 7 && parts[5] == Hex.encode(Digest.sha256(request.body))
+        return parts.count == 8 && parts[6] == Hex.encode(Digest.sha256(request.body))
     }
 
     private static func facts(_ call: ForwardedCall, digest: String) -> String {
-        "\(call.sender) \(call.number) \(call.time) \(call.access.headerText) \(call.client) \(digest)"
+        let opening = call.opening?.text ?? "-"
+        return "\(call.sender) \(call.number) \(call.time) \(call.access.headerText) \(call.client) \(opening) \(digest)"
     }
 
     private func code(_ facts: String, method: String, target: String) -> String {

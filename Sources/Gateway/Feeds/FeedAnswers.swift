@@ -95,11 +95,15 @@ struct FeedAnswer: Sendable {
         }
     }
 
-    func send(to exchange: HTTPExchange) {
+    /// Sends the answer.
+    ///
+    /// - Returns: False if the gateway has no room for it, and answered 503 instead.
+    @discardableResult
+    func send(to exchange: HTTPExchange) -> Bool {
         var headers: HTTPHeaders = [
             "Content-Type": contentType ?? "application/json; charset=utf-8", "Cache-Control": "no-store",
         ]
         if let retryAfter { headers.add("Retry-After", "\(retryAfter)") }
-        exchange.respond(status: status, headers: headers, body: body)
+        return exchange.respond(status: status, headers: headers, body: body)
     }
 }

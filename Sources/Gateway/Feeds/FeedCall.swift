@@ -18,20 +18,20 @@ struct FeedCall: Sendable {
     private let credentialParameters: String
     private let addresses: String
 
-    /// The connection of the consumer that another gateway has forwarded the request for.
+    /// The connection of the consumer that another gateway has forwarded the request for, and vouches for.
     let opening: FeedOpening?
 
     private static let forwardedHeader: StaticString = "x-pathmirror-forwarded"
-    private static let openingHeader: StaticString = "x-pathmirror-opening"
 
     /// - Parameter client: whom the request comes from; behind a trusted proxy that is not the peer.
-    init(_ request: HTTPRequest, _ feed: FeedName, _ access: FeedAccess, client: IPAddress) {
+    init(
+        _ request: HTTPRequest, _ feed: FeedName, _ access: FeedAccess, client: IPAddress, opening: FeedOpening? = nil
+    ) {
         self.feed = feed
         self.access = access
         self.client = "\(client)"
         isForwarded = request.header(Self.forwardedHeader) != nil
-        opening =
-            isForwarded ? request.headerText(Self.openingHeader).flatMap { FeedOpening(text: $0) } : nil
+        self.opening = opening
         authorization = request.headerText("authorization")
         credentialParameters = Self.credentialParameters(request.query)
         addresses = (request.headerTexts("x-forwarded-for") + [request.remoteAddress]).joined(separator: ", ")
@@ -49,11 +49,10 @@ struct FeedCall: Sendable {
     ) -> ClientRequest {
         var target = FeedPath.target(verb, of: feed)
         var headers = [(name: "\(Self.forwardedHeader)", value: "1")]
-        if let opening { headers.append((name: "\(Self.openingHeader)", value: opening.text)) }
         var credentials: [(name: String, value: String)] = []
         if let key = peer.key {
             let value = identity.header(
-                key, access, client: client, method: method, target: target, body: body)
+                key, access, client: client, opening: opening, method: method, target: target, body: body)
             credentials.append(("\(ForwardingSeal.header)", value))
         } else {
             target += credentialParameters

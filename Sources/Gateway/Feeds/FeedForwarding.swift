@@ -46,7 +46,17 @@ struct FeedForwarding: Sendable {
         }
         let sent = send(call, verb, body, to: peer, opening: opening, wait: wait) { result in
             switch result {
-            case .success(let answer): reference.perform { answer.send(to: $0) }
+            case .success(let answer):
+                let giveBack = { @Sendable (next: @escaping @Sendable () -> Void) in
+                    guard let consumer else { return next() }
+                    self.giveBack(call, to: peer, consumer: consumer, opening, next)
+                }
+                let send = { @Sendable in
+                    // An answer for which there is no room reaches no one.
+                    reference.perform { if !answer.send(to: $0), answer.status == 200 { giveBack {} } }
+                }
+                // The other gateway may have handed messages out that its answer does not have.
+                if answer.status == 503 { giveBack(send) } else { send() }
             // Who waits no more has nobody to be answered, and may have begun anew.
             case .failure(.cancelled): break
             // Nothing was asked for, so nothing was handed out.

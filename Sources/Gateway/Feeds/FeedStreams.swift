@@ -62,15 +62,12 @@ final class FeedStreams {
         let isHead = stream.exchange.isHead
         let feeds = stream.feeds
         let access = stream.call.access
-        if stream.resumes, !isHead {
-            feeds.open(
-                stream.feed, as: access, consumer: stream.consumer, stream.opening, after: stream.lastEventID)
-        }
         let id = stream.exchange.id
         let feed = stream.feed
         stream.pull = feeds.pull(
-            feed, as: access, consumer: stream.consumer, opening: stream.opening, most: isHead ? 0 : min(stream.most, Self.mostAtOnce),
-            mostHeld: stream.most,
+            feed, as: access, consumer: stream.consumer, opening: isHead ? nil : stream.opening,
+            isFirst: stream.resumes && !isHead, after: stream.lastEventID,
+            most: isHead ? 0 : min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
             waitMilliseconds: stream.hasBegun ? Self.waitMilliseconds : 0
         ) { [link] result in
             link.post { hub in

@@ -46,7 +46,7 @@ final class FeedsHandler {
                 path.needsAdministrator || path.name == nil
                 ? (identity.mayAdminister ? FeedAccess.any : nil)
                 : path.name.flatMap { identity.access(toFeed: $0, in: namespace) }
-            guard let access else { return services.responder.respond(.permissionDenied, to: exchange) }
+            guard let access else { return refuse(request, path, namespace, exchange) }
             guard callers.admits(identity, in: namespace, exchange) else { return }
             do throws(RESTError) {
                 let call = FeedCall(
@@ -59,6 +59,16 @@ final class FeedsHandler {
         }
     }
 
+    /// Refuses a caller who may not do what is asked.
+    private func refuse(_ request: HTTPRequest, _ path: FeedPath, _ namespace: String, _ exchange: HTTPExchange) {
+        guard request.header(ForwardingSeal.header) != nil, request.header("authorization") == nil else {
+            return services.responder.respond(.permissionDenied, to: exchange)
+        }
+        // Another gateway has forwarded the request, under a key from before this one started, or a second time. The caller's credential is
+        // good, so the answer must not say otherwise: the caller tries again.
+        FeedAnswer(.noOwner, of: FeedName(namespace: namespace, name: path.name ?? "")).send(to: exchange)
+    }
+
     // MARK: What other gateways forward
 
     /// Serves a request that another gateway vouches for: its caller was authenticated there, and counted in all rates. False for every other
@@ -67,8 +77,9 @@ final class FeedsHandler {
         guard let (path, feed, feeds) = forwarded(request), request.body.count <= FeedBodies.Limits.bytes,
             let vouched = identity.take(request, feeds.forwardingKey)
         else { return false }
+        exchange.namespace = feed.namespace
         let client = IPAddress(vouched.client) ?? request.remoteIP
-        let call = FeedCall(request, feed, vouched.access, client: client)
+        let call = FeedCall(request, feed, vouched.access, client: client, opening: vouched.opening)
         do throws(RESTError) {
             try serve(path, call, request, exchange, Identity(.unauthenticated))
         } catch {
@@ -235,22 +246,24 @@ final class FeedsHandler {
     ) throws(RESTError) {
         let (feed, access) = (call.feed, call.access)
         let body = try FeedBodies.pull(request.body)
-        let opening = opening(feeds, call, body)
+        let (opening, isFirst) = opening(feeds, call, body)
         let reference = exchange.reference
         let pull = feeds.pull(
-            feed, as: access, consumer: body.consumer, opening: opening, most: body.most, mostHeld: body.mostHeld,
-            waitMilliseconds: body.waitMilliseconds
+            feed, as: access, consumer: body.consumer, opening: opening, isFirst: isFirst, after: body.after,
+            most: body.most, mostHeld: body.mostHeld, waitMilliseconds: body.waitMilliseconds
         ) { [forwarding, workers = services.workers] result in
             switch result {
             case .success(let deliveries):
                 let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed) }
                 // The thread that called has other feeds to serve.
                 guard deliveries.reduce(0, { $0 + $1.estimatedBytes }) > Self.heavyBytes else {
-                    return reference.perform(otherwise: unsent) { FeedAnswer(messages: deliveries).send(to: $0) }
+                    return reference.perform(otherwise: unsent) {
+                        if !FeedAnswer(messages: deliveries).send(to: $0) { unsent() }
+                    }
                 }
                 let isQueued = workers.submit {
                     let answer = FeedAnswer(messages: deliveries)
-                    reference.perform(otherwise: unsent) { answer.send(to: $0) }
+                    reference.perform(otherwise: unsent) { if !answer.send(to: $0) { unsent() } }
                 }
                 guard !isQueued else { return }
                 unsent()
@@ -267,20 +280,18 @@ final class FeedsHandler {
         if body.waitMilliseconds > 0 { pulls.add(exchange, identity) }
     }
 
-    /// Opens or ends a connection of the consumer where the pull says so. Returns the connection that the pull belongs to: a
-    /// pull with `resume` is one, and the pulls that another gateway makes for a stream name theirs.
+    /// Returns the connection of the consumer that a pull belongs to, and whether the pull opens it. A pull with `resume` is a connection of its
+    /// own, and the pulls that another gateway makes for a stream name the stream's. A pull with `resume` that asks for no messages only ends
+    /// the connection.
     private func opening(
         _ feeds: FeedService, _ call: FeedCall, _ body: FeedBodies.Pull
-    ) -> FeedOpening? {
-        let (feed, access, named) = (call.feed, call.access, call.opening)
-        guard body.resumes else { return named }
+    ) -> (opening: FeedOpening?, isFirst: Bool) {
+        guard body.resumes else { return (call.opening, false) }
         if body.most == 0, body.after == nil {
-            feeds.release(feed, as: access, consumer: body.consumer, named)
-            return named
+            feeds.release(call.feed, as: call.access, consumer: body.consumer, call.opening)
+            return (call.opening, false)
         }
-        let opening = body.most > 0 ? named ?? FeedOpening() : nil
-        feeds.open(feed, as: access, consumer: body.consumer, opening, after: body.after)
-        return opening
+        return (body.most > 0 ? call.opening ?? FeedOpening() : nil, true)
     }
 
     private func settle(

@@ -32,7 +32,8 @@ struct DurableAnswers {
         }
         headers.add("Vary", "Authorization")
         if !isOfEnd, let ifNoneMatch, Self.names(ifNoneMatch, tag) {
-            return exchange.respond(status: 304, headers: headers)
+            exchange.respond(status: 304, headers: headers)
+            return
         }
         headers.add("Content-Type", "application/json; charset=utf-8")
         exchange.respond(status: 200, headers: headers, body: LogFrames.array(slice))

@@ -46,7 +46,10 @@ final class RulesHandler {
         // Tools ask first whether rules are good.
         let isTrial = request.queryContains("dryRun=true")
         compile(request.body, exchange) { [self] rules in
-            if isTrial { return exchange.respond(status: 200, headers: Responder.plainHeaders, body: Self.good) }
+            if isTrial {
+                exchange.respond(status: 200, headers: Responder.plainHeaders, body: Self.good)
+                return
+            }
             namespaces.whenLoaded(name, exchange) { namespace in
                 let write = Write(
                     .rules(rules), operation: .rules, byteCount: rules.source.count, auth: .admin, origin: origin)

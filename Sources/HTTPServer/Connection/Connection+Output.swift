@@ -14,15 +14,21 @@ extension Connection {
     // MARK: Responses
 
     /// Sends a complete response to the current request and goes on to the next.
+    ///
+    /// - Returns: False if the response is not sent.
+    @discardableResult
     func answer(
         status: Int, common: HTTPHeaders, headers: HTTPHeaders, body: [UInt8], isHead: Bool, minorVersion: Int
-    ) {
-        guard phase == .answering else { return }
+    ) -> Bool {
+        guard phase == .answering else { return false }
         let sendsBody = !isHead && status != 204 && status != 304
         var large: SharedBytes?
         if sendsBody, body.count > Self.copiedBodyMax {
             let bytes = SharedBytes(body)
-            guard bytes.enter(service.budget.output, account) else { return refuseOutput(common, minorVersion) }
+            guard bytes.enter(service.budget.output, account) else {
+                refuseOutput(common, minorVersion)
+                return false
+            }
             large = bytes
         }
         let scratch = service.scratch
@@ -48,6 +54,7 @@ extension Connection {
             if !(isDriving && hasMoreInput && !closes && scratch.count - corkStart < Self.corkMax) { flushCork() }
         }
         finishExchange(closes: closes)
+        return true
     }
 
     /// Answers that too many bytes wait for peers: the response is not kept.

@@ -57,14 +57,18 @@ public final class HTTPExchange {
     /// Answers completely. Content-Length, Date and, where needed, Connection are added. The body of HEAD is not sent
     /// but counted; 204 and 304 have none. Where too many bytes of responses wait for their peers (`HTTPServerSettings.output`), a large
     /// response is answered with 503 instead.
-    public func respond(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
+    ///
+    /// - Returns: False if the response is not sent: there is no room for it, or the exchange has ended.
+    @discardableResult
+    public func respond(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) -> Bool {
         connection?.answer(
             status: status, common: commonHeaders, headers: headers, body: body, isHead: isHead,
-            minorVersion: minorVersion)
+            minorVersion: minorVersion) ?? false
     }
 
     /// The same with a body that is shared with others.
-    public func respond(status: Int, headers: HTTPHeaders = [:], body: SharedBytes) {
+    @discardableResult
+    public func respond(status: Int, headers: HTTPHeaders = [:], body: SharedBytes) -> Bool {
         respond(status: status, headers: headers, body: body.bytes)
     }
 
