@@ -52,6 +52,13 @@ static inline CURLcode pathmirror_curl_set_sending_check(CURL *easy, curl_prereq
     return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_PREREQDATA, context) : code;
 }
 
+// libcurl calls the function before it resolves a name that it does not know yet, and for addresses, too.
+static inline CURLcode pathmirror_curl_set_resolver_watcher(CURL *easy, curl_resolver_start_callback value, void *context)
+{
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, value);
+    return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_RESOLVER_START_DATA, context) : code;
+}
+
 static inline CURLcode pathmirror_curl_set_socket_closer(CURL *easy, curl_closesocket_callback value, void *context)
 {
     CURLcode code = curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, value);

@@ -21,6 +21,8 @@ final class ConnectionCheck {
     private(set) var isReused = false
     /// Whether the connection was not used because it is closed, or has bytes that no request has asked for.
     private(set) var isDirty = false
+    /// Whether libcurl has begun to resolve the server's name, and has not yet asked for a socket.
+    private(set) var isResolving = false
 
     init(_ addresses: AddressGuard, _ pool: ConnectionPool, _ easy: UnsafeMutableRawPointer) {
         self.addresses = addresses
@@ -32,6 +34,7 @@ final class ConnectionCheck {
     func watch() -> Bool {
         let context = Unmanaged.passUnretained(self).toOpaque()
         return pathmirror_curl_set_socket_opener(easy, Self.open, context) == CURLE_OK
+            && pathmirror_curl_set_resolver_watcher(easy, Self.resolve, context) == CURLE_OK
             && pathmirror_curl_set_sending_check(easy, Self.check, context) == CURLE_OK
             && pathmirror_curl_set_notes(easy, Self.note, context) == CURLE_OK
     }
@@ -42,6 +45,7 @@ final class ConnectionCheck {
         socket = -1
         isReused = false
         isDirty = false
+        isResolving = false
     }
 
     /// Whether the server can have had the whole request when it sent what has come of its response.
@@ -88,9 +92,15 @@ final class ConnectionCheck {
 
     // MARK: Called by libcurl
 
+    private static let resolve: curl_resolver_start_callback = { _, _, context in
+        if let context { Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue().isResolving = true }
+        return 0
+    }
+
     private static let open: curl_opensocket_callback = { context, _, address in
         guard let context, let address else { return CURL_SOCKET_BAD }
         let check = Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue()
+        check.isResolving = false
         let wanted = address.pointee
         let bytes = UnsafeRawBufferPointer(start: pathmirror_curl_address(address), count: Int(wanted.addrlen))
         guard check.addresses.mayConnect(IPAddress(socketAddress: bytes)) else { return CURL_SOCKET_BAD }

@@ -4,12 +4,20 @@ internal import Runtime
 ///
 /// Any thread may use it. Each operation takes O(log n) for n requests that wait.
 final class Inbox: Sendable {
+    /// The place of a request that is under way.
+    struct Slot: Sendable, Equatable {
+        let group: String
+        let member: String
+    }
+
     struct Item: Sendable {
         let id: HTTPClient.RequestID
         let request: ClientRequest
         /// When `send` was called, on the monotonic clock.
         let sentAt: Milliseconds
         let completion: HTTPClient.Completion
+
+        var slot: Slot { Slot(group: request.group, member: request.member) }
 
         /// When the request stops waiting for a slot.
         var queueDeadline: Milliseconds {
@@ -102,9 +110,9 @@ final class Inbox: Sendable {
         poller.wake()
     }
 
-    /// A request no longer needs its slot.
-    func done(_ request: ClientRequest) {
-        state.withLock { $0.queue.finish(request.member, of: request.group) }
+    /// Frees the slot of a request.
+    func done(_ slot: Slot) {
+        state.withLock { $0.queue.finish(slot.member, of: slot.group) }
     }
 
     func close() {

@@ -6,6 +6,7 @@ final class Transfer {
     let easy: UnsafeMutableRawPointer
     let id: HTTPClient.RequestID
     let request: ClientRequest
+    let slot: Inbox.Slot
     let pool: ConnectionPool
     private let completion: HTTPClient.Completion
     private let deadlineMilliseconds: Milliseconds
@@ -22,6 +23,8 @@ final class Transfer {
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var headers: [(name: String, value: String)] = []
     private var responseBody: [UInt8] = []
+    /// Counts what came in this attempt.
+    private var effort = ResponseEffort()
     private var isTooLarge = false
     private var isTruncated = false
 
@@ -31,6 +34,7 @@ final class Transfer {
         self.pool = pool
         id = item.id
         request = item.request
+        slot = item.slot
         completion = item.completion
         let begin = item.request.queueMilliseconds == nil ? item.sentAt : Clock.monotonicMilliseconds
         deadlineMilliseconds = begin + item.request.timeoutMilliseconds
@@ -112,6 +116,7 @@ final class Transfer {
         responseBody.removeAll()
         hasStatus = false
         isStray = false
+        effort = ResponseEffort()
         isTooLarge = false
         isTruncated = false
     }
@@ -192,19 +197,24 @@ final class Transfer {
 
     private func takeBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let room = request.maxResponseBytes - responseBody.count
-        guard bytes.count <= room else {
-            responseBody.append(contentsOf: bytes.prefix(room))
-            if request.truncatesResponse { isTruncated = true } else { isTooLarge = true }
-            return false
-        }
-        responseBody.append(contentsOf: bytes)
-        return true
+        responseBody.append(contentsOf: bytes.prefix(room))
+        if effort.takePiece(bodyBytes: responseBody.count), bytes.count <= room { return true }
+        if request.truncatesResponse { isTruncated = true } else { isTooLarge = true }
+        return false
     }
 
     private func takeHeader(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard effort.takeLine(bytes: bytes.count) else {
+            isTooLarge = true
+            return false
+        }
         let line = String(decoding: bytes, as: UTF8.self)
         if line.hasPrefix("HTTP/") {
             hasStatus = true
+            guard effort.takeStatus(pathmirror_curl_status(easy)) else {
+                isTooLarge = true
+                return false
+            }
             guard connection.answersRequest(bodyBytes: hop.method == "HEAD" ? 0 : hop.body.count) else {
                 isStray = true
                 return false
@@ -274,6 +284,9 @@ final class Transfer {
             ClientResponse(
                 status: pathmirror_curl_status(easy), headers: headers, body: responseBody, isTruncated: isTruncated))
     }
+
+    /// Whether a thread of libcurl may resolve the server's name on after the transfer is freed.
+    var leavesResolver: Bool { connection.isResolving }
 
     func finish(_ outcome: Result<ClientResponse, HTTPClientError>) { completion(outcome) }
 

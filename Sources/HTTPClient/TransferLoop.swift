@@ -12,6 +12,7 @@ final class TransferLoop {
     private let pools: ConnectionPools
     private var transfers: [UnsafeMutableRawPointer: Transfer] = [:]
     private var handles: [HTTPClient.RequestID: UnsafeMutableRawPointer] = [:]
+    private var heldSlots = HeldSlots()
     /// When libcurl has something to do without a socket.
     private var timer: Milliseconds?
     private static let longestWait: Milliseconds = 60_000
@@ -27,7 +28,9 @@ final class TransferLoop {
     func run() {
         watch()
         while true {
-            let work = inbox.take(at: Clock.monotonicMilliseconds)
+            let now = Clock.monotonicMilliseconds
+            for slot in heldSlots.release(at: now) { inbox.done(slot) }
+            let work = inbox.take(at: now)
             for item in work.expired { item.completion(.failure(.notSent("no slot was free in time"))) }
             if work.isClosed { return abandon(work.items) }
             for item in work.items { begin(item) }
@@ -43,7 +46,7 @@ final class TransferLoop {
     private func pause(_ deadline: Milliseconds?) -> Int32 {
         let now = Clock.monotonicMilliseconds
         var pause = Self.longestWait
-        for due in [timer, deadline, pools.nextTidying] {
+        for due in [timer, deadline, pools.nextTidying, heldSlots.nextDue] {
             if let due { pause = min(pause, max(0, due - now)) }
         }
         return Int32(pause)
@@ -102,7 +105,7 @@ final class TransferLoop {
 
     private func begin(_ item: Inbox.Item) {
         guard let pool = pools.enter(item.request.connections) else {
-            inbox.done(item.request)
+            inbox.done(item.slot)
             return item.completion(.failure(.cannotStart("no memory for a request")))
         }
         do throws(HTTPClientError) {
@@ -115,7 +118,7 @@ final class TransferLoop {
             handles[item.id] = transfer.easy
         } catch {
             pools.leave(pool, at: Clock.monotonicMilliseconds)
-            inbox.done(item.request)
+            inbox.done(item.slot)
             item.completion(.failure(error))
         }
     }
@@ -145,14 +148,27 @@ final class TransferLoop {
         return hasEnded
     }
 
-    /// Frees a transfer that libcurl no longer works on, and its slot, and reports the outcome.
+    /// Frees a transfer that libcurl no longer works on, and reports the outcome. Frees the slot too, unless a thread still resolves the name.
     private func end(_ transfer: Transfer, _ outcome: Result<ClientResponse, HTTPClientError>) {
         transfers[transfer.easy] = nil
         handles[transfer.id] = nil
         transfer.free()
-        pools.leave(transfer.pool, at: Clock.monotonicMilliseconds)
-        inbox.done(transfer.request)
+        let now = Clock.monotonicMilliseconds
+        pools.leave(transfer.pool, at: now)
+        if transfer.leavesResolver, Self.isEarly(outcome) {
+            heldSlots.hold(transfer.slot, at: now)
+        } else {
+            inbox.done(transfer.slot)
+        }
         transfer.finish(outcome)
+    }
+
+    /// Whether a request ended before its server or its resolver had ended it.
+    private static func isEarly(_ outcome: Result<ClientResponse, HTTPClientError>) -> Bool {
+        switch outcome {
+        case .failure(.timedOut), .failure(.cancelled): true
+        default: false
+        }
     }
 
     private func cancel(_ id: HTTPClient.RequestID) {

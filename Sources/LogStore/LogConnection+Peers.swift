@@ -14,7 +14,7 @@ extension LogConnection {
 
     /// Reads the key that authenticates messages between the gateways of this database; nil if this role may not read the key.
     public func peerSeal() throws(LogStoreError) -> PeerSeal? {
-        try translated { () throws(PostgresError) in
+        try translated { () throws(PostgresError) -> PeerSeal? in
             // PostgreSQL checks the privileges of all tables of a statement before it evaluates any part of the statement: the question has to
             // be a statement of its own.
             let privilege = try postgres.execute(

@@ -81,7 +81,10 @@ struct HTTPClientTests {
     @Test func `a response that is too large, with its length and without`() throws {
         let server = try LocalServer { request, exchange in
             let body = [UInt8](repeating: 0x61, count: 5_000)
-            if request.targetText == "/length" { return exchange.respond(status: 200, body: body) }
+            if request.targetText == "/length" {
+                exchange.respond(status: 200, body: body)
+                return
+            }
             exchange.startStream(headers: [:])
             exchange.send(SharedBytes(body))
             exchange.close()
@@ -100,7 +103,10 @@ struct HTTPClientTests {
     @Test func `redirects are followed, and bounded`() throws {
         let server = try LocalServer { request, exchange in
             let step = Int(request.targetText.dropFirst()) ?? 0
-            if step == 0 { return exchange.respond(status: 200, headers: ["X-Last": "1"], body: Array("end".utf8)) }
+            if step == 0 {
+                exchange.respond(status: 200, headers: ["X-Last": "1"], body: Array("end".utf8))
+                return
+            }
             exchange.respond(
                 status: 302, headers: ["Location": "/\(step - 1)", "X-First": "1"], body: Array("no".utf8))
         }

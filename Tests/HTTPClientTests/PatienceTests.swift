@@ -72,7 +72,10 @@ import Testing
     @Test func cancelling() throws {
         let arrived = Condition(0)
         let server = try LocalServer { request, exchange in
-            if request.targetText == "/answered" { return exchange.respond(status: 200) }
+            if request.targetText == "/answered" {
+                exchange.respond(status: 200)
+                return
+            }
             arrived.broadcast { $0 += 1 }
         }
         var settings = HTTPClient.Settings()

@@ -11,7 +11,8 @@ import Testing
             let parts = request.targetText.dropFirst().split(separator: "/", maxSplits: 1)
             if let status = parts.first.flatMap({ Int($0) }) {
                 let rest = "/" + (parts.count > 1 ? String(parts[1]) : "")
-                return exchange.respond(status: status, headers: ["Location": HTTPHeaders.Value(rest)])
+                exchange.respond(status: status, headers: ["Location": HTTPHeaders.Value(rest)])
+                return
             }
             exchange.respond(status: 200, body: echo(request))
         }

@@ -15,7 +15,10 @@ import Testing
     /// Answers what is sent to `/answer`, and nothing else.
     private static func server(_ arrived: Condition<Int>) throws -> LocalServer {
         try LocalServer { request, exchange in
-            if request.targetText == "/answer" { return exchange.respond(status: 200) }
+            if request.targetText == "/answer" {
+                exchange.respond(status: 200)
+                return
+            }
             arrived.broadcast { $0 += 1 }
         }
     }

@@ -255,7 +255,10 @@ import Testing
     @Test func upgradedConnectionsBelongToTheirHandler() throws {
         let closed = Notes<Int>()
         let server = try TestServer { request, exchange in
-            guard request.isUpgrade else { return exchange.respond(status: 200) }
+            guard request.isUpgrade else {
+                exchange.respond(status: 200)
+                return
+            }
             exchange.onClose = { closed.add(1) }
             let reference = exchange.reference
             exchange.upgrade(headers: ["Upgrade": "echo"]) { bytes in

@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 import TLS
 
 /// A connected socket, and what of it is waited for. Confined to its loop's thread.

@@ -74,7 +74,10 @@ import Tree
 
     @Test func fiveHundredThenTwoHundred() throws {
         let server = try EndpointServer { number, exchange in
-            if number < 2 { return exchange.respond(status: 500, headers: ["Retry-After": "3"]) }
+            if number < 2 {
+                exchange.respond(status: 500, headers: ["Retry-After": "3"])
+                return
+            }
             exchange.respond(status: 200)
         }
         let client = try HTTPClient()
