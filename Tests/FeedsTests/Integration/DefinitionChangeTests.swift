@@ -34,9 +34,11 @@ import Tree
 
     /// Applies another definition, and waits until it is the one that deliveries have.
     private func redefine(
-        _ bench: FeedBench, _ server: EndpointServer, _ number: Int, rest: String = ""
+        _ bench: FeedBench, _ service: FeedService, _ server: EndpointServer, _ number: Int, rest: String = ""
     ) throws {
-        try bench.apply("f", Self.definition(server, number, rest: rest))
+        let applied = try bench.apply("f", Self.definition(server, number, rest: rest))
+        // As the gateway does that an administrator asks: no message is delivered by the former definition any more.
+        if let change = applied.change { service.moved(FeedName(namespace: "test", name: "f"), change) }
         let seq = try bench.set("/a/probe", .int(Int64(number)))
         #expect(
             eventually {
@@ -48,14 +50,14 @@ import Tree
         try FeedBench.with { bench in
             let held = Held([])
             let server = try Self.holdingServer(held)
-            try bench.serving { _ in
+            try bench.serving { service in
                 try bench.apply("f", Self.definition(server, 1))
                 try bench.set("/a/slow", .int(1))
                 let reference = try #require(held.wait(milliseconds: 60_000) { $0.first })
                 try bench.set("/a/slow", .int(2))
                 // Twice, so that the delivery is two runs old.
-                try redefine(bench, server, 2)
-                try redefine(bench, server, 3)
+                try redefine(bench, service, server, 2)
+                try redefine(bench, service, server, 3)
                 #expect(ids(server) == ["test:1:0", "test:3:0", "test:4:0"])
                 reference.perform { $0.respond(status: 200) }
                 #expect(eventually { server.arrived.count == 4 })
@@ -70,11 +72,11 @@ import Tree
         try FeedBench.with { bench in
             let held = Held([])
             let server = try Self.holdingServer(held)
-            try bench.serving { _ in
+            try bench.serving { service in
                 try bench.apply("f", Self.definition(server, 1))
                 try bench.set("/a/slow", .int(1))
                 let reference = try #require(held.wait(milliseconds: 60_000) { $0.first })
-                try redefine(bench, server, 2)
+                try redefine(bench, service, server, 2)
                 reference.perform { $0.respond(status: 500) }
                 #expect(eventually { ids(server) == ["test:1:0", "test:2:0", "test:1:0"] })
                 let last = try #require(server.arrived.last)
@@ -88,12 +90,12 @@ import Tree
     @Test func changesRepeatNothing() throws {
         try FeedBench.with { bench in
             let server = try EndpointServer()
-            try bench.serving { _ in
+            try bench.serving { service in
                 try bench.apply("f", Self.definition(server, 0))
                 var count = 0
                 for number in 1...12 {
                     for index in 0..<40 { try bench.set("/a/k\(index % 5)", .int(Int64(number * 100 + index))) }
-                    try redefine(bench, server, number)
+                    try redefine(bench, service, server, number)
                     count += 41
                 }
                 #expect(eventually { server.arrived.count >= count })
