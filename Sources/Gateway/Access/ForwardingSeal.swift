@@ -66,7 +66,8 @@ struct ForwardingSeal: Sendable {
 
     private static func facts(_ call: ForwardedCall, digest: String) -> String {
         let opening = call.opening?.text ?? "-"
-        return "\(call.sender) \(call.number) \(call.time) \(call.access.headerText) \(call.client) \(opening) \(digest)"
+        return
+            "\(call.sender) \(call.number) \(call.time) \(call.access.headerText) \(call.client) \(opening) \(digest)"
     }
 
     private func code(_ facts: String, method: String, target: String) -> String {
