@@ -93,24 +93,33 @@ public final class LogReadPool: Sendable {
             }
             defer { state.signal { $0.jobs.finish(served.member, of: served.group) } }
             let job = served.item
-            do throws(LogStoreError) {
-                if connection?.isOpen != true {
-                    connection?.close()
-                    connection = nil
-                    if let away, Clock.monotonicMilliseconds < away.until { throw away.error }
-                    away = nil
-                    (connection, installation) = try connect()
+            // A kept connection may have ended while no one used it, which says nothing of the database now: the job gets another one.
+            var mayRetry = connection?.isOpen == true
+            while true {
+                do throws(LogStoreError) {
+                    if connection?.isOpen != true {
+                        connection?.close()
+                        connection = nil
+                        if let away, Clock.monotonicMilliseconds < away.until { throw away.error }
+                        away = nil
+                        (connection, installation) = try connect()
+                    }
+                    if let connection { try answer(job, connection, installation) }
+                } catch {
+                    if connection == nil, away == nil {
+                        away = (error, until: Clock.monotonicMilliseconds + Self.pauseMilliseconds)
+                    }
+                    if error.isConnectionLost {
+                        connection?.close()
+                        connection = nil
+                        if mayRetry {
+                            mayRetry = false
+                            continue
+                        }
+                    }
+                    job.fail(EngineError(error))
                 }
-                if let connection { try answer(job, connection, installation) }
-            } catch {
-                if connection == nil, away == nil {
-                    away = (error, until: Clock.monotonicMilliseconds + Self.pauseMilliseconds)
-                }
-                if error.isConnectionLost {
-                    connection?.close()
-                    connection = nil
-                }
-                job.fail(EngineError(error))
+                break
             }
         }
     }
