@@ -17,7 +17,7 @@ struct Evaluation {
     private(set) var outcomes: [WriteOutcome] = []
     /// The names of the writes among the records.
     private(set) var names: Set<WriteName> = []
-    /// Whose the writers among them are: the first that used each.
+    /// The identity that each writer belongs to: the first one that used it.
     private(set) var writers: [String: WriterIdentity] = [:]
     /// The greatest of them by writer.
     private var greatestNumbers: [String: Int64] = [:]
@@ -92,7 +92,7 @@ struct Evaluation {
         return done.knows(writer) ? done.isOwned(writer, by: identity) : writers[writer] == identity
     }
 
-    /// What a write is refused for as the tree is; nil where it may be done.
+    /// Returns the reason why the rules refuse a write to the present tree; nil if they allow it.
     private func refusal(of write: Write) -> WriteOutcome? {
         let asked: [Change]
         switch write.action {

@@ -55,7 +55,7 @@ public struct Write: Sendable {
         self.origin = origin
     }
 
-    /// Whose the writes are that have its writer's name.
+    /// The identity that writes under its writer's name belong to.
     var writerIdentity: WriterIdentity {
         if auth.isAdmin { return .administrator }
         if auth.auth.isNull { return .nobody }

@@ -7,7 +7,7 @@ public struct FeedAdministration {
     /// The feeds that the caller may reach.
     private let access: FeedAccess
     private static let maxFeeds = 1_000
-    /// What an answer with dead letters has at most, but for what is around them.
+    /// The maximum size of the dead letters in one answer, in bytes, without the JSON around them.
     private static let mostLetterBytes = (8 << 20) - 1_024
 
     /// A snapshot of the whole tree is needed, and may not be taken here.
@@ -27,7 +27,7 @@ public struct FeedAdministration {
         self.access = access
     }
 
-    /// The same for a caller who may consume only some feeds: all others are refused with `FeedError.notAdmitted`.
+    /// Returns an administration limited to the feeds that a caller may consume. It refuses other feeds with `FeedError.notAdmitted`.
     public func limited(to access: FeedAccess) -> FeedAdministration {
         FeedAdministration(connection, mayTakeSnapshots: mayTakeSnapshots, access)
     }

@@ -8,7 +8,7 @@ class OpenPlace {
     // Each open place is kept by the one before it, and the first one by `DonePlaces`.
     fileprivate unowned(unsafe) var previous: OpenPlace?
     fileprivate var next: OpenPlace?
-    /// What is done between this place and the next.
+    /// The positions that are done between this place and the next.
     fileprivate var doneAfter: ClosedRange<FeedPosition>?
     /// The index among the places with something done after them.
     fileprivate var gapIndex = 0
@@ -28,7 +28,7 @@ struct CheckedProgress: Sendable {
 /// Positions have to be opened in the order of the log, each once; what violates this throws and changes nothing. Each call costs O(1), and
 /// `progress` O(n log n) for n ranges of done positions. A value without I/O that belongs to one thread.
 struct DonePlaces {
-    /// What was done before.
+    /// The positions that were done when the feed began here.
     let begun: FeedProgress
     private(set) var readTo: LogCursor
     /// How many places are open.
@@ -171,7 +171,7 @@ struct DonePlaces {
 
     // MARK: What is recorded
 
-    /// What may be recorded now.
+    /// The progress that may be recorded now.
     ///
     /// - Parameters:
     ///   - handedTo: the last entry of which a message may be handed out.

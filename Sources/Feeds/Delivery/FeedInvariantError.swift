@@ -7,13 +7,13 @@ struct FeedInvariantError: Error, Sendable, Equatable, CustomStringConvertible {
         case alreadyOpen(FeedPosition)
         /// A message that is not open was to become done.
         case notOpen(FeedPosition)
-        /// What was to be recorded as done has a message in it that is not.
+        /// The range to be recorded as done contains a message that is not done.
         case coversOpen(FeedPosition)
         /// The machine has another number of messages than are open.
         case miscounted(open: Int, held: Int)
-        /// What was to be recorded is before what was recorded last.
+        /// The progress to be recorded is before the progress recorded last.
         case stepsBack(FeedPosition, from: FeedPosition)
-        /// What was to be recorded cannot be encoded.
+        /// The progress to be recorded cannot be encoded.
         case unencodable
     }
 
@@ -21,7 +21,7 @@ struct FeedInvariantError: Error, Sendable, Equatable, CustomStringConvertible {
 
     init(_ cause: Cause) { self.cause = cause }
 
-    /// What happened, what the gateway does about it, and what an operator can do.
+    /// The fault, the gateway's reaction, and the operator's remedy.
     var description: String {
         "\(reason). The feed stopped without recording this, and starts again from its last recorded position: messages that"
             + " were not acknowledged are delivered again. If this repeats, seek the feed to a later position, and"
