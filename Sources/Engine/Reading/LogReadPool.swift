@@ -25,6 +25,10 @@ public final class LogReadPool: Sendable {
     private struct State: Sendable {
         var jobs: Jobs
         var isStopped = false
+        /// Why no connection could be opened, and until when questions fail with it.
+        var away: (error: LogStoreError, until: Milliseconds)?
+        /// How many connections have been opened. A failure that began before the newest of them is out of date.
+        var opened = 0
     }
 
     private let core: EngineCore
@@ -83,7 +87,6 @@ public final class LogReadPool: Sendable {
     func run() {
         var connection: LogConnection?
         var installation = ""
-        var away: (error: LogStoreError, until: Milliseconds)?
         defer { connection?.close() }
         while !state.withLock({ $0.isStopped }) {
             guard let served = next(hasConnection: connection != nil) else {
@@ -100,15 +103,10 @@ public final class LogReadPool: Sendable {
                     if connection?.isOpen != true {
                         connection?.close()
                         connection = nil
-                        if let away, Clock.monotonicMilliseconds < away.until { throw away.error }
-                        away = nil
                         (connection, installation) = try connect()
                     }
                     if let connection { try answer(job, connection, installation) }
                 } catch {
-                    if connection == nil, away == nil {
-                        away = (error, until: Clock.monotonicMilliseconds + Self.pauseMilliseconds)
-                    }
                     if error.isConnectionLost {
                         connection?.close()
                         connection = nil
@@ -124,7 +122,26 @@ public final class LogReadPool: Sendable {
         }
     }
 
+    /// Opens a connection, unless a thread has failed to do so within the pause and none has succeeded since.
     private func connect() throws(LogStoreError) -> (LogConnection, installation: String) {
+        let (away, opened) = state.withLock { ($0.away, $0.opened) }
+        if let away, Clock.monotonicMilliseconds < away.until { throw away.error }
+        do throws(LogStoreError) {
+            let answer = try open()
+            state.withLock { state in
+                state.away = nil
+                state.opened += 1
+            }
+            return answer
+        } catch {
+            state.withLock { state in
+                if state.opened == opened { state.away = (error, until: Clock.monotonicMilliseconds + Self.pauseMilliseconds) }
+            }
+            throw error
+        }
+    }
+
+    private func open() throws(LogStoreError) -> (LogConnection, installation: String) {
         let connection = try core.connect("log stream")
         do throws(LogStoreError) {
             return (connection, try connection.installation())
