@@ -190,6 +190,7 @@ def test_what_was_forwarded_is_good_once(pair):
     with Recorder(two.working.port) as recorder:
         two.reached_at(f"http://127.0.0.1:{recorder.port}")
         wait_until(lambda: two.other.call("POST", "ack", {"ids": []}).status == 200 and recorder.requests, "requests to be forwarded")
+        two.owner.wait_for_free(2)
         recorder.requests.clear()
         assert two.other.call("POST", "pull", {"max": 1, "consumer": "c1"}).json()["messages"]
         request = b"".join(recorder.requests)
