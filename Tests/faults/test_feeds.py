@@ -47,6 +47,13 @@ def test_the_messages_of_a_log():
         (int(id.split(":")[1]), key, event, value, old) for id, key, event, value, old in MESSAGES]
 
 
+def test_a_collection_that_is_replaced():
+    log = [entry(1, {"/rec": {"a": 1, "b": 2}}), entry(2, {"/rec/c": 3}), entry(3, {"/rec": {"b": 2, "c": 4}}), entry(4, {"/rec": None})]
+    assert [(one.seq, one.key, one.event, one.value) for one in feeds.wanted("rec", log)] == [
+        (1, "a", "created", 1), (1, "b", "created", 2), (2, "c", "created", 3), (3, "a", "deleted", None), (3, "c", "updated", 4),
+        (4, "b", "deleted", None), (4, "c", "deleted", None)]
+
+
 def test_nothing_is_wrong_with_what_is_right():
     assert judge(right()) == []
 

@@ -34,7 +34,13 @@ def wanted(collection: str, entries: list[Entry]) -> list[Wanted]:
             if not names or names[0] != collection:
                 continue
             if len(names) == 1:
-                raise ValueError(f"seq {entry.seq} replaces all of /{collection}: no client of the campaign does")
+                for key in records:
+                    before.setdefault(key, records[key])
+                records |= dict.fromkeys(records)
+                for key, whole in (assign(None, "", value) or {}).items():
+                    before.setdefault(key, None)
+                    records[key] = whole
+                continue
             before.setdefault(names[1], records.get(names[1]))
             old = records.get(names[1])
             # A tree of its own: what was there before is compared with it.
