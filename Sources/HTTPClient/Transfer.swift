@@ -19,6 +19,8 @@ final class Transfer {
     /// Whether a response has begun, and whether the server can't have meant this request with it.
     private var hasStatus = false
     private var isStray = false
+    /// Whether the empty line after the headers has come.
+    private var hasHead = false
     private var isFreed = false
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var headers: [(name: String, value: String)] = []
@@ -116,6 +118,7 @@ final class Transfer {
         responseBody.removeAll()
         hasStatus = false
         isStray = false
+        hasHead = false
         effort = ResponseEffort()
         isTooLarge = false
         isTruncated = false
@@ -222,9 +225,11 @@ final class Transfer {
             // The final response after a 100, or the response itself.
             headers.removeAll()
             responseBody.removeAll()
+            hasHead = false
             isTruncated = false
             return true
         }
+        if line.allSatisfy(\.isNewline) { hasHead = true }
         guard let colon = line.firstIndex(of: ":") else { return true }
         guard headers.count < 200 else {
             isTooLarge = true
@@ -255,7 +260,7 @@ final class Transfer {
         guard hasStatus else {
             return [CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING].contains { $0 == code }
         }
-        guard code == CURLE_OK || isTruncated else { return false }
+        guard isResponse(code) else { return false }
         // Servers say this before they close a connection that was idle for too long.
         switch pathmirror_curl_status(easy) {
         case 408: return true
@@ -267,7 +272,7 @@ final class Transfer {
 
     /// Whether the response is a redirect that is followed.
     private func isRedirected(_ code: CURLcode) throws(HTTPClientError) -> Bool {
-        guard code == CURLE_OK || isTruncated, request.maxRedirects > 0,
+        guard isResponse(code), request.maxRedirects > 0,
             let target = pathmirror_curl_redirect(easy).map({ String(cString: $0) }),
             let next = hop.redirected(to: target, status: pathmirror_curl_status(easy), request)
         else { return false }
@@ -277,9 +282,12 @@ final class Transfer {
         return true
     }
 
+    /// Whether what came is a response, and not the beginning of one. libcurl reports success also if the connection ends within the headers.
+    private func isResponse(_ code: CURLcode) -> Bool { code == CURLE_OK && hasHead || isTruncated }
+
     /// The outcome for `finish`.
     func outcome(_ code: CURLcode) -> Result<ClientResponse, HTTPClientError> {
-        guard code == CURLE_OK || isTruncated else { return .failure(error(code)) }
+        guard isResponse(code) else { return .failure(error(code)) }
         return .success(
             ClientResponse(
                 status: pathmirror_curl_status(easy), headers: headers, body: responseBody, isTruncated: isTruncated))
@@ -294,6 +302,7 @@ final class Transfer {
         if let refusal = addresses.refusal(for: code) { return refusal }
         if isStray { return .failed("the response began before the request was sent") }
         if isTooLarge || code == CURLE_FILESIZE_EXCEEDED { return .responseTooLarge }
+        if code == CURLE_OK { return .failed("the connection ended within the response's headers") }
         let text = String(cString: curl_easy_strerror(code))
         switch code {
         case CURLE_OPERATION_TIMEDOUT: return .timedOut

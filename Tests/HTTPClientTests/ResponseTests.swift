@@ -64,6 +64,21 @@ import Testing
         }
     }
 
+    /// A response that ends at any byte before its end is none.
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\nX-Colon: a:b\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r",
+    ]) func responsesThatEndTooEarly(_ answer: String) throws {
+        for count in 0..<answer.utf8.count {
+            let part = String(decoding: answer.utf8.prefix(count), as: UTF8.self)
+            guard case .failure(.failed) = try Self.result(part) else {
+                Issue.record("a response was made of \(part.debugDescription)")
+                return
+            }
+        }
+        #expect(throws: Never.self) { try Self.result(answer).get() }
+    }
+
     @Test func tooManyHeaders() throws {
         let many = (0..<201).map { "X-\($0): 1\r\n" }.joined()
         #expect(throws: HTTPClientError.responseTooLarge) { try Self.result("HTTP/1.1 200 OK\r\n\(many)\r\n").get() }
