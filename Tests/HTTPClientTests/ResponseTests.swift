@@ -66,7 +66,8 @@ import Testing
 
     /// A response that ends at any byte before its end is none.
     @Test(arguments: [
-        "HTTP/1.1 200 OK\r\nX-Colon: a:b\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX-Colon: a:b\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r",
     ]) func responsesThatEndTooEarly(_ answer: String) throws {
         for count in 0..<answer.utf8.count {

@@ -273,9 +273,14 @@ class FeedAdministrator(Client):
         return self.ask("PUT", notes, "", self.field.definition(notes) | {"backoff": {"first_ms": 10, "max_ms": self.dice.choice([100, 200, 300])}})
 
     def seek(self) -> bool:
-        """Moves a feed back by some entries, until that is answered."""
-        notes, head = self.field.sought, self.field.rig.rows("select head from pathmirror.namespace where name = %s", self.field.sought.namespace)[0][0]
-        seek = Seek(max(0, head - self.dice.randrange(1, 150)), time.monotonic(), float("inf"), head)
+        """Moves a feed back by some entries, until that is answered. A move forward would skip messages that are still to be delivered."""
+        notes = self.field.sought
+        head, seq = self.field.rig.rows(
+            "select head, feed.seq from pathmirror.namespace join pathmirror.feed_status as feed on feed.namespace = namespace.name "
+            "where namespace.name = %s and feed.name = %s", notes.namespace, notes.name)[0]
+        # An attempt without an answer may still take effect, after this one.
+        before = min([seq, *(seek.seq for seek in notes.seeks if seek.settled > time.monotonic())])
+        seek = Seek(max(0, before - self.dice.randrange(1, 150)), time.monotonic(), float("inf"), head)
         notes.seeks.append(seek)
         while not self.stopped.is_set():
             try:
