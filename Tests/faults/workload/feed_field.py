@@ -276,7 +276,7 @@ class FeedAdministrator(Client):
         """Moves a feed back by some entries, until that is answered. A move forward would skip messages that are still to be delivered."""
         notes = self.field.sought
         head, seq = self.field.rig.rows(
-            "select head, feed.seq from pathmirror.namespace join pathmirror.feed_status as feed on feed.namespace = namespace.name "
+            "select namespace.head, feed.seq from pathmirror.namespace join pathmirror.feed_status as feed on feed.namespace = namespace.name "
             "where namespace.name = %s and feed.name = %s", notes.namespace, notes.name)[0]
         # An attempt without an answer may still take effect, after this one.
         before = min([seq, *(seek.seq for seek in notes.seeks if seek.settled > time.monotonic())])
