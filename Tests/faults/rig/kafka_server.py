@@ -5,7 +5,7 @@ writes is {"brokers": "HOST:PORT"}.
 
     {"do": "topic", "name": T, "partitions": N}
     {"do": "down"}, {"do": "up"}             connections to the brokers end and are refused, or are taken again
-    {"do": "errors", "numbers": [19, …]}     what the next requests with records are answered
+    {"do": "errors", "numbers": [19, …]}     all requests with records get these errors for a while; then connections end once
     {"do": "slow", "ms": N}                  how long answers take
     {"do": "read"}                           -> {"records": [[TOPIC, PARTITION, VALUE], …]}, those since the last time, in order
 """
@@ -15,10 +15,13 @@ import ctypes.util
 import json
 import sys
 import threading
+import time
 
 LIBRARY = ctypes.CDLL(ctypes.util.find_library("rdkafka") or "librdkafka.so.1")
 PRODUCER, CONSUMER, PRODUCE_REQUEST, BEGINNING = 0, 1, 0, -2
 BROKER = 1
+# More requests than there are until connections have ended.
+MOST_REFUSED = 3000
 
 
 class Message(ctypes.Structure):
@@ -97,9 +100,7 @@ class Brokers:
         elif what == "up":
             LIBRARY.rd_kafka_mock_broker_set_up(self._cluster, BROKER)
         elif what == "errors":
-            numbers = command["numbers"]
-            LIBRARY.rd_kafka_mock_push_request_errors_array(
-                self._cluster, ctypes.c_int16(PRODUCE_REQUEST), ctypes.c_size_t(len(numbers)), (ctypes.c_int * len(numbers))(*numbers))
+            self._fail(command["numbers"])
         elif what == "slow":
             LIBRARY.rd_kafka_mock_broker_set_rtt(self._cluster, BROKER, command["ms"])
         elif what == "read":
@@ -107,6 +108,20 @@ class Brokers:
                 records, self._records = self._records, []
             return {"records": records}
         return {}
+
+    def _fail(self, numbers: list[int]):
+        """Answers all requests with errors, until connections have ended.
+
+        A real broker refuses a request if it has refused the one before it. This one takes it, and the producer concludes that the earlier
+        request was taken, too. Therefore no request may succeed while an earlier one is in flight.
+        """
+        numbers = numbers * (MOST_REFUSED // len(numbers))
+        LIBRARY.rd_kafka_mock_push_request_errors_array(
+            self._cluster, ctypes.c_int16(PRODUCE_REQUEST), ctypes.c_size_t(len(numbers)), (ctypes.c_int * len(numbers))(*numbers))
+        time.sleep(0.2)
+        LIBRARY.rd_kafka_mock_broker_set_down(self._cluster, BROKER)
+        LIBRARY.rd_kafka_mock_clear_request_errors(self._cluster, ctypes.c_int16(PRODUCE_REQUEST))
+        LIBRARY.rd_kafka_mock_broker_set_up(self._cluster, BROKER)
 
 
 def main():
