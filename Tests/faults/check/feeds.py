@@ -174,10 +174,13 @@ def _processed(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Pla
 
 
 def _sought(notes: FeedNotes, messages: list[Wanted], place_of: dict[str, Place]) -> list[str]:
-    """What comes after the place to which a feed was moved is processed again, or is a dead letter."""
+    """What comes after the place to which a feed was moved is processed again, or is a dead letter.
+
+    An acknowledgement that is answered after the move counts, too: a consumer that had said it before may have been handed the message again.
+    """
     dead, wrong = {(letter["seq"], letter["key"]) for letter in notes.dead}, []
     last: dict[Place, float] = {}
-    for id, moments in notes.said.items():
+    for id, moments in (*notes.said.items(), *notes.done.items()):
         if place := place_of.get(id):
             last[place] = max(moments[-1], last.get(place, moments[-1]))
     for seek in notes.seeks:
