@@ -3,7 +3,7 @@ extension FeedMachine {
     /// A consumer opens a connection. Acknowledges what the consumer's former opening was handed up to a message, in the
     /// order of delivery, and puts everything else that the consumer holds back, which does not count as an attempt.
     ///
-    /// Acknowledges nothing where the former opening was not handed the message, or the message changed hands since; and
+    /// Acknowledges nothing where the former opening was not handed the message, was handed it more than once, or the message changed hands since; and
     /// leaves out messages of a key of which an earlier message is not done, so that no key is processed out of order.
     ///
     /// - Parameters:
@@ -38,7 +38,7 @@ extension FeedMachine {
     /// - Parameter delivery: the number of the delivery.
     func unsent(_ position: FeedPosition, delivery: UInt64) {
         guard let slot = slots[position], slot.delivery == delivery else { return }
-        forgetHandOut(slot)
+        forgetHandOut(slot, mayReturn: false)
         guard slot.holder != nil else { return }
         slot.attempts -= 1
         putBack(slot)
@@ -52,9 +52,11 @@ extension FeedMachine {
     }
 
     /// The message is done, has failed, or was handed out again: the opening that had it says nothing about it any more.
-    func forgetHandOut(_ slot: Slot) {
+    ///
+    /// - Parameter mayReturn: False if the message is done, or did not reach the connection.
+    func forgetHandOut(_ slot: Slot, mayReturn: Bool = true) {
         guard let record = slot.handOuts else { return }
-        record.remove(slot)
+        record.remove(slot, mayReturn: mayReturn)
         dropIfOver(record)
     }
 
@@ -85,7 +87,8 @@ extension FeedMachine {
 
     /// Acknowledges what an opening was handed, up to a message. O(what the consumer holds and was handed).
     private func acknowledge(_ former: HandOuts, through position: FeedPosition) {
-        guard position != former.base, let last = slots[position], last.handOuts === former else { return }
+        guard position != former.base, former.isUnique(position), let last = slots[position], last.handOuts === former
+        else { return }
         let lastDelivery = last.delivery
         let candidates = former.through(last)
         let isCandidate = { (slot: Slot) in slot.handOuts === former && slot.delivery <= lastDelivery }

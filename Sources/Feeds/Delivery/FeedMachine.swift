@@ -279,7 +279,7 @@ final class FeedMachine {
             do throws(FeedInvariantError) { try places.close(slot) } catch { return stop(error) }
         }
         slots[position] = nil
-        forgetHandOut(slot)
+        forgetHandOut(slot, mayReturn: false)
         pendingBytes -= slot.bytes
         isDirty = true
         if slot.hasLetter { removeLetter(position) }

@@ -33,6 +33,11 @@ extension FeedMachine {
         /// Whether the connection can still be handed messages.
         var isOpen = true
         private(set) var count = 0
+        /// The messages that left without being done. The connection may be handed them again, and their ids then name two places of it.
+        private var left: Set<FeedPosition> = []
+        /// Whether so many left that they are not remembered.
+        private var isUnclear = false
+        private static let mostLeft = 10_000
         /// Nil in the place of a message that left.
         private var slots: ContiguousArray<Slot?> = []
 
@@ -51,13 +56,27 @@ extension FeedMachine {
         }
 
         /// Removes a message. O(1) on average.
-        func remove(_ slot: Slot) {
+        ///
+        /// - Parameter mayReturn: Whether the connection can be handed the message a second time.
+        func remove(_ slot: Slot, mayReturn: Bool) {
             guard slot.handOuts === self else { return }
             slot.handOuts = nil
             slots[slot.handOutIndex] = nil
             count -= 1
+            if mayReturn { noteLeft(slot.position) }
             if slots.count > 64, count < slots.count / 2 { close(up: slots.compactMap { $0 }) }
         }
+
+        private func noteLeft(_ position: FeedPosition) {
+            guard !isUnclear else { return }
+            left.insert(position)
+            guard left.count > Self.mostLeft else { return }
+            left = []
+            isUnclear = true
+        }
+
+        /// Whether the id of a message names one place of the connection.
+        func isUnique(_ position: FeedPosition) -> Bool { !isUnclear && !left.contains(position) }
 
         func removeAll() {
             for slot in slots { slot?.handOuts = nil }

@@ -57,9 +57,19 @@ extension MachineWorld {
         open(consumer)
         if let connection = newest[consumer] { pull(1 + random.below(6), by: consumer, through: connection) }
         receive(consumer, random.below(6))
+        if random.oneIn(3) { repeatLast(consumer) }
         if random.oneIn(2), let connection = newest[consumer] { end(connection, of: consumer) }
         if random.oneIn(2) { pull(1 + random.below(3), by: random.pick(Self.consumers)) }
         if random.oneIn(2) { open(consumer) }
+    }
+
+    /// What the consumer received last fails, and comes again on the same connection, after others that do not arrive.
+    private func repeatLast(_ consumer: String) {
+        guard let connection = newest[consumer], let last = lastReceived[consumer] else { return }
+        reject(last, by: consumer)
+        pull(1 + random.below(3), by: consumer, through: connection)
+        wait(150)
+        pull(6, by: consumer, through: connection)
     }
 
     private func receive(_ consumer: String, _ count: Int) {

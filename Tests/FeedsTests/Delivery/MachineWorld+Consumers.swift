@@ -78,7 +78,10 @@ extension MachineWorld {
 
     func reject() {
         guard let position = anyPosition() else { return }
-        let consumer = who(position)
+        reject(position, by: who(position))
+    }
+
+    func reject(_ position: FeedPosition, by consumer: String?) {
         let delay = random.oneIn(2) ? Int64(random.below(150)) : nil
         let isFinal = random.oneIn(5)
         let result = machine.reject(
@@ -97,7 +100,7 @@ extension MachineWorld {
         guard let position = anyPosition() else { return }
         let consumer = who(position)
         // No longer than an owner that takes over waits.
-        let milliseconds = Int64(random.below(Int(settings.ackDeadlineMilliseconds) + 1))
+        let milliseconds = 1 + Int64(random.below(Int(settings.ackDeadlineMilliseconds)))
         let result = machine.extend(position, by: consumer, to: milliseconds, now: moment)
         note("extend \(position.id(in: "")) by \(consumer ?? "anybody") \(milliseconds): \(result)")
         expectResult(result, position, consumer)
