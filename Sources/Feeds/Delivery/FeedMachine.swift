@@ -47,6 +47,8 @@ final class FeedMachine {
     struct Moment: Sendable {
         let monotonic: Int64
         let unix: Int64
+
+        static var current: Moment { Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds) }
     }
 
     struct Counters: Sendable, Equatable {

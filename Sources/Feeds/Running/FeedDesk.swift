@@ -9,6 +9,7 @@ final class FeedDesk {
     private let board: FeedBoard
     private let troubles: FeedTroubles
     private let post: @Sendable (FeedCommand) -> Void
+    private let clock: () -> FeedMachine.Moment
     private var runs: [FeedName: FeedRun] = [:]
     private var names: [FeedClaim: FeedName] = [:]
     private var routes: [FeedName: FeedRoute] = [:]
@@ -30,9 +31,11 @@ final class FeedDesk {
     private var couldHandOut = false
     private var reportedAt: Int64 = 0
 
+    /// - Parameter post: gives the desk a command from any thread.
     init(
         _ core: FeedCore, _ readers: FeedReaders, _ writer: FeedWriter, _ board: FeedBoard,
-        _ troubles: FeedTroubles, _ post: @escaping @Sendable (FeedCommand) -> Void
+        _ troubles: FeedTroubles, clock: @escaping () -> FeedMachine.Moment = { .current },
+        _ post: @escaping @Sendable (FeedCommand) -> Void
     ) {
         self.core = core
         self.readers = readers
@@ -40,6 +43,7 @@ final class FeedDesk {
         self.board = board
         self.troubles = troubles
         self.post = post
+        self.clock = clock
         pullSeats = FairLedger(capacity: core.settings.maxWaitingPulls)
         settlementSeats = FairLedger(capacity: core.settings.maxWaitingPulls)
     }
@@ -53,8 +57,8 @@ final class FeedDesk {
 
     /// Does what was said, what is due, and what follows.
     func handle(_ commands: [FeedCommand]) {
-        let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
-        for command in commands { handle(command, now) }
+        let now = clock()
+        for command in commands { handle(command, clock()) }
         expireOwnerless(now.monotonic)
         let mayHandOut = core.lease.isFresh(at: Clock.monotonicMilliseconds)
         while let (time, claim) = schedule.take(by: now.monotonic) {
@@ -71,7 +75,7 @@ final class FeedDesk {
             run.isTouched = false
             // It may have ended in this turn.
             guard runs[run.name] === run else { continue }
-            look(at: run, mayHandOut: mayHandOut, now)
+            look(at: run, mayHandOut: mayHandOut)
         }
         touched.removeAll(keepingCapacity: true)
         write(now.monotonic)
@@ -79,7 +83,9 @@ final class FeedDesk {
     }
 
     /// Does what is due for a feed, and what has become possible.
-    private func look(at run: FeedRun, mayHandOut: Bool, _ now: FeedMachine.Moment) {
+    private func look(at run: FeedRun, mayHandOut: Bool) {
+        // What came before in this turn may have taken a while: deadlines begin when messages are handed out.
+        let now = clock()
         if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
         if let fault = run.machine.fault { return stop(run, fault) }
         if mayHandOut {
@@ -167,7 +173,7 @@ final class FeedDesk {
         // Where only this gateway has worked it, what is out is known.
         let inheritance = ended.removeValue(forKey: start.name).flatMap { $0.suits(start) ? $0 : nil }
         if inheritance == nil { closeRetired { $0 == start.name } }
-        let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
+        let now = clock()
         let run = FeedRun(start, inheritance, now)
         runs[start.name] = run
         names[start.claim] = start.name
@@ -185,9 +191,9 @@ final class FeedDesk {
         for one in run.waiting.removeAll() {
             if one.hasSeat { pullSeats.release(by: name.name, of: name.namespace) }
             waitForOwner(
-                .pull(one.pull, one.completion), name, Clock.monotonicMilliseconds, keepsSeat: one.hasSeat)
+                .pull(one.pull, one.completion), name, clock().monotonic, keepsSeat: one.hasSeat)
         }
-        ended[name] = FeedInheritance(run, at: Clock.monotonicMilliseconds)
+        ended[name] = FeedInheritance(run, at: clock().monotonic)
         run.end()
         guard let sink = run.sink else { return }
         guard run.deliveriesUnderWay > 0 else { return close(sink) }

@@ -187,10 +187,10 @@ final class FeedRun {
         }
         if failed { return breaker.failed(at: now, retryAfterMilliseconds: pause, using: &generator) }
         guard !outcomes.isEmpty else { return }
-        // Nothing reached the other side, which says nothing about the other side. Mostly other feeds use the connections.
+        // Nothing was sent, which says nothing about the other side. Slots and clients may be in use by this feed or by others.
         breaker.notSent(at: now)
         sinkWaitsUntil = now + Self.sinkPauseMilliseconds
-        if trouble == nil { trouble = "Its messages wait for a connection: other feeds use all that the gateway has." }
+        if trouble == nil { trouble = "Its messages wait for a slot or a client of the gateway." }
     }
 
     /// The pause after a delivery of which nothing could be tried.

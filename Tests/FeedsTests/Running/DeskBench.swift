@@ -19,6 +19,8 @@ final class DeskBench {
     let core: FeedCore
     let answers = Answers()
     private let desk: FeedDesk
+    /// How far the desk's clock is ahead of the system's, in milliseconds.
+    let ahead = MutexBox<Int64>(0)
     private var lastID: UInt64 = 0
     private var lastSeq: Int64 = 0
 
@@ -32,7 +34,13 @@ final class DeskBench {
             servers: ServerFence())
         core.lease.confirmed([1], until: .max)
         let readers = FeedReaders(core, found: { _ in }, keep: { _, _ in }, failed: { _, _ in })
-        desk = FeedDesk(core, readers, FeedWriter(core, lost: { _ in }), FeedBoard(), FeedTroubles()) { _ in }
+        let clock = { [ahead] in
+            FeedMachine.Moment(
+                monotonic: Clock.monotonicMilliseconds + ahead.withLock { $0 }, unix: Clock.unixMilliseconds)
+        }
+        desk = FeedDesk(
+            core, readers, FeedWriter(core, lost: { _ in }), FeedBoard(), FeedTroubles(), clock: clock
+        ) { _ in }
     }
 
     /// Ends the threads of the core.
@@ -42,14 +50,19 @@ final class DeskBench {
 
     // MARK: Feeds
 
-    private func claim(_ name: FeedName, generation: Int64) -> FeedClaim {
+    func claim(_ name: FeedName, generation: Int64 = 1) -> FeedClaim {
         FeedClaim(
             namespace: Int64(name.namespace.utf8.first ?? 0), feed: Int64(name.name.utf8.first ?? 0), worker: [1],
             generation: generation)
     }
 
     /// Works a feed whose messages may be handed out at once.
-    func begin(_ name: FeedName, generation: Int64 = 1, sink: (any Sink)? = nil) throws {
+    ///
+    /// - Parameter handedTo: the last entry of which a former run may have handed out messages.
+    func begin(
+        _ name: FeedName, generation: Int64 = 1, _ definition: String = #"{"path":"/x/{key}"}"#,
+        handedTo: Int64 = 0, sink: (any Sink)? = nil
+    ) throws {
         let claim = claim(name, generation: generation)
         let settings = FeedMachine.Settings()
         let window = FeedWindow(
@@ -59,22 +72,28 @@ final class DeskBench {
             .begin(
                 FeedRunStart(
                     name: name, uid: "", createdAt: 0, claim: claim,
-                    definition: try FeedDefinition.read(Array(#"{"path":"/x/{key}"}"#.utf8), name: name.name),
+                    definition: try FeedDefinition.read(Array(definition.utf8), name: name.name),
                     settings: settings,
-                    progress: FeedProgress(seq: 0, handedTo: 1_000_000), adoptedThrough: 0, adoptedUntil: 0,
+                    progress: FeedProgress(seq: 0, handedTo: 1_000_000), adoptedThrough: handedTo,
+                    adoptedUntil: handedTo > 0 ? Clock.monotonicMilliseconds + 30_000 : 0,
                     window: window, sink: sink, blockedKeys: [], retried: FeedRetryPage())))
     }
 
     func end(_ name: FeedName, generation: Int64 = 1) { handle(.end(claim(name, generation: generation))) }
 
-    /// Brings messages of keys of their own.
-    func push(_ count: Int, to name: FeedName, generation: Int64 = 1) {
+    /// Brings messages.
+    ///
+    /// - Parameters:
+    ///   - key: nil for keys of their own.
+    ///   - seq: the entry before the first one; nil where they follow those before.
+    func push(_ count: Int, to name: FeedName, key: String? = nil, after seq: Int64? = nil, generation: Int64 = 1) {
         var finding = LaneFinding(claim: claim(name, generation: generation))
+        if let seq { lastSeq = seq }
         for _ in 0..<count {
             lastSeq += 1
             finding.messages.append(
                 FeedMessage(
-                    position: FeedPosition(seq: lastSeq, index: 0), key: "k\(lastSeq)",
+                    position: FeedPosition(seq: lastSeq, index: 0), key: key ?? "k\(lastSeq)",
                     content: .stored(Array("{}".utf8))))
         }
         finding.readTo = LogCursor(seq: lastSeq)

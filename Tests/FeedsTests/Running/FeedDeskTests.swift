@@ -145,6 +145,28 @@ import Testing
         }
     }
 
+    // MARK: Deadlines
+
+    /// A consumer has the whole time of a message from when it is handed out, however long the desk was busy before.
+    @Test func aDeadlineBeginsWhenAMessageIsHandedOut() throws {
+        try with { bench in
+            try bench.begin(orders)
+            bench.push(1, to: orders)
+            let (id, pull) = bench.pull(orders)
+            let busy = FeedCommand.report(mails, .any) { [ahead = bench.ahead] _, _ in
+                ahead.withLock { $0 += 29_000 }
+            }
+            bench.handle(pull, busy)
+            #expect(bench.answers[id] == "a:1:0")
+            bench.ahead.withLock { $0 += 2_000 }
+            bench.handle()
+            #expect(bench.report(orders)?.held == 1)
+            bench.ahead.withLock { $0 += 30_000 }
+            bench.handle()
+            #expect(bench.report(orders)?.held == 0)
+        }
+    }
+
     // MARK: Figures
 
     @Test func aReportNamesSomeConsumersAndCountsAll() throws {
@@ -204,12 +226,12 @@ import Testing
             try bench.begin(orders, sink: sink)
             bench.push(1, to: orders)
             #expect(sink.deliveries.withLock { $0 } == 1)
-            let claim = FeedClaim(namespace: 97, feed: 111, worker: [1], generation: 1)
-            bench.handle(.delivered(claim, [FeedPosition(seq: 1, index: 0)], [.notSent]))
+            bench.handle(.delivered(bench.claim(orders), [FeedPosition(seq: 1, index: 0)], [.notSent]))
             bench.handle()
             #expect(sink.deliveries.withLock { $0 } == 1)
             let report = try #require(bench.report(orders))
             #expect(report.pending == 1 && report.held == 0 && report.state == "failing")
+            #expect(report.message == "Its messages wait for a slot or a client of the gateway.")
             while sink.deliveries.withLock({ $0 }) == 1 { bench.handle() }
             #expect(bench.report(orders)?.held == 1)
         }
