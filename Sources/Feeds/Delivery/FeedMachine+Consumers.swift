@@ -40,6 +40,9 @@ extension FeedMachine {
     /// - Parameter consumer: must be who holds it; nil for whoever does.
     func acknowledge(_ position: FeedPosition, by consumer: String?) -> Result {
         switch find(position, heldBy: consumer) {
+        case .held(let slot) where slot.isOvertaking:
+            giveBackAdopted(position)
+            return .expired
         case .held(let slot):
             acknowledge(slot)
             if let key = slot.key { settle(key) }
@@ -65,6 +68,9 @@ extension FeedMachine {
         now: Moment
     ) -> Result {
         switch find(position, heldBy: consumer) {
+        case .held(let slot) where slot.isOvertaking:
+            giveBackAdopted(position)
+            return .expired
         case .held(let slot):
             fail(slot, delay, reason, isFinal, now)
             return .done

@@ -101,6 +101,7 @@ extension FeedMachine {
         guard slot.isHeld else { return }
         slot.key?.letGo(slot)
         slot.isAdopted = false
+        slot.isOvertaking = false
         guard let holder = slot.holder else { return }
         holder.remove(slot)
         heldCount -= 1

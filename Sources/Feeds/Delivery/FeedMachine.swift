@@ -92,6 +92,10 @@ final class FeedMachine {
     var adoptedPlaces: Set<FeedPosition>?
     /// Keys of which something is out, where it is known exactly what is out.
     var adoptedKeys: Set<FeedKey> = []
+    /// Messages of those places that are delivered again however their deliveries end, as an earlier one of their key is; and keys of
+    /// which a message came that is not out and comes before others that are.
+    var overtakingPlaces: Set<FeedPosition> = []
+    private var overtakenKeys: Set<FeedKey> = []
     var blockedKeys: Set<FeedKey> = []
     /// Dead letters and messages that are set aside; and those that would be, and wait for room.
     var stored = Stored()
@@ -195,7 +199,12 @@ final class FeedMachine {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
         if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) { return setAside(slot) }
-        if mayBeOut, now.monotonic < adoptedUntil { return adopt(slot) }
+        if mayBeOut, now.monotonic < adoptedUntil {
+            adopt(slot)
+            slot.isOvertaking = isOvertaking(slot)
+            return
+        }
+        noteNotOut(slot, now)
         guard position.seq <= handedTo else {
             gated.insert(slot)
             isDirty = true
@@ -211,8 +220,23 @@ final class FeedMachine {
         position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
+    private func isOvertaking(_ slot: Slot) -> Bool {
+        overtakingPlaces.remove(slot.position) != nil
+            || !overtakenKeys.isEmpty && overtakenKeys.contains(orderingKey(slot.message))
+    }
+
+    /// Notes that a message is not out, though later ones of its key may be: a former run was done with it and could not record that.
+    private func noteNotOut(_ slot: Slot, _ now: Moment) {
+        guard adoptedPlaces?.isEmpty == false, slot.position.seq <= adoptedThrough, now.monotonic < adoptedUntil else {
+            return
+        }
+        overtakenKeys.insert(orderingKey(slot.message))
+    }
+
     /// What consumers have now.
     var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isHeld).map(\.position)) }
+    /// Those of them that are delivered again however their deliveries end.
+    var heldOvertaking: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isOvertaking).map(\.position)) }
     /// The keys of which consumers have something now.
     var heldKeys: Set<FeedKey> { Set(keys.values.lazy.filter { $0.held > 0 }.map(\.name)) }
 
@@ -220,6 +244,7 @@ final class FeedMachine {
     func read(to cursor: LogCursor) {
         guard places.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
+        if cursor.seq >= adoptedThrough { overtakenKeys.removeAll() }
         isStale = true
     }
 

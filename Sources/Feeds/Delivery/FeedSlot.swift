@@ -27,6 +27,8 @@ extension FeedMachine {
         var handOutIndex = 0
         /// It is not known who has it, or whether somebody does.
         var isAdopted = false
+        /// An adopted message that is delivered again however its delivery ends, after an earlier one of its key.
+        var isOvertaking = false
         var deadline: Int64 = 0
         /// Counts all deliveries of the feed.
         var delivery: UInt64 = 0

@@ -64,6 +64,7 @@ final class FeedRun {
             firstDelivery: UInt64(truncatingIfNeeded: start.claim.generation) << 32)
         machine.adoptedPlaces = inheritance?.places
         machine.adoptedKeys = inheritance?.keys ?? []
+        machine.overtakingPlaces = inheritance?.overtaking ?? []
         inherited = inheritance?.outcomes ?? [:]
         machine.blockedKeys = start.blockedKeys
         machine.stored = start.retried.stored ?? FeedMachine.Stored()

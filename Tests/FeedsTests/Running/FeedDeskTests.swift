@@ -167,6 +167,80 @@ import Testing
         }
     }
 
+    // MARK: Changes of the definition
+
+    /// A sink that keeps what it gets.
+    private final class Recording: Sink {
+        let batchSize = 1
+        let concurrency = 4
+        let timeoutMilliseconds: Milliseconds = 60_000
+        private let sent = MutexBox<[String]>([])
+        var ids: [String] { sent.withLock { $0 } }
+
+        func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
+            sent.withLock { $0 += messages.map(\.id) }
+        }
+
+        func stop() {}
+    }
+
+    private static let changed = #"{"path":"/x/{key}","max_attempts":3}"#
+    private let first = FeedPosition(seq: 1, index: 0)
+    private let second = FeedPosition(seq: 2, index: 0)
+
+    /// A dead letter that could not be recorded is delivered again, and a later message of its key after it, whatever became of that.
+    @Test(arguments: [true, false]) func aLostDeathIsNotOvertaken(_ hasArrived: Bool) throws {
+        try with { bench in
+            let sink = Recording()
+            try bench.begin(orders, sink: sink)
+            bench.push(2, to: orders, key: "k")
+            bench.handle(.delivered(bench.claim(orders), [first], [.refused(reason: "no")]))
+            #expect(sink.ids == ["a:1:0", "a:2:0"])
+            let arrival = FeedCommand.delivered(bench.claim(orders), [second], [.delivered])
+            if hasArrived { bench.handle(arrival) }
+            bench.end(orders)
+            let next = Recording()
+            try bench.begin(orders, generation: 3, Self.changed, handedTo: 2, sink: next)
+            bench.push(2, to: orders, key: "k", after: 0, generation: 3)
+            if !hasArrived {
+                #expect(next.ids.isEmpty)
+                bench.handle(arrival)
+            }
+            #expect(next.ids == ["a:1:0"])
+            bench.handle(.delivered(bench.claim(orders, generation: 3), [first], [.delivered]))
+            #expect(next.ids == ["a:1:0", "a:2:0"])
+        }
+    }
+
+    /// The same of an acknowledgement that could not be recorded.
+    @Test func aLostAcknowledgementIsNotOvertaken() throws {
+        try with { bench in
+            try bench.begin(orders)
+            bench.push(2, to: orders, key: "k")
+            let words = MutexBox<[String]>([])
+            func acknowledge(_ position: FeedPosition, _ consumer: String) {
+                bench.handle(
+                    .settle(orders, [position], consumer: consumer, .acknowledge, .any) { result in
+                        words.withLock { $0 += (try? result.get()) ?? [] }
+                    })
+            }
+            let (one, pullOne) = bench.pull(orders, "one")
+            let (two, pullTwo) = bench.pull(orders, "two")
+            bench.handle(pullOne, pullTwo)
+            acknowledge(first, "one")
+            #expect(bench.answers[one] == "a:1:0" && bench.answers[two] == "a:2:0")
+            bench.end(orders)
+            try bench.begin(orders, generation: 3, Self.changed, handedTo: 2)
+            bench.push(2, to: orders, key: "k", after: 0, generation: 3)
+            let (three, pullThree) = bench.pull(orders, "three", most: 2)
+            bench.handle(pullThree)
+            #expect(bench.answers[three] == nil)
+            acknowledge(second, "two")
+            #expect(words.withLock { $0 } == ["expired", "expired"])
+            #expect(bench.answers[three] == "a:1:0 a:2:0")
+        }
+    }
+
     // MARK: Figures
 
     @Test func aReportNamesSomeConsumersAndCountsAll() throws {
