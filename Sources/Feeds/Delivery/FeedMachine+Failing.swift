@@ -79,8 +79,13 @@ extension FeedMachine {
         finish(slot)
         if settings.stopsKeys {
             blockedKeys.insert(key.name)
+            deaths[key.name] = min(deaths[key.name] ?? slot.position, slot.position)
             while let next = key.queue.popFirst() { setAside(next) }
             for next in gated.keep({ orderingKey($0.message) != key.name }) { setAside(next) }
+            if unread.has(key.name) {
+                for next in parked.keep({ orderingKey($0.message) != key.name }) { setAside(next) }
+                rereadRetries()
+            }
         }
         settle(key)
     }
@@ -95,44 +100,5 @@ extension FeedMachine {
         noteStored(slot)
         letters[slot.position] = .put(letter(slot, .blocked, slot.message))
         finish(slot)
-    }
-
-    /// Whether a message was put aside, and that is being written: the database still says what it was before.
-    private func isLeaving(_ position: FeedPosition) -> Bool {
-        guard slots[position] == nil, case .put(let letter) = lettersUnderWay[position] else { return false }
-        return letter.state == .dead || letter.state == .blocked
-    }
-
-    /// What the database has of letters by now, after an administrator has changed some.
-    ///
-    /// - Parameters:
-    ///   - retried: those to be delivered once more.
-    ///   - blocked: the keys that still have a dead letter, or one behind it.
-    func lettersChanged(retried: [FeedLetter], blocked: Set<FeedKey>) {
-        for letter in retried.sorted(by: { $0.position < $1.position }) where !isLeaving(letter.position) {
-            retry(letter)
-        }
-        guard settings.stopsKeys else { return }
-        var stillBlocked = blocked
-        let recent = lettersUnderWay.merging(letters) { $1 }.values
-        for case .put(let letter) in recent where letter.state == .dead { stillBlocked.insert(FeedKey(letter.key)) }
-        // What was set aside just now, behind something that is to be tried again, goes on behind that.
-        let aside = recent.compactMap { change -> FeedLetter? in
-            if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(FeedKey(letter.key)) {
-                letter
-            } else {
-                nil
-            }
-        }
-        for letter in aside.sorted(by: { $0.position < $1.position }) {
-            letters[letter.position] = nil
-            retry(letter)
-            letters[letter.position] = .put(
-                FeedLetter(
-                    position: letter.position, key: letter.key, state: .retry, attempts: letter.attempts,
-                    failures: letter.failures, message: letter.message))
-            isDirty = true
-        }
-        blockedKeys = stillBlocked
     }
 }

@@ -48,6 +48,10 @@ extension FeedMachine {
     /// So much is durable.
     func committed(_ commit: FeedCommit) {
         lettersUnderWay.removeAll()
+        if let number = rereadsAfterCommit, commit.number >= number {
+            rereadsAfterCommit = nil
+            rereadsRetries = true
+        }
         guard commit.progress.handedTo > handedTo else { return }
         handedTo = commit.progress.handedTo
         while let slot = gated.first, slot.position.seq <= handedTo {

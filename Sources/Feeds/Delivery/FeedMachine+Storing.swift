@@ -26,15 +26,6 @@ extension FeedMachine {
             stored.bytes += Int64(min(letter.message?.estimatedBytes ?? 0, StoredMessage.maxBytes))
         }
         if mayStore { isShortOfRoom = false }
-        if !unstored.isEmpty { isDirty = true }
-        for slot in unstored.takeAll() {
-            if blockedKeys.contains(orderingKey(slot.message)) {
-                setAside(slot)
-            } else {
-                // Behind those of its key that were stored, which are delivered from there.
-                renumber(slot)
-                if slot.position.seq <= handedTo { enqueue(slot) } else { gated.insert(slot) }
-            }
-        }
+        placeAgain(unstored.takeAll())
     }
 }

@@ -97,6 +97,14 @@ final class FeedMachine {
     var overtakingPlaces: Set<FeedPosition> = []
     private var overtakenKeys: Set<FeedKey> = []
     var blockedKeys: Set<FeedKey> = []
+    /// What the database has that is to be delivered once more and was not read yet, and the messages that wait until it is.
+    var unread = UnreadRetries()
+    var parked = SlotQueue()
+    /// The first dead letter of each key since the first page of retries was read, where dead letters stop their keys.
+    var deaths: [FeedKey: FeedPosition] = [:]
+    /// The retries are to be read again from the first page once this commit is durable.
+    var rereadsAfterCommit: Int64?
+    var rereadsRetries = false
     /// Dead letters and messages that are set aside; and those that would be, and wait for room.
     var stored = Stored()
     var unstored = SlotQueue()
@@ -199,12 +207,15 @@ final class FeedMachine {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
         if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) { return setAside(slot) }
-        if mayBeOut, now.monotonic < adoptedUntil {
+        let waits = waitsForRetries(slot)
+        // What is known to be out was handed out before the retries were asked for.
+        if mayBeOut, now.monotonic < adoptedUntil, adoptedPlaces != nil || !waits {
             adopt(slot)
             slot.isOvertaking = isOvertaking(slot)
             return
         }
         noteNotOut(slot, now)
+        if waits { return parked.insert(slot) }
         guard position.seq <= handedTo else {
             gated.insert(slot)
             isDirty = true

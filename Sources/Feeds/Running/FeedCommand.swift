@@ -9,8 +9,8 @@ enum FeedCommand: Sendable {
     case moved(FeedName, feed: Int64, generation: Int64)
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
-    /// Letters to be delivered once more, and the keys that dead ones stop; nil where these are as they were.
-    case letters(FeedClaim, FeedRetryPage, blocked: Set<FeedKey>?)
+    /// Letters to be delivered once more.
+    case letters(FeedClaim, FeedRetryPage)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
     /// Deliveries that did not reach their connection.
@@ -53,8 +53,6 @@ struct FeedRunStart: Sendable {
     let adoptedUntil: Int64
     let window: FeedWindow
     let sink: (any Sink)?
-    /// The keys that dead letters stop.
-    let blockedKeys: Set<FeedKey>
-    /// The first of what is to be delivered once more.
+    /// The first page of what is to be delivered once more.
     let retried: FeedRetryPage
 }

@@ -93,7 +93,7 @@ final class FeedDesk {
             push(run, now)
         }
         leave(run.expire(now.monotonic), run.name)
-        if let place = run.retriesWanted() { writer.load(run.claim, after: place) }
+        if let request = run.retriesWanted() { writer.load(request) }
         if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
         if run.machine.isStale, run.staleSince == nil { run.staleSince = now.monotonic }
         if run.machine.isDirty || run.machine.isStale, !run.isUnwritten {
@@ -138,7 +138,7 @@ final class FeedDesk {
                 }
             }
             for feed in ownerless.feeds { settleOwnerless(feed, now) }
-        case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked, now)
+        case .letters(let claim, let page): run(claim)?.take(page, now)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): cancel(name, id)
         case .unsent(let name, let deliveries):

@@ -3,45 +3,90 @@ import LogStore
 /// Some of a feed's letters that are to be delivered once more, in order: a replay may leave many, so they are taken in a page at a
 /// time.
 struct FeedRetryPage: Sendable {
-    let letters: [FeedLetter]
-    /// The position after which the page was read; nil for the first page.
-    let after: FeedPosition?
-    /// The place of the last that was read.
-    let last: FeedPosition?
-    /// Whether there may be more behind it.
-    let hasMore: Bool
-    /// What is stored of the feed, where that was asked for, too: with the first page.
-    let stored: FeedMachine.Stored?
-    static let lettersAtOnce = 1_000
-    private static let bytesAtOnce: Int64 = 8 << 20
-
-    /// The page of a feed that has no such letters.
-    init() {
-        letters = []
-        after = nil
-        last = nil
-        hasMore = false
-        stored = nil
+    /// What is known of all letters of a feed when the first page is read.
+    struct Overview: Sendable {
+        var stored = FeedMachine.Stored()
+        /// The keys that dead letters stop.
+        var blockedKeys: Set<FeedKey> = []
+        /// The last letter of each key that has some after the page; nil where these keys are too many.
+        var lastOfKeys: [FeedKey: FeedPosition]? = [:]
     }
 
-    /// Reads the page behind a place; the first where there is none.
-    init(_ namespace: Int64, _ feed: Int64, after: FeedPosition?, _ connection: LogConnection) throws(LogStoreError) {
-        self.after = after
+    var letters: [FeedLetter] = []
+    /// The position after which the page was read; nil for the first page.
+    var after: FeedPosition?
+    /// The place of the last that was read.
+    var last: FeedPosition?
+    /// Whether there may be more behind it.
+    var hasMore = false
+    /// Nil where the page is not the first.
+    var overview: Overview?
+    static let lettersAtOnce = 1_000
+    fileprivate static let bytesAtOnce: Int64 = 8 << 20
+    /// More keys than a feed may have dead letters can only be of a replay. New messages of all keys wait then.
+    fileprivate static let mostKeys = 100_000
+
+    /// What is left to be read after the page.
+    ///
+    /// - Parameter former: what was left before it.
+    func unread(after former: FeedMachine.UnreadRetries) -> FeedMachine.UnreadRetries {
+        var unread = overview.map { FeedMachine.UnreadRetries(last: $0.lastOfKeys) } ?? former
+        unread.read(to: last, hasMore: hasMore)
+        return unread
+    }
+}
+
+extension FeedRetryPage {
+    /// Reads the page behind a place; the first where there is none. Before the first page, messages of keys that have stopped, or go on,
+    /// are set aside or not any more.
+    ///
+    /// - Parameter stopsKeys: whether dead letters stop their keys.
+    init(
+        _ namespace: Int64, _ feed: Int64, after: FeedPosition?, stopsKeys: Bool, _ connection: LogConnection
+    ) throws(LogStoreError) {
+        var overview = Overview()
         if after == nil {
+            try connection.reviveFeedLetters(namespace, feed)
+            if stopsKeys {
+                try connection.setAsideFeedLetters(namespace, feed)
+                // Before the page is read: the letters of a key that an administrator lets go on meanwhile may not be in it.
+                overview.blockedKeys = Set(try connection.blockedFeedKeys(namespace, feed).map { FeedKey($0) })
+            }
             let (count, bytes) = try connection.storedFeedLetters(namespace, feed)
-            stored = FeedMachine.Stored(count: count, bytes: bytes)
-        } else {
-            stored = nil
+            overview.stored = FeedMachine.Stored(count: count, bytes: bytes)
         }
         let rows = try connection.feedLetters(
             namespace, feed, states: ["retry"], after: after.map { ($0.seq, $0.index, $0.isSnapshot) },
             limit: Self.lettersAtOnce, mostBytes: Self.bytesAtOnce)
-        letters = rows.compactMap { FeedLetter($0.letter) }
-        last =
-            rows.last.map {
-                FeedPosition(seq: $0.letter.seq, index: $0.letter.index, isSnapshot: $0.letter.isSnapshot)
-            } ?? after
+        let end = rows.last?.letter
         let bytes = rows.reduce(0) { $0 + Int64($1.letter.message?.count ?? 0) }
-        hasMore = rows.count == Self.lettersAtOnce || bytes >= Self.bytesAtOnce
+        let hasMore = rows.count == Self.lettersAtOnce || bytes >= Self.bytesAtOnce
+        if after == nil, stopsKeys, hasMore, let end {
+            let keys = try connection.retriedFeedKeys(
+                namespace, feed, after: .init(seq: end.seq, index: end.index, isSnapshot: end.isSnapshot),
+                limit: Self.mostKeys + 1)
+            overview.lastOfKeys = keys.count > Self.mostKeys ? nil : Self.positions(keys)
+        }
+        self.init(
+            letters: rows.compactMap { FeedLetter($0.letter) }, after: after,
+            last: end.map { FeedPosition(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot) } ?? after,
+            hasMore: hasMore, overview: after == nil ? overview : nil)
     }
+
+    private static func positions(_ keys: [(key: String, last: LogConnection.FeedPlace)]) -> [FeedKey: FeedPosition] {
+        var positions: [FeedKey: FeedPosition] = [:]
+        for (key, last) in keys {
+            positions[FeedKey(key)] = FeedPosition(seq: last.seq, index: last.index, isSnapshot: last.isSnapshot)
+        }
+        return positions
+    }
+}
+
+/// A request for a page of letters that are to be delivered once more.
+struct FeedRetryRequest: Sendable {
+    let claim: FeedClaim
+    /// The position after which the page begins; nil for the first page.
+    let after: FeedPosition?
+    /// Whether the feed's dead letters stop their keys.
+    let stopsKeys: Bool
 }

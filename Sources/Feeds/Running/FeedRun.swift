@@ -66,8 +66,11 @@ final class FeedRun {
         machine.adoptedKeys = inheritance?.keys ?? []
         machine.overtakingPlaces = inheritance?.overtaking ?? []
         inherited = inheritance?.outcomes ?? [:]
-        machine.blockedKeys = start.blockedKeys
-        machine.stored = start.retried.stored ?? FeedMachine.Stored()
+        if let overview = start.retried.overview {
+            machine.blockedKeys = overview.blockedKeys
+            machine.stored = overview.stored
+        }
+        machine.unread = start.retried.unread(after: machine.unread)
         var settings = CircuitBreaker.Settings()
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
         breaker = CircuitBreaker(settings, at: now.monotonic)
@@ -94,25 +97,28 @@ final class FeedRun {
     }
 
     /// Takes in what is to be delivered once more.
-    func take(_ page: FeedRetryPage, blocked: Set<FeedKey>?, _ now: FeedMachine.Moment) {
+    func take(_ page: FeedRetryPage, _ now: FeedMachine.Moment) {
         isReadingRetries = false
         // A page that was asked for before the first page was read again moves the cursor past letters that no one has read.
         guard page.after == nil || page.after == retried.last else { return }
         // What is done was read before it was removed.
         machine.lettersChanged(
-            retried: page.letters.filter { !isRemoving($0.position) }, blocked: blocked ?? machine.blockedKeys)
-        if let stored = page.stored { machine.storedChanged(stored) }
+            retried: page.letters.filter { !isRemoving($0.position) }, unread: page.unread(after: machine.unread),
+            blocked: page.overview?.blockedKeys)
+        if let overview = page.overview { machine.storedChanged(overview.stored) }
         retried = page
         for letter in page.letters { applyInherited(letter.position, now) }
     }
 
-    /// Behind which place more of that is wanted, where most of what was read is done; nil where nothing is.
-    func retriesWanted() -> FeedPosition? {
-        guard retried.hasMore, !isReadingRetries, machine.retryCount < FeedRetryPage.lettersAtOnce / 2,
-            machine.retryCount == 0 || window.hasRoom
+    /// The page of that which is wanted, where most of what was read is done; nil where none is.
+    func retriesWanted() -> FeedRetryRequest? {
+        guard retried.hasMore || machine.rereadsRetries, !isReadingRetries,
+            machine.retryCount < FeedRetryPage.lettersAtOnce / 2, machine.retryCount == 0 || window.hasRoom
         else { return nil }
         isReadingRetries = true
-        return retried.last
+        let place = machine.rereadsRetries ? nil : retried.last
+        machine.rereadsRetries = false
+        return FeedRetryRequest(claim: claim, after: place, stopsKeys: machine.settings.stopsKeys)
     }
 
     /// Says how much room there is. True where the reader waits and can go on.

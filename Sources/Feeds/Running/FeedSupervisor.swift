@@ -12,6 +12,7 @@ final class FeedSupervisor: AnnouncementListener {
     private struct Mine {
         let claim: FeedClaim
         var revision: Int64
+        let stopsKeys: Bool
     }
 
     private let core: FeedCore
@@ -162,7 +163,7 @@ final class FeedSupervisor: AnnouncementListener {
             guard record.revision != own.revision else { continue }
             mine[id]?.revision = record.revision
             // Read by the writer, so that what it is just removing is not taken for new.
-            writer.load(own.claim, after: nil)
+            writer.load(FeedRetryRequest(claim: own.claim, after: nil, stopsKeys: own.stopsKeys))
         }
         retries = retries.filter { records[$0.key] != nil }
         unbegun = unbegun.filter { records[$0.key] != nil }
@@ -223,10 +224,8 @@ final class FeedSupervisor: AnnouncementListener {
         progress = try checked(progress, record, connection)
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
             .compactMap { FeedLetter($0.letter) }
-        try connection.reviveFeedLetters(record.namespaceID, record.id)
-        let retried = try FeedRetryPage(record.namespaceID, record.id, after: nil, connection)
-        let blocked =
-            definition.deadPolicy == .stop ? try connection.blockedFeedKeys(record.namespaceID, record.id) : []
+        let retried = try FeedRetryPage(
+            record.namespaceID, record.id, after: nil, stopsKeys: definition.deadPolicy == .stop, connection)
         // Last: nothing would stop a sink whose feed is not begun.
         let sink = try sinks.make(definition, in: record.namespace)
         let settings = machineSettings(definition, record.namespace, sink)
@@ -242,7 +241,7 @@ final class FeedSupervisor: AnnouncementListener {
                 settings: settings, progress: progress,
                 adoptedThrough: handedTo > progress.seq ? handedTo : 0,
                 adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
-                blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried),
+                retried: retried),
             reading: FeedStart(
                 feed: LaneFeed(claim: claim, matcher: matcher, window: window, letters: failing), name: name,
                 progress: progress))
@@ -250,7 +249,8 @@ final class FeedSupervisor: AnnouncementListener {
 
     /// Begins to work a feed. Nothing here can fail: from now on this gateway keeps it.
     private func begin(_ start: Start, _ record: FeedRecord) {
-        mine[record.id] = Mine(claim: start.run.claim, revision: record.revision)
+        mine[record.id] = Mine(
+            claim: start.run.claim, revision: record.revision, stopsKeys: start.run.settings.stopsKeys)
         dispatcher.post(.begin(start.run))
         readers.add(start.reading)
     }

@@ -8,7 +8,7 @@ final class FeedWriter: Sendable {
         var commits: [(FeedClaim, FeedCommit)] = []
         var isBusy = false
         /// Feeds whose letters have been changed by somebody else.
-        var loads: [(claim: FeedClaim, after: FeedPosition?)] = []
+        var loads: [FeedRetryRequest] = []
         var stops = false
     }
 
@@ -33,9 +33,7 @@ final class FeedWriter: Sendable {
     }
 
     /// Has letters of a feed read that are to be delivered once more, behind what is being written, and the dispatcher told of them.
-    ///
-    /// - Parameter place: those behind it; nil where what is known of letters may be out of date.
-    func load(_ claim: FeedClaim, after place: FeedPosition?) { state.signal { $0.loads.append((claim, place)) } }
+    func load(_ request: FeedRetryRequest) { state.signal { $0.loads.append(request) } }
 
     func stop() { state.broadcast { $0.stops = true } }
 
@@ -70,7 +68,7 @@ final class FeedWriter: Sendable {
 
     private enum Job {
         case write([(FeedClaim, FeedCommit)])
-        case load(FeedClaim, after: FeedPosition?)
+        case load(FeedRetryRequest)
 
         func run(
             _ connection: LogConnection, _ dispatcher: FeedDispatcher, _ lose: (Set<FeedClaim>) -> Void,
@@ -82,13 +80,11 @@ final class FeedWriter: Sendable {
                 written()
                 dispatcher.post(.committed(commits, lost: lost))
                 lose(lost)
-            case .load(let claim, let place):
-                if place == nil { try connection.reviveFeedLetters(claim.namespace, claim.feed) }
-                let page = try FeedRetryPage(claim.namespace, claim.feed, after: place, connection)
-                let blocked =
-                    place == nil
-                    ? Set(try connection.blockedFeedKeys(claim.namespace, claim.feed).map { FeedKey($0) }) : nil
-                dispatcher.post(.letters(claim, page, blocked: blocked))
+            case .load(let request):
+                let claim = request.claim
+                let page = try FeedRetryPage(
+                    claim.namespace, claim.feed, after: request.after, stopsKeys: request.stopsKeys, connection)
+                dispatcher.post(.letters(claim, page))
             }
         }
     }
@@ -99,10 +95,7 @@ final class FeedWriter: Sendable {
                 defer { state.commits = [] }
                 return .write(state.commits)
             }
-            if !state.loads.isEmpty {
-                let (claim, place) = state.loads.removeFirst()
-                return .load(claim, after: place)
-            }
+            if !state.loads.isEmpty { return .load(state.loads.removeFirst()) }
             return state.stops ? .some(nil) : nil
         }
         return job ?? nil

@@ -108,4 +108,44 @@ extension LogConnection {
             _ = try postgres.execute(Self.revival, [.int8(namespace), .int8(feed)])
         }
     }
+
+    /// Sets aside messages that are to be delivered once more and come after a dead letter of their key, as the key has stopped meanwhile.
+    public func setAsideFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                """
+                update pathmirror.feed_message as letter set state = 'blocked', since = now()
+                where namespace_id = $1 and feed = $2 and state = 'retry' and exists (
+                    select from pathmirror.feed_message as dead
+                    where dead.namespace_id = $1 and dead.feed = $2 and dead.state = 'dead' and dead.key = letter.key
+                        and (dead.seq, dead.is_snapshot, dead.index) < (letter.seq, letter.is_snapshot, letter.index))
+                """, [.int8(namespace), .int8(feed)])
+        }
+    }
+
+    /// The keys of a feed's messages that are to be delivered once more and come after a place, each once, with the last message of
+    /// the key.
+    public func retriedFeedKeys(
+        _ namespace: Int64, _ feed: Int64, after place: FeedPlace, limit: Int
+    ) throws(LogStoreError) -> [(key: String, last: FeedPlace)] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select distinct on (key) key, seq, index, is_snapshot from pathmirror.feed_message
+                where namespace_id = $1 and feed = $2 and state = 'retry' and (seq, is_snapshot, index) > ($3, $4, $5)
+                order by key, seq desc, is_snapshot desc, index desc limit $6
+                """,
+                [
+                    .int8(namespace), .int8(feed), .int8(place.seq), .bool(place.isSnapshot), .int8(place.index),
+                    .int8(Int64(limit)),
+                ])
+            return try (0..<rows.rowCount).map { row throws(PostgresError) in
+                (
+                    try rows.string(row, 0),
+                    FeedPlace(
+                        seq: try rows.int64(row, 1), index: try rows.int64(row, 2), isSnapshot: try rows.bool(row, 3))
+                )
+            }
+        }
+    }
 }

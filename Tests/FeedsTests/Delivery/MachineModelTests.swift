@@ -53,12 +53,13 @@ extension MachineWorld {
         case 19: if commit == nil { take() }
         case 20: finishCommit()
         case 21: administer()
-        case 22: if needsLetters { tellLetters() }
+        case 22: readLetters()
         case 23...26: connect()
         default:
             switch random.below(6) {
             case 0: crash()
             case 1: stop()
+            case 2: redefine()
             default: wait(Int64(random.below(10)))
             }
         }
@@ -69,17 +70,15 @@ extension MachineWorld {
         note("drain")
         for _ in 0..<400 {
             administer()
-            if needsLetters { tellLetters() }
+            for _ in 0..<4 { readLetters() }
             read(atMost: 50)
             if commit == nil { take() }
             finishCommit()
             pull(20, by: "a")
             for position in held.filter({ $0.value.consumer == "a" }).keys.sorted() {
-                let result = machine.acknowledge(position, by: "a")
-                if result == .done {
-                    held[position] = nil
-                    acknowledged.insert(position)
-                }
+                // Whatever the answer: "a" does not have it any more.
+                held[position] = nil
+                if machine.acknowledge(position, by: "a") == .done { acknowledged.insert(position) }
             }
             wait(60)
             guard problem == nil else { return }

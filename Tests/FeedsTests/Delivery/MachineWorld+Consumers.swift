@@ -30,7 +30,9 @@ extension MachineWorld {
             (1...settings.maxAttempts).contains(delivery.attempt),
             "\(name) is delivered for the \(delivery.attempt)th time of \(settings.maxAttempts)")
         check(isRetry || position.seq <= row.progress.handedTo, "\(name) is handed out before that is written down")
-        for (other, holding) in held where self.key(other) == key {
+        // What is out and was not brought again is not in anybody's way yet.
+        let unread = machine.adoptedPlaces ?? []
+        for (other, holding) in held where self.key(other) == key && !unread.contains(other) {
             check(
                 other != position && holding.consumer == consumer,
                 "\(name) goes to \(consumer), and \(holding.consumer) holds \(other.id(in: "")) of its key")
@@ -43,6 +45,12 @@ extension MachineWorld {
             check(
                 false,
                 "\(name) is delivered before \(other.id(in: "")) of its key, which is \(state?.rawValue ?? "new")")
+        }
+        // What is stored of a key that dead letters stop keeps its order.
+        for (other, _) in messages
+        where isRetry && settings.stopsKeys && other < position && self.key(other) == key && held[other] == nil {
+            guard let state = letter(other)?.state, state != .failing else { continue }
+            check(false, "\(name) is delivered once more before \(other.id(in: "")) of its key, which is \(state)")
         }
         deliveries += 1
         held[position] = Held(
@@ -67,12 +75,29 @@ extension MachineWorld {
     func acknowledge() {
         guard let position = anyPosition() else { return }
         let consumer = who(position)
+        let wasRetry = letter(position)?.state == .retry
+        let wasAdopted = machine.isAdopted(position)
         let result = machine.acknowledge(position, by: consumer)
         note("ack \(position.id(in: "")) by \(consumer ?? "anybody"): \(result)")
         expectResult(result, position, consumer)
         if result == .done {
             held[position] = nil
             acknowledged.insert(position)
+            if !wasRetry { checkTurn(position) }
+        } else if wasAdopted {
+            held[position] = nil
+        }
+    }
+
+    /// A message is not done before an earlier one of its key that is to be delivered.
+    private func checkTurn(_ position: FeedPosition) {
+        guard knowsWhatIsOut else { return }
+        for other in messages.keys where other < position && key(other) == key(position) {
+            if acknowledged.contains(other) || held[other] != nil || machine.isAdopted(other) { continue }
+            let state = letter(other)?.state
+            check(
+                state != nil && state != .failing,
+                "\(position.id(in: "")) is done, and \(other.id(in: "")) of its key is to be delivered")
         }
     }
 
@@ -84,11 +109,15 @@ extension MachineWorld {
     func reject(_ position: FeedPosition, by consumer: String?) {
         let delay = random.oneIn(2) ? Int64(random.below(150)) : nil
         let isFinal = random.oneIn(5)
+        let wasAdopted = machine.isAdopted(position)
         let result = machine.reject(
             position, by: consumer, after: delay, reason: "no", isFinal: isFinal, now: moment)
         note("nack \(position.id(in: "")) by \(consumer ?? "anybody") after \(delay ?? -1) final \(isFinal): \(result)")
         expectResult(result, position, consumer)
-        guard result == .done else { return }
+        guard result == .done else {
+            if wasAdopted { held[position] = nil }
+            return
+        }
         goesBack(position)
         guard takeovers > 0 else { return }
         // Of what a former owner has handed out, all behind it is taken for the same consumer's.

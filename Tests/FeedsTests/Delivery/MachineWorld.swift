@@ -45,7 +45,14 @@ final class MachineWorld {
     var commit: FeedCommit?
     /// What was acknowledged when the commit was taken.
     var acknowledgedWithCommit: Set<FeedPosition> = []
+    /// Whether an administrator has changed letters since the machine was told.
     var needsLetters = false
+    /// How many letters a page of those has that are to be delivered once more; the page that was read and not taken in, where the last one
+    /// ends, and whether there are more.
+    let pageLimit: Int
+    var page: FeedRetryPage?
+    var pageEnd: FeedPosition?
+    var hasMorePages = false
     var held: [FeedPosition: Held] = [:]
     var acknowledged: Set<FeedPosition> = []
     var durable: Set<FeedPosition> = []
@@ -78,6 +85,7 @@ final class MachineWorld {
         settings.windowMessages = 4 + random.below(30)
         settings.mostHandedAhead = Int64(random.below(8))
         if random.oneIn(3) { settings.mostStored = Int64(random.below(4)) }
+        pageLimit = random.oneIn(3) ? 1_000 : 1 + random.below(3)
         self.settings = settings
         snapshot = random.oneIn(3) ? 3 : nil
         row = Row(progress: FeedProgress(seq: snapshot.map { $0 - 1 } ?? 0, snapshotSeq: snapshot))
@@ -161,18 +169,40 @@ final class MachineWorld {
 
     // MARK: Owners
 
+    /// What a run leaves to the next one of the same gateway.
+    struct Inheritance {
+        let places: Set<FeedPosition>?
+        let overtaking: Set<FeedPosition>
+        let keys: Set<FeedKey>
+        let until: Int64
+    }
+
+    /// Whether the machine knows exactly which messages are out.
+    var knowsWhatIsOut: Bool {
+        machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
+    }
+
     /// An owner begins, with what the row says.
-    func begin() {
+    func begin(_ inheritance: Inheritance? = nil) {
         // Whether a stored message is out is not written down where its place is done.
         held = held.filter { letter($0.key)?.state != .retry }
         let former = min(row.progress.handedTo, head)
         row.progress.handedTo = max(row.progress.handedTo, head)
         machine = FeedMachine(
             settings, from: row.progress, adoptedThrough: former > row.progress.seq ? former : 0,
-            adoptedUntil: now + settings.ackDeadlineMilliseconds, firstDelivery: UInt64(takeovers) << 32)
+            adoptedUntil: max(now + settings.ackDeadlineMilliseconds, inheritance?.until ?? 0),
+            firstDelivery: UInt64(takeovers) << 32)
+        machine.adoptedPlaces = inheritance?.places
+        machine.adoptedKeys = inheritance?.keys ?? []
+        machine.overtakingPlaces = inheritance?.overtaking ?? []
+        let first = readPage(after: nil)
         machine.stored = stored
-        if settings.stopsKeys { machine.blockedKeys = blockedKeys }
-        for letter in retried { machine.retry(letter, mayBeOut: former > row.progress.seq) }
+        machine.blockedKeys = first.overview?.blockedKeys ?? []
+        machine.unread = first.unread(after: machine.unread)
+        for letter in first.letters { machine.retry(letter, mayBeOut: former > row.progress.seq) }
+        pageEnd = first.last
+        hasMorePages = first.hasMore
+        page = nil
         needsLetters = false
         commit = nil
         let progress = row.progress
@@ -208,6 +238,19 @@ final class MachineWorld {
         begin()
     }
 
+    /// The definition changes while something is being written, which is refused: the same gateway goes on with a new machine.
+    func redefine() {
+        if random.oneIn(2), commit != nil { finishCommit() }
+        let places = knowsWhatIsOut ? machine.heldPlaces.union(machine.adoptedPlaces ?? []) : nil
+        note("redefine, with \(places?.sorted().map { $0.id(in: "") } ?? []) out")
+        takeovers += 1
+        crashes += 1
+        begin(
+            Inheritance(
+                places: places, overtaking: machine.heldOvertaking.union(machine.overtakingPlaces),
+                keys: machine.heldKeys.union(machine.adoptedKeys), until: machine.adoptedUntil))
+    }
+
     // MARK: What is kept
 
     func take(isLast: Bool = false) {
@@ -228,6 +271,8 @@ final class MachineWorld {
 
     func finishCommit() {
         guard let commit else { return }
+        // The thread that writes has read it before.
+        takePage()
         note("commit")
         row.progress = commit.progress
         for (position, change) in commit.letters {
@@ -236,8 +281,6 @@ final class MachineWorld {
             case .remove: row.letters[position] = nil
             }
         }
-        // As the database does: nothing is set aside behind a dead letter that is not there any more.
-        revive()
         counters.delivered += commit.counters.delivered
         counters.acknowledged += commit.counters.acknowledged
         durable = acknowledgedWithCommit
@@ -267,16 +310,35 @@ final class MachineWorld {
     func revive() {
         let dead = Set(row.letters.values.filter { $0.state == .dead }.map(\.key))
         for letter in row.letters.values where letter.state == .blocked && !dead.contains(letter.key) {
-            row.letters[letter.position] = letter.again
-            needsLetters = true
+            row.letters[letter.position] = letter.with(.retry)
+        }
+    }
+
+    /// As the database does before the first page is read: a key stops behind a dead letter.
+    private func setAside() {
+        for letter in row.letters.values where letter.state == .retry {
+            let isBehind = row.letters.values.contains {
+                $0.state == .dead && $0.key == letter.key && $0.position < letter.position
+            }
+            if isBehind { row.letters[letter.position] = letter.with(.blocked) }
         }
     }
 
     /// An administrator has dead letters tried again, or drops them.
     func administer() {
-        let dead = row.letters.values.filter { $0.state == .dead }
-        guard let one = dead.min(by: { $0.position < $1.position }) else { return }
-        let chosen = random.oneIn(2) ? dead : dead.filter { $0.key == one.key }
+        let dead = row.letters.values.filter { $0.state == .dead }.sorted { $0.position < $1.position }
+        guard !dead.isEmpty else { return }
+        let one = random.pick(dead)
+        // What was set aside before its key's dead letters is delivered when none of them is left.
+        let isAlone = row.letters.values.allSatisfy {
+            $0.key != one.key || $0.state != .blocked || one.position < $0.position
+        }
+        let chosen =
+            switch random.below(4) {
+            case 0 where isAlone: [one]
+            case 0, 1: dead.filter { $0.key == one.key }
+            default: dead
+            }
         let drops = random.oneIn(3)
         for letter in chosen {
             if drops {
@@ -284,7 +346,7 @@ final class MachineWorld {
                 acknowledged.insert(letter.position)
                 dropped.insert(letter.position)
             } else {
-                row.letters[letter.position] = letter.again
+                row.letters[letter.position] = letter.with(.retry)
             }
         }
         note("\(drops ? "drop" : "retry") \(chosen.map { $0.position.id(in: "") })")
@@ -292,18 +354,59 @@ final class MachineWorld {
         needsLetters = true
     }
 
-    func tellLetters() {
-        note("letters changed: \(retried.map { $0.position.id(in: "") }), blocked \(blockedKeys)")
-        machine.lettersChanged(retried: retried, blocked: blockedKeys)
-        machine.storedChanged(stored)
+    // MARK: Pages of letters
+
+    /// A page is read, where one is wanted, and taken in at once or later.
+    func readLetters() {
+        guard page == nil else { return takePage() }
+        if needsLetters {
+            needsLetters = false
+            page = readPage(after: nil)
+        } else if hasMorePages || machine.rereadsRetries, machine.retryCount < max(1, pageLimit / 2) {
+            page = readPage(after: machine.rereadsRetries ? nil : pageEnd)
+            machine.rereadsRetries = false
+        }
+        if random.oneIn(2) { takePage() }
+    }
+
+    private func readPage(after place: FeedPosition?) -> FeedRetryPage {
+        if place == nil {
+            revive()
+            if settings.stopsKeys { setAside() }
+        }
+        let all = retried.filter { letter in place.map { $0 < letter.position } ?? true }
+        let letters = Array(all.prefix(pageLimit))
+        var page = FeedRetryPage(
+            letters: letters, after: place, last: letters.last?.position ?? place, hasMore: letters.count == pageLimit)
+        guard place == nil else { return page }
+        var overview = FeedRetryPage.Overview(stored: stored)
+        if settings.stopsKeys {
+            overview.blockedKeys = blockedKeys
+            for letter in all.dropFirst(pageLimit) { overview.lastOfKeys?[FeedKey(letter.key)] = letter.position }
+            if all.count > pageLimit, random.oneIn(8) { overview.lastOfKeys = nil }
+        }
+        page.overview = overview
+        return page
+    }
+
+    private func takePage() {
+        guard let page else { return }
+        self.page = nil
+        guard page.after == nil || page.after == pageEnd else { return }
+        let names = page.letters.map { $0.position.id(in: "") }
+        note("page after \(page.after?.id(in: "") ?? "-"): \(names), blocked \(page.overview?.blockedKeys ?? [])")
+        machine.lettersChanged(
+            retried: page.letters, unread: page.unread(after: machine.unread), blocked: page.overview?.blockedKeys)
+        if let overview = page.overview { machine.storedChanged(overview.stored) }
         machine.advance(to: moment)
-        needsLetters = false
+        pageEnd = page.last
+        hasMorePages = page.hasMore
     }
 }
 
 extension FeedLetter {
-    /// The letter as an administrator leaves it who has it tried again.
-    var again: FeedLetter {
-        FeedLetter(position: position, key: key, state: .retry, attempts: 0, failures: failures, message: message)
+    /// The letter as the database leaves it in another state.
+    func with(_ state: State) -> FeedLetter {
+        FeedLetter(position: position, key: key, state: state, attempts: 0, failures: failures, message: message)
     }
 }

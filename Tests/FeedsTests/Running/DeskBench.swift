@@ -76,7 +76,7 @@ final class DeskBench {
                     settings: settings,
                     progress: FeedProgress(seq: 0, handedTo: 1_000_000), adoptedThrough: handedTo,
                     adoptedUntil: handedTo > 0 ? Clock.monotonicMilliseconds + 30_000 : 0,
-                    window: window, sink: sink, blockedKeys: [], retried: FeedRetryPage())))
+                    window: window, sink: sink, retried: FeedRetryPage())))
     }
 
     func end(_ name: FeedName, generation: Int64 = 1) { handle(.end(claim(name, generation: generation))) }
