@@ -42,7 +42,9 @@ import Testing
             try server.start()
         }
 
-        var peer: FeedPeer { FeedPeer(address: "http://127.0.0.1:\(server.boundAddresses.first?.port ?? 0)") }
+        var peer: FeedPeer {
+            FeedPeer(address: "http://127.0.0.1:\(server.boundAddresses.first?.port ?? 0)", key: Secret([1]))
+        }
 
         deinit { server.stop(deadlineMilliseconds: 0) }
     }

@@ -50,7 +50,7 @@ import Tree
             let worker = Batch.makeID()
             let start = FeedProgressRecord(
                 seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogCursor(seq: 0))
-            try connection.beginFeedWorker(worker, FeedWorkerReach(olderAddress: "http://127.0.0.1:1"))
+            try connection.beginFeedWorker(worker, FeedWorkerReach(address: "http://127.0.0.1:1", key: Secret([1])))
             #expect(try connection.beatFeedWorker(worker))
             let definition = Array(#"{"retention": "7d"}"#.utf8)
             let feed = try #require(try connection.addFeed(namespace, name: "f", definition: definition, at: start))
@@ -83,7 +83,7 @@ import Tree
             _ = try connection.sql.execute("select seq from pathmirror.log_cursor where kind = 'feed'")
             #expect(try connection.removeFeed(namespace, feed))
             let other = Batch.makeID()
-            try connection.beginFeedWorker(other, FeedWorkerReach(olderAddress: ""))
+            try connection.beginFeedWorker(other, FeedWorkerReach(address: "", key: Secret([1])))
             for beat in try connection.feedBeats(otherThan: worker) { #expect(try connection.endFeedWorker(beat)) }
             try connection.endFeedWorker(worker)
         }

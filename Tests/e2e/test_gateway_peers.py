@@ -62,7 +62,7 @@ class Two:
     def _owner(self, gateways):
         found = sql.rows(self.url, "SELECT worker.address FROM pathmirror.feed_owner AS owner "
                          "JOIN pathmirror.feed_worker AS worker ON worker.id = owner.worker")
-        ports = [gateway.known_port if hasattr(gateway, "known_port") else gateway.port for gateway in gateways]
+        ports = [getattr(gateway, "secure_port", gateway.port) for gateway in gateways]
         return next((n for n, port in enumerate(ports, 1) if found and found[0][0].endswith(f":{port}")), None)
 
     def reached_at(self, address: str):
@@ -210,20 +210,25 @@ def test_what_was_forwarded_is_good_once(pair):
     assert two.owner.one("c2")["attempt"] == 1
 
 
-def test_older_gateways_are_forwarded_to_as_before(pair, mint):
-    """They need the client's own credential, and have registered no key."""
+def test_nothing_is_forwarded_to_a_gateway_without_a_key(pair, mint):
+    """A gateway of an older version has registered none, and would need the client's own credential."""
     two = pair()
+    consumer = two.other.by(mint("orders"))
     with Recorder(two.working.port) as recorder:
         sql.execute(two.url, "UPDATE pathmirror.feed_worker SET peer_address = NULL, peer_key = NULL, peer_pin = NULL, "
                     f"address = 'http://127.0.0.1:{recorder.port}' WHERE id = (SELECT worker FROM pathmirror.feed_owner)",
                     "NOTIFY pathmirror_feed")
-        consumer = two.other.by(mint("orders"))
-        wait_until(lambda: consumer.call("POST", "pull", {}).status == 200 and recorder.requests, "requests to be forwarded")
+        wait_until(lambda: consumer.call("POST", "pull", {}).status == 503, "the missing key to be noticed")
         two.other.rest.set("orders/a", 1)
-        message = consumer.one("c1")
-        assert consumer.settle("ack", [message], consumer="c1") == {message["id"]: "done"}
-    sent = b"".join(recorder.requests).lower()
-    assert b"authorization: bearer " in sent and b"x-forwarded-for: 127.0.0.1" in sent and b"x-pathmirror-gateway" not in sent
+        # The gateway that works the feed serves it all the while.
+        message = two.owner.one("c1")
+        for verb, body in (("pull", {}), ("ack", {"ids": [message["id"]]}), ("nack", {"ids": [message["id"]]})):
+            answer = consumer.call("POST", verb, body)
+            assert answer.status == 503 and answer.headers["Retry-After"], verb
+        assert stream_answer(consumer) == (503, "1")
+        assert consumer.status()["name"] == "orders"
+        assert two.owner.settle("ack", [message], consumer="c1") == {message["id"]: "done"}
+        assert recorder.requests == []
 
 
 def test_a_request_counts_at_the_first_gateway_only(pair):
@@ -262,8 +267,6 @@ def test_gateways_that_serve_tls_only(start_secure, database_url):
     gateways = [start_secure(name, plain=False) for name in ("one", "two")]
     tunnels = [Tunnel(gateway.secure_port, gateway.pair.authority.context()) for gateway in gateways]
     try:
-        for gateway in gateways:
-            gateway.known_port = gateway.secure_port
         two = Two(database_url, gateways, [Rest(tunnel.port) for tunnel in tunnels])
         two.other.rest.set("orders/a", 1)
         message = two.other.one("c1")

@@ -64,11 +64,10 @@ final class FeedCore: Sendable {
             guard let place = endpoint.wait(milliseconds: 100, until: { $0 }) else { continue }
             guard settings.address.isEmpty else {
                 // A name that the operator has given, perhaps a proxy's: its certificate is checked as usual.
-                return FeedWorkerReach(olderAddress: settings.address, address: settings.address, key: forwardingKey)
+                return FeedWorkerReach(address: settings.address, key: forwardingKey)
             }
-            let (address, older, isSecure) = place.addresses(from: host)
-            return FeedWorkerReach(
-                olderAddress: older, address: address, key: forwardingKey, pin: isSecure ? place.pin() : nil)
+            let (address, isSecure) = place.address(from: host)
+            return FeedWorkerReach(address: address, key: forwardingKey, pin: isSecure ? place.pin() : nil)
         }
         return nil
     }

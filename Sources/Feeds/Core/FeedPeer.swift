@@ -5,12 +5,12 @@ public import Runtime
 public struct FeedPeer: Sendable, Equatable {
     /// `https://10.0.0.5:9443`, without a slash at its end.
     public let address: String
-    /// Authenticates what is forwarded to it; nil for a gateway of an older version, which needs the client's credential.
-    public let key: Secret<[UInt8]>?
+    /// Authenticates what is forwarded to it.
+    public let key: Secret<[UInt8]>
     /// The SHA-256 of the public key of its certificate; nil where its certificate is checked by its name and authority.
     public let pin: [UInt8]?
 
-    public init(address: String, key: Secret<[UInt8]>? = nil, pin: [UInt8]? = nil) {
+    public init(address: String, key: Secret<[UInt8]>, pin: [UInt8]? = nil) {
         self.address = address
         self.key = key
         self.pin = pin
@@ -18,14 +18,12 @@ public struct FeedPeer: Sendable, Equatable {
 
     /// Nil where it can't be reached.
     init?(_ reach: FeedWorkerReach) {
-        // Of an older gateway only the address is known.
-        let address = reach.address ?? reach.olderAddress
-        guard !address.isEmpty else { return nil }
-        self.init(address: address, key: reach.address == nil ? nil : reach.key, pin: reach.pin)
+        guard !reach.address.isEmpty else { return nil }
+        self.init(address: reach.address, key: reach.key, pin: reach.pin)
     }
 
     public static func == (left: FeedPeer, right: FeedPeer) -> Bool {
-        left.address == right.address && left.key?.revealed() == right.key?.revealed() && left.pin == right.pin
+        left.address == right.address && left.key.revealed() == right.key.revealed() && left.pin == right.pin
     }
 }
 
@@ -59,11 +57,11 @@ public struct FeedEndpoint: Sendable {
         self.pin = pin
     }
 
-    /// The URLs at which gateways of this version and of older ones reach it: HTTPS is preferred, unless only plain HTTP can be
-    /// reached from other machines.
+    /// The URL at which other gateways reach it: HTTPS is preferred, unless only plain HTTP can be reached from other machines.
+    /// Empty where it listens nowhere.
     ///
     /// - Parameter host: the address from which this gateway's connection to the database comes; nil where that is on this machine.
-    func addresses(from host: String?) -> (peer: String, older: String, isSecure: Bool) {
+    func address(from host: String?) -> (address: String, isSecure: Bool) {
         func url(_ scheme: String, _ place: Place?) -> String? {
             place.map { place in
                 let host = place.reachableHost ?? host ?? "127.0.0.1"
@@ -71,9 +69,8 @@ public struct FeedEndpoint: Sendable {
             }
         }
         let (http, https) = (url("http", plain), url("https", secure))
-        let older = http ?? https ?? ""
         let isOnlyPlainReachable = host != nil && secure?.isLoopback == true && plain?.isLoopback == false
-        guard let https, !isOnlyPlainReachable || http == nil else { return (older, older, false) }
-        return (https, older, true)
+        guard let https, !isOnlyPlainReachable || http == nil else { return (http ?? "", false) }
+        return (https, true)
     }
 }

@@ -13,11 +13,6 @@ struct FeedCall: Sendable {
     let isForwarded: Bool
     /// The caller's address.
     private let client: String
-    /// What gateways of older versions need: the caller's own credential, and the addresses that the request has come by.
-    private let authorization: String?
-    private let credentialParameters: String
-    private let addresses: String
-
     /// The connection of the consumer that another gateway has forwarded the request for, and vouches for.
     let opening: FeedOpening?
 
@@ -32,13 +27,9 @@ struct FeedCall: Sendable {
         self.client = "\(client)"
         isForwarded = request.header(Self.forwardedHeader) != nil
         self.opening = opening
-        authorization = request.headerText("authorization")
-        credentialParameters = Self.credentialParameters(request.query)
-        addresses = (request.headerTexts("x-forwarded-for") + [request.remoteAddress]).joined(separator: ", ")
     }
 
-    /// The request that asks another gateway the same. It carries no credential of the caller's but to a gateway of an older version, which
-    /// knows no other way.
+    /// The request that asks another gateway the same. It carries no credential of the caller: this gateway vouches for it.
     ///
     /// - Parameters:
     ///   - verb: the end of the path, such as `pull`.
@@ -47,34 +38,19 @@ struct FeedCall: Sendable {
         _ verb: String, method: String = "POST", _ body: [UInt8], to peer: FeedPeer, _ identity: ForwardingIdentity,
         opening: FeedOpening? = nil
     ) -> ClientRequest {
-        var target = FeedPath.target(verb, of: feed)
-        var headers = [(name: "\(Self.forwardedHeader)", value: "1")]
-        var credentials: [(name: String, value: String)] = []
-        if let key = peer.key {
-            let value = identity.header(
-                key, access, client: client, opening: opening, method: method, target: target, body: body)
-            credentials.append(("\(ForwardingSeal.header)", value))
-        } else {
-            target += credentialParameters
-            headers.append(("X-Forwarded-For", addresses))
-            if let authorization { credentials.append(("Authorization", authorization)) }
-        }
+        let target = FeedPath.target(verb, of: feed)
+        let seal = identity.header(
+            peer.key, access, client: client, opening: opening, method: method, target: target, body: body)
         var asked = ClientRequest(peer.address + target)
         asked.method = method
         asked.body = body
-        asked.headers = headers
-        asked.credentials = credentials
+        asked.headers = [(name: "\(Self.forwardedHeader)", value: "1")]
+        asked.credentials = [(name: "\(ForwardingSeal.header)", value: seal)]
         asked.maxRedirects = 0
         asked.allowsPlainHTTP = true
         asked.pinnedPublicKey = peer.pin.map { String(decoding: Base64.encode($0), as: UTF8.self) }
         // What is between gateways is nobody else's.
         asked.avoidsProxies = true
         return asked
-    }
-
-    /// `&auth=…` and the like.
-    private static func credentialParameters(_ query: ArraySlice<UInt8>?) -> String {
-        let pairs = (query ?? []).split(separator: UInt8(ascii: "&")).map { String(decoding: $0, as: UTF8.self) }
-        return pairs.filter { $0.hasPrefix("auth=") || $0.hasPrefix("access_token=") }.map { "&" + $0 }.joined()
     }
 }

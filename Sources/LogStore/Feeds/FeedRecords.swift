@@ -18,34 +18,28 @@ public struct FeedRecord: Sendable, Equatable {
     public let worker: [UInt8]?
     /// Whether that row is there.
     public let isWorkerAlive: Bool
-    /// Where other gateways reach it.
+    /// Where other gateways reach it; nil where it has registered no key, as gateways of older versions.
     public let reach: FeedWorkerReach?
     public let generation: Int64
 }
 
 /// Where other gateways reach a gateway that works feeds, and how they authenticate each other.
 public struct FeedWorkerReach: Sendable, Equatable {
-    /// Where gateways of versions before this one reach it; empty where they can't.
-    public let olderAddress: String
-    /// Where gateways of this version do; nil for a gateway of an older one.
-    public let address: String?
+    /// Empty where they can't.
+    public let address: String
     /// Authenticates what is forwarded to it.
-    public let key: Secret<[UInt8]>?
+    public let key: Secret<[UInt8]>
     /// The SHA-256 of its certificate's public key.
     public let pin: [UInt8]?
 
-    public init(
-        olderAddress: String, address: String? = nil, key: Secret<[UInt8]>? = nil, pin: [UInt8]? = nil
-    ) {
-        self.olderAddress = olderAddress
+    public init(address: String, key: Secret<[UInt8]>, pin: [UInt8]? = nil) {
         self.address = address
         self.key = key
         self.pin = pin
     }
 
     public static func == (left: FeedWorkerReach, right: FeedWorkerReach) -> Bool {
-        left.olderAddress == right.olderAddress && left.address == right.address
-            && left.key?.revealed() == right.key?.revealed() && left.pin == right.pin
+        left.address == right.address && left.key.revealed() == right.key.revealed() && left.pin == right.pin
     }
 }
 

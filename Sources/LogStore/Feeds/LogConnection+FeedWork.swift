@@ -19,11 +19,10 @@ extension LogConnection {
             _ = try postgres.execute(
                 """
                 insert into pathmirror.feed_worker (id, address, peer_address, peer_key, peer_pin)
-                values ($1, $2, $3, $4, $5) on conflict (id) do nothing
+                values ($1, $2, $2, $3, $4) on conflict (id) do nothing
                 """,
                 [
-                    .uuid(worker), .text(reach.olderAddress), reach.address.map { .text($0) } ?? .null(.text),
-                    reach.key.map { .bytea($0.revealed()) } ?? .null(.bytea),
+                    .uuid(worker), .text(reach.address), .bytea(reach.key.revealed()),
                     reach.pin.map { .bytea($0) } ?? .null(.bytea),
                 ])
         }

@@ -19,7 +19,7 @@ extension LogConnection {
                 """
                 select feed.namespace_id, feed.id, feed.name,
                     case when $2 then feed.definition::text else '' end, feed.revision,
-                    owner.worker, worker.id is not null, worker.address, owner.generation, feed.uid::text,
+                    owner.worker, worker.id is not null, owner.generation, feed.uid::text,
                     floor(extract(epoch from feed.created_at))::bigint, worker.peer_address, worker.peer_key,
                     worker.peer_pin
                 from pathmirror.feed
@@ -45,19 +45,17 @@ extension LogConnection {
                 records.append(
                     FeedRecord(
                         namespaceID: namespace, namespace: known,
-                        id: try rows.int64(row, 1), name: try rows.string(row, 2), uid: try rows.string(row, 9),
-                        createdAt: try rows.int64(row, 10), definition: try rows.bytes(row, 3),
+                        id: try rows.int64(row, 1), name: try rows.string(row, 2), uid: try rows.string(row, 8),
+                        createdAt: try rows.int64(row, 9), definition: try rows.bytes(row, 3),
                         revision: try rows.int64(row, 4),
                         worker: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5),
                         isWorkerAlive: try rows.bool(row, 6),
-                        reach: rows.isNull(row, 7)
+                        reach: rows.isNull(row, 10) || rows.isNull(row, 11)
                             ? nil
                             : FeedWorkerReach(
-                                olderAddress: try rows.string(row, 7),
-                                address: rows.isNull(row, 11) ? nil : try rows.string(row, 11),
-                                key: rows.isNull(row, 12) ? nil : Secret(try rows.bytes(row, 12)),
-                                pin: rows.isNull(row, 13) ? nil : try rows.bytes(row, 13)),
-                        generation: try rows.int64(row, 8)))
+                                address: try rows.string(row, 10), key: Secret(try rows.bytes(row, 11)),
+                                pin: rows.isNull(row, 12) ? nil : try rows.bytes(row, 12)),
+                        generation: try rows.int64(row, 7)))
             }
             return records
         }

@@ -127,7 +127,7 @@ import Testing
             #expect(bench.answers[id] == "unknownFeed")
             let (elsewhere, second) = bench.pull(mails)
             bench.handle(second)
-            bench.handle(.routes([mails: .elsewhere(FeedPeer(address: "http://there"))]))
+            bench.handle(.routes([mails: .elsewhere(FeedPeer(address: "http://there", key: Secret([1])))]))
             #expect(bench.answers[elsewhere]?.contains("http://there") == true)
         }
     }

@@ -16,7 +16,7 @@ import Testing
             self.connection = connection
             namespace = try #require(try connection.namespace(named: "orders", creating: true)).id
             for id in [worker, other] {
-                try connection.beginFeedWorker(id, FeedWorkerReach(olderAddress: "http://127.0.0.1:1"))
+                try connection.beginFeedWorker(id, FeedWorkerReach(address: "http://127.0.0.1:1", key: Secret([1])))
             }
         }
 
@@ -162,6 +162,20 @@ import Testing
             #expect(try feeds.claim(feed, by: feeds.worker) == nil)
             try frozen.executeScript("rollback")
             #expect(try feeds.claim(feed, by: feeds.worker) != nil)
+        }
+    }
+
+    /// Nothing is forwarded to a gateway of an older version, which has registered no key: it would need the client's own credential.
+    @Test func aWorkerWithoutAKeyIsNotReached() throws {
+        try withSession { connection in
+            let feeds = try Feeds(connection)
+            _ = try feeds.claim(try feeds.add("a"), by: feeds.worker)
+            let reach = FeedWorkerReach(address: "http://127.0.0.1:1", key: Secret([1]))
+            #expect(try connection.feeds().map(\.reach) == [reach])
+            for column in ["peer_key", "peer_address"] {
+                try connection.sql.executeScript("update pathmirror.feed_worker set \(column) = null")
+                #expect(try connection.feeds().map(\.reach) == [nil] && connection.feeds().allSatisfy(\.isWorkerAlive))
+            }
         }
     }
 
