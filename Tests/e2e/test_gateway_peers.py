@@ -1,9 +1,8 @@
 """Between gateways: what they believe of one another, what they forward and how, and who can read and forge it."""
 
+import contextlib
 import http.client
 import signal
-import socket
-import threading
 import time
 import uuid
 
@@ -13,6 +12,7 @@ from harness import cli, sql
 from harness.feeds import ADMIN, PATIENT, Feed, FeedStream
 from harness.gateway import SECRET
 from harness.ports import free_port
+from harness.proxy import Proxy
 from harness.raw import Responses, raw_connection
 from harness.rest import Rest
 from harness.tls import Authority, Pair, Tunnel
@@ -79,42 +79,15 @@ def pair(start, database_url):
     return make
 
 
-class Recorder:
-    """Stands before a gateway, passes requests on, and remembers their bytes."""
+class Recorder(Proxy):
+    """Remembers the bytes of requests."""
 
     def __init__(self, port: int):
-        self._server_port, self.requests = port, []
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.port = self._door.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.requests: list[bytes] = []
+        super().__init__(port)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._door.shutdown(socket.SHUT_RDWR)
-        self._door.close()
-
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self._door.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._server_port))
-            threading.Thread(target=self._pass, args=(client, server, True), daemon=True).start()
-            threading.Thread(target=self._pass, args=(server, client, False), daemon=True).start()
-
-    def _pass(self, source, target, remembers):
-        try:
-            while data := source.recv(65536):
-                if remembers:
-                    self.requests.append(data)
-                target.sendall(data)
-        except OSError:
-            pass
-        for end in (source, target):
-            end.close()
+    def _heard(self, data: bytes):
+        self.requests.append(data)
 
 
 # MARK: Notifications
@@ -265,8 +238,8 @@ def secure_pair(start_secure, database_url):
 
 def test_gateways_that_serve_tls_only(start_secure, database_url):
     gateways = [start_secure(name, plain=False) for name in ("one", "two")]
-    tunnels = [Tunnel(gateway.secure_port, gateway.pair.authority.context()) for gateway in gateways]
-    try:
+    with contextlib.ExitStack() as stack:
+        tunnels = [stack.enter_context(Tunnel(gateway.secure_port, gateway.pair.authority.context())) for gateway in gateways]
         two = Two(database_url, gateways, [Rest(tunnel.port) for tunnel in tunnels])
         two.other.rest.set("orders/a", 1)
         message = two.other.one("c1")
@@ -274,9 +247,6 @@ def test_gateways_that_serve_tls_only(start_secure, database_url):
         with FeedStream(two.other) as stream:
             two.owner.rest.set("orders/b", 2)
             assert stream.wait_for_count(1)[0]["key"] == "b"
-    finally:
-        for tunnel in tunnels:
-            tunnel.__exit__()
 
 
 def test_gateways_forward_over_tls(secure_pair, database_url):

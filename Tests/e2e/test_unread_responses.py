@@ -1,9 +1,9 @@
 """Responses that nobody reads: what waits for readers is bounded, and leaves room for other namespaces."""
 
 import re
-import socket
 
 from harness.feeds import ADMIN, PATIENT, Feed
+from harness.raw import Unread
 from harness.waiting import wait_until
 
 MEBIBYTE = 1 << 20
@@ -12,35 +12,6 @@ MEBIBYTE = 1 << 20
 def queued(gateway) -> int:
     text = gateway.rest.send("GET", "/.metrics").body.decode()
     return int(re.search(r"^pathmirror_output_queued_bytes (\d+)", text, re.MULTILINE)[1])
-
-
-class Unread:
-    """Connections whose responses are not read. Use as a context."""
-
-    def __init__(self, port: int, target: str, headers: dict, count: int):
-        self.sockets = []
-        for _ in range(count):
-            connection = socket.socket()
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.connect(("127.0.0.1", port))
-            lines = [f"GET {target} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-            connection.sendall("\r\n".join(lines).encode())
-            self.sockets.append(connection)
-
-    def statuses(self) -> list[int]:
-        """The status of each response, of which nothing else is read."""
-        found = []
-        for connection in self.sockets:
-            connection.settimeout(20)
-            found.append(int(connection.recv(12).split()[1]))
-        return found
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for connection in self.sockets:
-            connection.close()
 
 
 def test_large_reads_that_nobody_reads(serve):

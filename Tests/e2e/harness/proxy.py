@@ -104,12 +104,17 @@ class Proxy:
                     is_dead = source in self._dead
                 if is_dead:
                     continue
-                if is_answer and self._loses(data):
+                if not is_answer:
+                    self._heard(data)
+                elif self._loses(data):
                     return
                 sink.sendall(data)
         except OSError:
             pass
         _end(source, sink)
+
+    def _heard(self, data: bytes):
+        """A client has sent this."""
 
     def _loses(self, data: bytes) -> bool:
         held = self._held

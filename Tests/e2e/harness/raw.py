@@ -52,6 +52,35 @@ class Responses:
                 return body.getvalue()
 
 
+class Unread:
+    """Connections whose responses are not read. Use as a context."""
+
+    def __init__(self, port: int, target: str, headers: dict, count: int):
+        self.sockets = []
+        for _ in range(count):
+            connection = socket.socket()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", port))
+            lines = [f"GET {target} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+            connection.sendall("\r\n".join(lines).encode())
+            self.sockets.append(connection)
+
+    def statuses(self) -> list[int]:
+        """The status of each response, of which nothing else is read."""
+        found = []
+        for connection in self.sockets:
+            connection.settimeout(20)
+            found.append(int(connection.recv(12).split()[1]))
+        return found
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for connection in self.sockets:
+            connection.close()
+
+
 def closed_by_server(plain: socket.socket) -> bool:
     """Reads to the end: true when the server closed, false when the socket's time ran out."""
     try:
