@@ -2,7 +2,9 @@
 
 import contextlib
 import http.client
+import json
 import signal
+import threading
 import time
 import uuid
 
@@ -13,7 +15,7 @@ from harness.feeds import ADMIN, PATIENT, Feed, FeedStream
 from harness.gateway import SECRET
 from harness.ports import free_port
 from harness.proxy import Proxy
-from harness.raw import Responses, raw_connection
+from harness.raw import Responses, Unread, raw_connection
 from harness.rest import Rest
 from harness.tls import Authority, Pair, Tunnel
 from harness.waiting import wait_until
@@ -181,6 +183,80 @@ def test_what_was_forwarded_is_good_once(pair):
             assert Responses(connection).next()[0] == 503, bytes[:300]
     # Nothing was handed out for it.
     assert two.owner.one("c2")["attempt"] == 1
+
+
+# A pull that stands for itself, with and without the name of its consumer, and one that opens a connection of it.
+PULLS = [{}, {"consumer": "c1"}, {"consumer": "c1", "resume": True}]
+
+
+class Held:
+    """A message that the other gateway has handed out for a pull, and whose answer is held on its way. Use as a context."""
+
+    def __init__(self, two: Two):
+        self.two, self.recorder = two, Recorder(two.working.port)
+
+    def __enter__(self):
+        self.recorder.__enter__()
+        self.two.reached_at(f"http://127.0.0.1:{self.recorder.port}")
+        wait_until(lambda: self.two.other.call("POST", "ack", {"ids": []}).status == 200 and self.recorder.requests, "requests to be forwarded")
+        self.two.other.rest.set("orders/a", 1)
+        self.two.owner.wait_for_free(1)
+        self.recorder.hold(b'{"messages":[{')
+        return self
+
+    def wait(self):
+        wait_until(lambda: self.two.owner.status()["held_messages"] == 1, "the message to be handed out")
+
+    def went_back(self):
+        message = self.two.owner.one("c2")
+        assert (message["key"], message["attempt"]) == ("a", 1)
+
+    def __exit__(self, *_):
+        self.recorder.__exit__()
+
+
+@pytest.mark.parametrize("body", PULLS)
+def test_an_answer_that_is_lost_between_gateways_goes_back(pair, body):
+    two, answers = pair(), []
+    with Held(two) as held:
+        pull = threading.Thread(target=lambda: answers.append(two.other.call("POST", "pull", body)), daemon=True)
+        pull.start()
+        held.wait()
+        held.recorder.cut()
+        pull.join(20)
+        assert answers[0].status == 503 and answers[0].headers["Retry-After"]
+        held.went_back()
+
+
+@pytest.mark.parametrize("body", PULLS)
+def test_an_answer_whose_client_is_gone_goes_back(pair, body):
+    two = pair()
+    with Held(two) as held:
+        with raw_connection(two.passing.port) as connection:
+            text = json.dumps(body)
+            connection.sendall(f"POST {two.other.target('pull')} HTTP/1.1\r\nHost: x\r\nAuthorization: {ADMIN['Authorization']}\r\n"
+                               f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
+            held.wait()
+        held.went_back()
+
+
+@pytest.mark.parametrize("body", PULLS)
+def test_an_answer_without_room_goes_back(pair, body):
+    """The output of the gateway that forwards is full: it answers 503, and no client has the message."""
+    two = pair("--memory-bytes", str(32 << 20))
+    value = "x" * (5 << 20)
+    two.other.rest.set("big", value)
+    big = two.other.rest.at("big").url()
+    two.owner.rest.set("orders/a", value)
+    two.owner.wait_for_free(1)
+    with contextlib.ExitStack() as stack:
+        statuses = [200]
+        while 200 in statuses:
+            statuses = stack.enter_context(Unread(two.passing.port, big, ADMIN, 10)).statuses()
+        answer = two.other.call("POST", "pull", body)
+        assert answer.status == 503 and answer.headers["Retry-After"]
+        message = two.owner.one("c2")
+        assert (message["key"], message["attempt"]) == ("a", 1)
 
 
 def test_nothing_is_forwarded_to_a_gateway_without_a_key(pair, mint):

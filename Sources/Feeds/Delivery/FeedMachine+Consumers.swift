@@ -11,7 +11,7 @@ extension FeedMachine {
         guard most > 0, hasReady else { return [] }
         let handOuts = handOuts(of: consumer, opening)
         let holder = holder(consumer)
-        defer { if holder.slots.isEmpty { holders[consumer] = nil } }
+        defer { if holder.count == 0 { holders[consumer] = nil } }
         var deliveries: [Delivery] = []
         // Keys of which this pull has some already, and could have more.
         var own = KeyLine()
@@ -25,8 +25,7 @@ extension FeedMachine {
                 settle(key)
                 continue
             }
-            deliveries.append(hold(slot, key, holder, now))
-            slot.opening = opening
+            deliveries.append(hold(slot, key, holder, opening, now))
             handOuts?.add(slot)
             bytes += slot.bytes
             if let next = key.queue.first { own.add(key, next.number) }

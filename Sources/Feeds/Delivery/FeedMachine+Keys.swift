@@ -59,10 +59,11 @@ extension FeedMachine {
         return holder
     }
 
-    func hold(_ slot: Slot, _ key: KeyState, _ holder: Holder, _ now: Moment) -> Delivery {
+    func hold(_ slot: Slot, _ key: KeyState, _ holder: Holder, _ opening: FeedOpening?, _ now: Moment) -> Delivery {
         nextDelivery += 1
         slot.attempts += 1
         forgetHandOut(slot)
+        slot.opening = opening
         holder.add(slot)
         slot.delivery = nextDelivery
         slot.deadline = now.monotonic + settings.ackDeadlineMilliseconds
@@ -106,7 +107,7 @@ extension FeedMachine {
         holder.remove(slot)
         heldCount -= 1
         if recordsReleases { releases.append(holder.name) }
-        if holder.slots.isEmpty { holders[holder.name] = nil }
+        if holder.count == 0 { holders[holder.name] = nil }
     }
 
     /// The message waits again, and nobody has it.

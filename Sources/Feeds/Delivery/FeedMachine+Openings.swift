@@ -15,7 +15,7 @@ extension FeedMachine {
             if let position { acknowledge(former, through: position) }
             former.removeAll()
         }
-        giveBack(of: consumer) { _ in true }
+        giveBack(holders[consumer]?.slots ?? [])
         guard let opening else { return }
         openings[consumer] = HandOuts(opening, of: consumer, base: position)
         // Gateways that died announced the end of none of their streams.
@@ -27,7 +27,7 @@ extension FeedMachine {
     ///
     /// - Parameter opening: nil for all that the consumer holds.
     func release(_ consumer: String, _ opening: FeedOpening?) {
-        giveBack(of: consumer) { opening == nil || $0.opening == opening }
+        if let holder = holders[consumer] { giveBack(opening.map { holder.slots(of: $0) } ?? holder.slots) }
         guard let record = openings[consumer], opening == nil || record.opening == opening else { return }
         record.isOpen = false
         dropIfOver(record)
@@ -65,8 +65,7 @@ extension FeedMachine {
         openings[record.consumer] = nil
     }
 
-    private func giveBack(of consumer: String, where isGiven: (Slot) -> Bool) {
-        let given = holders[consumer]?.slots.filter(isGiven) ?? []
+    private func giveBack(_ given: [Slot]) {
         for slot in given {
             slot.attempts -= 1
             putBack(slot)

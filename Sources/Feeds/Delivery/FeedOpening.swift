@@ -1,4 +1,4 @@
-/// Names one connection of a consumer: an event stream, or a pull with `resume`.
+/// Names one connection of a consumer: an event stream, a pull with `resume`, or a pull that another gateway forwards.
 ///
 /// The messages of an opening arrive on one connection, in the order of their delivery.
 public struct FeedOpening: Sendable, Hashable {

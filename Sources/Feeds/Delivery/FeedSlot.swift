@@ -18,9 +18,9 @@ extension FeedMachine {
         var hasLetter = false
         /// Who has it; nil where that is not known, see `isAdopted`.
         fileprivate(set) var holder: Holder?
-        /// Its place among what the holder has.
+        /// Its place among what the holder has of its opening.
         fileprivate var heldIndex = 0
-        /// The connection that was handed it last; nil for a request that stood for itself.
+        /// The connection that was handed it last; nil for a request that stood for itself. Does not change while the message is held.
         var opening: FeedOpening?
         /// What that opening was handed, while the next one may acknowledge the message; and its place there.
         var handOuts: HandOuts?
@@ -83,28 +83,50 @@ extension FeedMachine {
     /// What a consumer has.
     final class Holder {
         let name: String
-        private(set) var slots: ContiguousArray<Slot> = []
+        private(set) var count = 0
+        /// By openings, so that one of them gives back what it was handed in a time that does not grow with what the others have.
+        private var hands: [FeedOpening?: Hand] = [:]
 
         init(_ name: String) { self.name = name }
 
+        var slots: [Slot] { hands.values.flatMap(\.slots) }
+
+        /// What the consumer has of one opening.
+        func slots(of opening: FeedOpening) -> [Slot] { Array(hands[opening]?.slots ?? []) }
+
         func add(_ slot: Slot) {
             slot.holder = self
-            slot.heldIndex = slots.count
-            slots.append(slot)
+            hands[slot.opening, default: Hand()].add(slot)
+            count += 1
         }
 
         func remove(_ slot: Slot) {
             guard slot.holder === self else { return }
             slot.holder = nil
-            let last = slots.removeLast()
-            guard last !== slot else { return }
-            last.heldIndex = slot.heldIndex
-            slots[slot.heldIndex] = last
+            hands[slot.opening, default: Hand()].remove(slot)
+            if hands[slot.opening]?.slots.isEmpty == true { hands[slot.opening] = nil }
+            count -= 1
         }
 
         func removeAll() {
             for slot in slots { slot.holder = nil }
-            slots.removeAll()
+            hands.removeAll()
+            count = 0
+        }
+    }
+
+    private struct Hand {
+        var slots: ContiguousArray<Slot> = []
+
+        mutating func add(_ slot: Slot) {
+            slot.heldIndex = slots.count
+            slots.append(slot)
+        }
+
+        mutating func remove(_ slot: Slot) {
+            guard let last = slots.popLast(), last !== slot else { return }
+            last.heldIndex = slot.heldIndex
+            slots[slot.heldIndex] = last
         }
     }
 

@@ -151,7 +151,7 @@ final class FeedRun {
         return seats
     }
 
-    private func held(by consumer: String) -> Int { machine.holders[consumer]?.slots.count ?? 0 }
+    private func held(by consumer: String) -> Int { machine.holders[consumer]?.count ?? 0 }
 
     /// Takes a pull out that no one waits for any more.
     ///

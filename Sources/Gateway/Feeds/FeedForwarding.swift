@@ -29,12 +29,12 @@ struct FeedForwarding: Sendable {
     /// - Parameters:
     ///   - verb: the end of the request's path.
     ///   - wait: how long the request itself waits.
-    ///   - consumer: who asks for messages having given back what it held; nil for everything else. What an answer had that does
-    ///     not arrive is all that such a consumer can hold, and goes back too.
-    ///   - opening: the connection of the consumer that the request belongs to.
+    ///   - consumer: the consumer that asks for messages.
+    ///   - opening: the connection by which the other gateway hands it messages; nil for a request that is handed none. Messages that do
+    ///     not reach the client go back to the feed, and that was no attempt.
     func forward(
         _ call: FeedCall, _ verb: String, _ body: [UInt8], _ reference: ExchangeReference, _ refusal: FeedRefusal,
-        wait: Milliseconds = 0, resumed consumer: String? = nil, opening: FeedOpening? = nil
+        wait: Milliseconds = 0, consumer: String = "", opening: FeedOpening? = nil
     ) {
         // One that was passed on is not passed on again: the feed has moved meanwhile.
         guard case .elsewhere(let peer) = refusal, !call.isForwarded else {
@@ -44,27 +44,25 @@ struct FeedForwarding: Sendable {
         let refuse = { @Sendable in
             reference.perform { FeedAnswer(FeedRefusal.noOwner, of: call.feed).send(to: $0) }
         }
+        // Only what this request was handed: the consumer may have others under way, and have begun anew.
+        let returnMessages: @Sendable () -> Void = {
+            if let opening { giveBack(call, to: peer, consumer: consumer, opening) }
+        }
         let sent = send(call, verb, body, to: peer, opening: opening, wait: wait) { result in
             switch result {
             case .success(let answer):
-                let giveBack = { @Sendable (next: @escaping @Sendable () -> Void) in
-                    guard let consumer else { return next() }
-                    self.giveBack(call, to: peer, consumer: consumer, opening, next)
-                }
-                let send = { @Sendable in
-                    // An answer for which there is no room reaches no one.
-                    reference.perform { if !answer.send(to: $0), answer.status == 200 { giveBack {} } }
-                }
+                let unsent: @Sendable () -> Void = { if answer.status == 200 { returnMessages() } }
+                // An answer for which there is no room reaches no client.
+                reference.perform(otherwise: unsent) { if !answer.send(to: $0) { unsent() } }
                 // The other gateway may have handed messages out that its answer does not have.
-                if answer.status == 503 { giveBack(send) } else { send() }
-            // Who waits no more has nobody to be answered, and may have begun anew.
-            case .failure(.cancelled): break
+                if answer.status == 503 { returnMessages() }
+            // The client is gone. The other gateway's answer may have been on its way.
+            case .failure(.cancelled): returnMessages()
             // Nothing was asked for, so nothing was handed out.
             case .failure(.notSent): refuse()
             case .failure:
-                guard let consumer else { return refuse() }
-                // Before the consumer hears of it: what it is handed next stays with it.
-                giveBack(call, to: peer, consumer: consumer, opening) { refuse() }
+                returnMessages()
+                refuse()
             }
         }
         // Who waits no more is not handed anything there either.

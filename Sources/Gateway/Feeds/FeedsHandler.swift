@@ -270,9 +270,10 @@ final class FeedsHandler {
                 let refusal = FeedAnswer(RESTError(503, "Too many requests are waiting"), retryAfter: 1)
                 reference.perform { refusal.send(to: $0) }
             case .failure(let error):
+                // A pull that stands for itself gets a name, by which what it was handed can go back.
                 forwarding.forward(
                     call, "pull", request.body, reference, error.refusal, wait: body.waitMilliseconds,
-                    resumed: body.resumes && !body.consumer.isEmpty ? body.consumer : nil, opening: opening)
+                    consumer: body.consumer, opening: body.resumes ? opening : FeedOpening())
             }
         }
         exchange.endsWithInput = true

@@ -28,8 +28,13 @@ import Testing
 extension MachineWorld {
     /// What the machine counts is what it has.
     func checkFigures() {
-        let held = machine.holders.values.reduce(0) { $0 + $1.slots.count }
+        let held = machine.holders.values.reduce(0) { $0 + $1.count }
         check(machine.heldCount == held, "\(machine.heldCount) messages counted as held, which are \(held)")
+        for holder in machine.holders.values {
+            let slots = machine.slots.values.filter { $0.holder === holder }
+            check(Set(slots.map(\.position)) == Set(holder.slots.map(\.position)), "\(holder.name) has other messages")
+            check(slots.count == holder.count, "\(holder.count) messages of \(holder.name) counted: \(slots.count)")
+        }
         let retries = machine.slots.values.filter(\.isRetry)
         check(machine.retryCount == retries.count, "\(machine.retryCount) retries counted, which are \(retries.count)")
         let oldest = machine.places.first ?? retries.map(\.position).min()

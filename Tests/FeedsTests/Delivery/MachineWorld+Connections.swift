@@ -104,9 +104,27 @@ extension MachineWorld {
             held[one] = nil
             return
         }
+        if random.oneIn(2) { return loseForwardedPull(of: consumer, holding: Set(own.keys)) }
         note("\(consumer) gives everything back")
         machine.release(consumer, nil)
         for position in own.keys { held[position] = nil }
+    }
+
+    /// The answer of a pull that another gateway has forwarded does not reach its consumer: that goes back, and nothing else.
+    private func loseForwardedPull(of consumer: String, holding own: Set<FeedPosition>) {
+        connectionCount += 1
+        let connection = Connection(number: connectionCount)
+        pull(1 + random.below(4), by: consumer, through: connection)
+        let lost = held.filter { $0.value.connection == connection.number }.map(\.key)
+        note("pull \(connection.number) of \(consumer) is lost")
+        machine.release(consumer, connection.opening)
+        for position in lost {
+            check(!machine.isKnownToHold(position, consumer), "\(position.id(in: "")) did not go back")
+            held[position] = nil
+        }
+        for position in own {
+            check(machine.isKnownToHold(position, consumer), "\(position.id(in: "")) of another pull went back")
+        }
     }
 
     /// A consumer opens a connection, with the last id that it received or without one. The former one may not have ended.
