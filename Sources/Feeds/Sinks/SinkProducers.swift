@@ -215,6 +215,8 @@ struct ProducerWork: Sendable {
     /// Clients to be made, one at a time, namespaces in turn.
     private var toOpen: FairQueue<String, Key, Make>
     private var toClose: [(key: Key, client: any SinkClient)] = []
+    /// The clients of `toClose`, and the one that is being ended: they keep their seats until they have ended.
+    private var ending: [Key] = []
     private(set) var isStopped = false
     private var lastNumber: UInt64 = 0
     /// A client that is used now and then is not ended in favour of another one until it has been idle for so long.
@@ -250,7 +252,7 @@ struct ProducerWork: Sendable {
             return found.client.map { .client(Held(client: $0, number: found.number)) } ?? .wait
         }
         guard seats.take(for: key, of: key.namespace) else {
-            makeRoom(in: key.namespace, now)
+            makeRoom(for: key, now)
             return .none
         }
         guard toOpen.add(make, for: key, of: key.namespace) != nil else {
@@ -268,14 +270,23 @@ struct ProducerWork: Sendable {
         open[key]?.idleSince = now
     }
 
-    /// Ends the client that has been idle for longest, of the namespace itself where it has one.
-    private mutating func makeRoom(in namespace: String, _ now: Milliseconds) {
+    /// Ends clients that have been idle for longest if that makes room for another one: as many of the namespace itself as it takes, and
+    /// at most one of another namespace.
+    private mutating func makeRoom(for key: Key, _ now: Milliseconds) {
+        var left = seats
+        // What is being ended leaves its seat soon.
+        for key in ending { left.release(by: key, of: key.namespace) }
         let idle = open.filter { isIdle($0.value, for: Self.evictionMilliseconds, now) }
-        let own = idle.filter { $0.key.namespace == namespace }
-        guard let victim = (own.isEmpty ? idle : own).min(by: { $0.value.idleSince < $1.value.idleSince }) else {
-            return
+            .sorted { $0.value.idleSince < $1.value.idleSince }.map(\.key)
+        let own = idle.filter { $0.namespace == key.namespace }
+        let others = idle.filter { $0.namespace != key.namespace }.prefix(1)
+        var victims: [Key] = []
+        for victim in own + others where !left.allows(for: key, of: key.namespace) {
+            left.release(by: victim, of: victim.namespace)
+            victims.append(victim)
         }
-        end(victim.key)
+        guard left.allows(for: key, of: key.namespace) else { return }
+        for victim in victims { end(victim) }
     }
 
     private func isIdle(_ one: Open, for milliseconds: Milliseconds, _ now: Milliseconds) -> Bool {
@@ -289,7 +300,12 @@ struct ProducerWork: Sendable {
             return
         }
         open[key] = nil
+        close(key, client)
+    }
+
+    private mutating func close(_ key: Key, _ client: any SinkClient) {
         toClose.append((key, client))
+        ending.append(key)
     }
 
     mutating func nextToOpen() -> OpenJob? {
@@ -317,7 +333,7 @@ struct ProducerWork: Sendable {
             return (waiters, .failure(error))
         case .success(let client) where found.isUnwanted || isStopped:
             open[key] = nil
-            toClose.append((key, client))
+            close(key, client)
             return (waiters, nil)
         case .success(let client):
             found.client = client
@@ -336,7 +352,10 @@ struct ProducerWork: Sendable {
         return isStopped && open.isEmpty ? .stop : nil
     }
 
-    mutating func closed(_ key: Key) { seats.release(by: key, of: key.namespace) }
+    mutating func closed(_ key: Key) {
+        if let index = ending.firstIndex(of: key) { ending.remove(at: index) }
+        seats.release(by: key, of: key.namespace)
+    }
 
     mutating func stop() {
         isStopped = true

@@ -114,6 +114,69 @@ import Testing
         #expect(one.client.waitUntilStopped())
     }
 
+    /// The clients of a value without threads, at times of its own.
+    private final class Work {
+        private var work: ProducerWork
+        private var now: Milliseconds = 0
+        private var numbers: [SinkProducers.Key: UInt64] = [:]
+
+        init(most: Int) { work = ProducerWork(most: most, idleMilliseconds: 1_000_000) }
+
+        /// Whether there is a client for a delivery, made now if need be.
+        func use(_ key: SinkProducers.Key) -> Bool {
+            now += 10_000
+            let make = { @Sendable () throws(SinkError) -> any SinkClient in Client() }
+            if case .none = work.use(key, now: now, make, { _ in }) { return false }
+            if case .run(let key, _) = work.nextToOpen(),
+                case .success(let held)? = work.opened(key, .success(Client()), now: now).result
+            {
+                numbers[key] = held.number
+            }
+            return true
+        }
+
+        func makeIdle(_ key: SinkProducers.Key) {
+            now += 1
+            work.giveBack(key, number: numbers[key] ?? 0, now: now)
+        }
+
+        /// Ends what is to be ended. Returns the namespaces.
+        func close() -> [String] {
+            var closed: [String] = []
+            while case .run(let key, _)? = work.nextToClose(now) {
+                work.closed(key)
+                closed.append(key.namespace)
+            }
+            return closed
+        }
+    }
+
+    /// An idle client of another namespace does not end where the rule would refuse the new one all the same.
+    @Test func noClientEndsInVain() {
+        let work = Work(most: 4)
+        #expect(work.use(key("b", "s")))
+        work.makeIdle(key("b", "s"))
+        #expect(work.use(key("a", "1")) && work.use(key("a", "2")))
+        // It has two of four, and one of three that are left may not be its third.
+        #expect(!work.use(key("a", "3")) && work.close().isEmpty)
+        // Of its own it may end one, and then have another.
+        work.makeIdle(key("a", "1"))
+        #expect(!work.use(key("a", "3")) && work.close() == ["a"])
+        #expect(work.use(key("a", "3")))
+    }
+
+    /// One client ends in favour of another one, however often that is asked for before it has ended.
+    @Test func oneClientMakesRoomForOne() {
+        let work = Work(most: 2)
+        for namespace in ["a", "b"] {
+            #expect(work.use(key(namespace, "s")))
+            work.makeIdle(key(namespace, "s"))
+        }
+        #expect(!work.use(key("c", "s")) && !work.use(key("c", "s")))
+        #expect(work.close() == ["a"])
+        #expect(work.use(key("c", "s")) && work.close().isEmpty)
+    }
+
     @Test func aClientThatCannotBeMadeTakesNoSeat() {
         let producers = SinkProducers(most: 1)
         defer { producers.stop() }
