@@ -80,6 +80,14 @@ extension LogConnection {
         public init() {}
     }
 
+    /// Takes the turn to forget writers, for as long as this connection lasts. False where another one has it.
+    public func takeForgettingTurn() throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            // "pmforget" as a number.
+            try postgres.execute("select pg_try_advisory_lock(\(0x706D_666F_7267_6574 as Int64))").bool(0, 0)
+        }
+    }
+
     /// Forgets writers that have not written for so many days, some at a time; those whose entries the log has lost to retention, after a
     /// day; and those beyond the bounds. Returns how many.
     public func forgetWriters(

@@ -18,39 +18,78 @@ struct RetentionKeeper {
 
     func run() {
         var last: Int64 = 0
-        var wasLost = false
+        var (shortens, forgets) = (true, true)
         // A gateway that has just started has more important things to do.
-        while !stops(within: settings.intervalMilliseconds) {
-            do throws(LogStoreError) {
-                last = try look(after: last)
-                wasLost = false
-            } catch {
-                // The committers say that the database is away; what is else wrong is said once.
-                if !wasLost, !error.isConnectionLost, !isStopping {
-                    logger.warning("logs can't be shortened", [("reason", "\(error)")])
+        var nextLook = time(after: settings.intervalMilliseconds)
+        var nextForgetting = time(after: settings.forgettingMilliseconds)
+        while !stops(within: max(1, min(nextLook, nextForgetting) - Clock.monotonicMilliseconds)) {
+            if Clock.monotonicMilliseconds >= nextForgetting {
+                forgets = attempt("names of writes can't be forgotten", after: forgets) { () throws(LogStoreError) in
+                    try forgetWriters()
                 }
-                wasLost = true
+                nextForgetting = time(after: settings.forgettingMilliseconds)
+            }
+            if Clock.monotonicMilliseconds >= nextLook {
+                shortens = attempt("logs can't be shortened", after: shortens) { () throws(LogStoreError) in
+                    last = try look(after: last)
+                }
+                nextLook = time(after: settings.intervalMilliseconds)
             }
         }
     }
 
-    /// - Returns: the last namespace that was looked at; 0 when the next look begins anew.
-    private func look(after last: Int64) throws(LogStoreError) -> Int64 {
+    /// - Parameter milliseconds: 0 for never.
+    private func time(after milliseconds: Milliseconds) -> Milliseconds {
+        milliseconds > 0 ? Clock.monotonicMilliseconds + milliseconds : .max
+    }
+
+    /// Does some work.
+    ///
+    /// - Parameter succeeded: whether the last attempt at it did.
+    /// - Returns: whether this one did.
+    private func attempt(_ failure: String, after succeeded: Bool, _ work: () throws(LogStoreError) -> Void) -> Bool {
+        do throws(LogStoreError) {
+            try work()
+            return true
+        } catch {
+            // The committers say that the database is away; what is else wrong is said once.
+            if succeeded, !error.isConnectionLost, !isStopping { logger.warning(failure, [("reason", "\(error)")]) }
+            return false
+        }
+    }
+
+    private func connect() throws(LogStoreError) -> LogConnection {
         var settings = connectionSettings
         // Large trees are copied, and large partitions looked through, statement by statement: none takes longer than this.
         settings.connection.statementTimeoutMilliseconds = Self.silenceMilliseconds
-        let connection = try servers.open(url.withApplicationName("pathmirror retention"), settings)
-        defer {
-            self.connection.withLock { $0 = nil }
-            connection.close()
-        }
-        self.connection.withLock { $0 = connection.cancelHandle }
+        let opened = try servers.open(url.withApplicationName("pathmirror retention"), settings)
+        connection.withLock { $0 = opened.cancelHandle }
+        return opened
+    }
+
+    private func disconnect(_ opened: LogConnection) {
+        connection.withLock { $0 = nil }
+        opened.close()
+    }
+
+    /// Forgets names of writes, also where this gateway shortens no logs: a `retention run` may be under way meanwhile.
+    private func forgetWriters() throws(LogStoreError) {
+        let connection = try connect()
+        defer { disconnect(connection) }
+        guard !isStopping, try connection.takeForgettingTurn() else { return }
+        _ = try connection.forgetWriters(unusedForDays: settings.rememberedWriteDays)
+    }
+
+    /// - Returns: the last namespace that was looked at; 0 when the next look begins anew.
+    private func look(after last: Int64) throws(LogStoreError) -> Int64 {
+        let connection = try connect()
+        defer { disconnect(connection) }
         guard !isStopping else { return last }
         guard try connection.takeRetentionTurn() else {
             metrics.heldBack.set(0)
             return 0
         }
-        let namespaces = try connection.namespacesWithRetention(after: last, limit: self.settings.namespacesAtOnce)
+        let namespaces = try connection.namespacesWithRetention(after: last, limit: settings.namespacesAtOnce)
         let round = RetentionRound(connection) { isStopping }
         var heldBack = 0
         for namespace in namespaces {
@@ -60,8 +99,7 @@ struct RetentionKeeper {
             if outcome.waitsFor != nil { heldBack += 1 }
         }
         metrics.heldBack.set(heldBack)
-        _ = try connection.forgetWriters(unusedForDays: self.settings.rememberedWriteDays)
-        return namespaces.count < self.settings.namespacesAtOnce ? 0 : namespaces.last ?? 0
+        return namespaces.count < settings.namespacesAtOnce ? 0 : namespaces.last ?? 0
     }
 
     private func note(_ outcome: RetentionOutcome, _ namespace: Int64) {

@@ -11,6 +11,8 @@ public struct RetentionSettings: Sendable {
 
     /// How long the names of a client's writes are kept after its last one.
     public var rememberedWriteDays: Int64 = 30
+    /// Between two looks for names of writes that are to be forgotten, by this gateway or another one.
+    public var forgettingMilliseconds: Milliseconds = 60_000
 
     public init() {}
 }
@@ -26,12 +28,12 @@ public final class RetentionMetrics: Sendable {
     public init() {}
 }
 
-/// Shortens logs by itself, as `pathmirror.retention` says: one thread, which connects for each look. Of many gateways one does
-/// the work at a time.
+/// Shortens logs by itself, as `pathmirror.retention` says, and forgets names of writes: one thread, which connects for each look. Of
+/// many gateways one does each of the two at a time.
 public final class RetentionService: Sendable {
     private let stopping: Condition<Bool>
     private let connection = MutexBox<PostgresCancelHandle?>(nil)
-    private let thread: Thread?
+    private let thread: Thread
     public let metrics: RetentionMetrics
 
     /// Starts; the database may be absent, and come later.
@@ -44,10 +46,6 @@ public final class RetentionService: Sendable {
         let stopping = Condition(false)
         self.stopping = stopping
         self.metrics = metrics
-        guard settings.intervalMilliseconds > 0 else {
-            thread = nil
-            return
-        }
         let keeper = RetentionKeeper(
             url: url, settings: settings, connectionSettings: connectionSettings, logger: logger, metrics: metrics,
             servers: servers, stopping: stopping, connection: connection)
@@ -58,6 +56,6 @@ public final class RetentionService: Sendable {
     public func stop() {
         stopping.broadcast { $0 = true }
         connection.withLock { $0?.abandon() }
-        thread?.join()
+        thread.join()
     }
 }
