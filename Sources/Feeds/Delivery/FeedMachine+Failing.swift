@@ -55,15 +55,15 @@ extension FeedMachine {
         pause + pause * Int64((delivery &* 0x9E37_79B9_7F4A_7C15) >> 40 % 21) / 100
     }
 
-    /// Puts the messages of a key back that the consumer of a message has got after it. Of adopted messages, a former owner has handed all of a
-    /// key to one consumer.
+    /// Puts the messages of a key back that the consumer of a message has got after it, and adopted ones that came after it. Of adopted messages,
+    /// a former owner has handed all of a key to one consumer.
     ///
     /// Costs no more than what is put back: a key's held messages are in the order in which they were handed out.
     private func giveBackLater(than slot: Slot) {
         var next = slot.nextHeld
         while let other = next {
             next = other.nextHeld
-            guard other.holder === slot.holder, other.isAdopted == slot.isAdopted else { continue }
+            guard other.isAdopted || other.holder === slot.holder else { continue }
             if !other.isAdopted {
                 forgetHandOut(other)
                 other.attempts -= 1

@@ -46,11 +46,12 @@ extension MachineWorld {
                 false,
                 "\(name) is delivered before \(other.id(in: "")) of its key, which is \(state?.rawValue ?? "new")")
         }
-        // What is stored of a key that dead letters stop keeps its order.
+        // A retry waits behind a dead letter of its key.
         for (other, _) in messages
         where isRetry && settings.stopsKeys && other < position && self.key(other) == key && held[other] == nil {
-            guard let state = letter(other)?.state, state != .failing else { continue }
-            check(false, "\(name) is delivered once more before \(other.id(in: "")) of its key, which is \(state)")
+            check(
+                letter(other)?.state != .dead,
+                "\(name) is delivered once more, and \(other.id(in: "")) of its key is dead")
         }
         deliveries += 1
         held[position] = Held(
