@@ -135,7 +135,8 @@ public final class LogReadPool: Sendable {
             return answer
         } catch {
             state.withLock { state in
-                if state.opened == opened { state.away = (error, until: Clock.monotonicMilliseconds + Self.pauseMilliseconds) }
+                guard state.opened == opened else { return }
+                state.away = (error, until: Clock.monotonicMilliseconds + Self.pauseMilliseconds)
             }
             throw error
         }
