@@ -83,7 +83,8 @@ class Rig:
             self.down.add(name)
         process = self.gateways[name].process
         if politely:
-            process.stop()
+            # Without its database, threads that are opening connections end one after another.
+            process.stop(patience=60)
         elif process.running:
             process.kill()
 
