@@ -38,7 +38,7 @@ extension FeedMachine {
     /// - Parameter delivery: the number of the delivery.
     func unsent(_ position: FeedPosition, delivery: UInt64) {
         guard let slot = slots[position], slot.delivery == delivery else { return }
-        forgetHandOut(slot, mayReturn: false)
+        forgetHandOut(slot)
         guard slot.holder != nil else { return }
         slot.attempts -= 1
         putBack(slot)
@@ -53,7 +53,7 @@ extension FeedMachine {
 
     /// The message is done, has failed, or was handed out again: the opening that had it says nothing about it any more.
     ///
-    /// - Parameter mayReturn: False if the message is done, or did not reach the connection.
+    /// - Parameter mayReturn: False if the message is done.
     func forgetHandOut(_ slot: Slot, mayReturn: Bool = true) {
         guard let record = slot.handOuts else { return }
         record.remove(slot, mayReturn: mayReturn)
