@@ -135,7 +135,7 @@ def _repeated(notes: FeedNotes, given: list[Given], restored: Restored | None) -
     # What was acknowledged before an older copy came back may have been forgotten with it.
     since = restored.noticed if restored else float("-inf")
     done = {id: moments for id, all_moments in notes.done.items()
-            if (moments := [moment for moment in all_moments if moment >= since and not _moved_back(notes.seeks, id, moment)])}
+            if (moments := [moment for moment in all_moments if moment >= since and not _moved_back(notes.seeks, id, _asked(notes, id, moment))])}
     wrong = [f"{notes.name}: {one.message['id']} was given to {one.consumer} by {one.gateway} (attempt {one.message['attempt']}), asked for "
              f"{one.asked - done[one.message['id']][0]:.3f} s after it was answered to be done"
              for one in given if one.message["id"] in done and one.asked > done[one.message["id"]][0]]
@@ -147,6 +147,11 @@ def _dead_at_times(notes: FeedNotes) -> set[Place]:
     """Messages that others of their key may overtake: dead letters, also those that were retried, unless later messages wait for them."""
     dead = {(letter["seq"], letter["key"]) for letter in notes.dead}
     return dead | notes.retried if notes.on_dead == "continue" else dead
+
+
+def _asked(notes: FeedNotes, id: str, answered: float) -> float:
+    """When an acknowledgement was asked for at the latest: a move of the feed that was answered later may have come after it."""
+    return max((moment for moment in notes.said.get(id, []) if moment <= answered), default=answered)
 
 
 def _moved_back(seeks: list[Seek], id: str, moment: float) -> bool:
