@@ -88,11 +88,11 @@ class FeedNotes:
         with self._lock:
             self.given += [Given(consumer, message, asked, came, gateway) for message in messages]
 
-    def says(self, ids: list[str]):
-        """To be called before it is said: whether it arrives is not known."""
+    def says(self, ids: list[str], at: float | None = None):
+        """To be called before it is said: whether it arrives is not known. `at`: when it was said, if that was before now."""
         with self._lock:
             for id in ids:
-                self.said.setdefault(id, []).append(time.monotonic())
+                self.said.setdefault(id, []).append(at or time.monotonic())
 
     def answered(self, results: dict[str, str]):
         with self._lock:

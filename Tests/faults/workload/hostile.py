@@ -204,7 +204,7 @@ class Conversation:
         """The client may take the bytes that were sent before for the answer."""
         if request.begun - self.unsolicited < CROSSING:
             # The client has one answer too many from here on, and may send its next request before it can see that.
-            self._processed(hook, request.messages, "crossed", SUCCESS)
+            self._processed(hook, request.messages, "crossed", SUCCESS, request.begun)
             self.unsolicited = time.monotonic()
             return True
         with self.server._lock:
@@ -212,10 +212,11 @@ class Conversation:
         # Were it processed, nothing would be lost: it is not.
         return self._fails(hook, "trapped", b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", stays=False)
 
-    def _processed(self, hook: Hook, messages: list[dict], how: str, answer: bytes) -> bool:
+    def _processed(self, hook: Hook, messages: list[dict], how: str, answer: bytes, at: float | None = None) -> bool:
+        """Answers with success. `at`: the client may have had such an answer since then."""
         hook.answers[how] += 1
         # Before it is said: what became of the answer is not known afterwards.
-        hook.notes.says([message["id"] for message in messages])
+        hook.notes.says([message["id"] for message in messages], at)
         self.connection.sendall(answer)
         return True
 
