@@ -77,11 +77,15 @@ class FeedStrikes(Strikes):
     def _named(self, fault: Fault, begins: bool):
         if not begins:
             return
-        pids = [pid for pid, in self.rig.rows("select pid from pg_stat_activity where application_name = %s order by backend_start, pid",
-                                              f"pathmirror {fault.details['backend']}")]
+        try:
+            pids = [pid for pid, in self.rig.rows("select pid from pg_stat_activity where application_name = %s order by backend_start, pid",
+                                                  f"pathmirror {fault.details['backend']}", patience=0)]
+            self.rig.terminate(random.Random(fault.details["dice"]).sample(pids, min(1, len(pids))) if fault.details["one"] else pids)
+        except psycopg.OperationalError:
+            # The database is frozen or down, and this thread has to end that, too.
+            pids = []
         if not pids:
             self.missed.append(fault)
-        self.rig.terminate(random.Random(fault.details["dice"]).sample(pids, min(1, len(pids))) if fault.details["one"] else pids)
 
     def _table(self, fault: Fault, begins: bool):
         if begins:
