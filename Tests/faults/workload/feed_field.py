@@ -49,7 +49,9 @@ class FeedField:
         seeds = iter(range(seed + 1, seed + 1000))
 
         def consume(kind, notes, count, **more):
-            self.clients += [kind(f"{notes.namespace[0]}{notes.name}{number}", rig.doors, history, next(seeds), notes, **more) for number in range(count)]
+            # Each has a name of its own: what a consumer says by its last id is of the connections of its name.
+            self.clients += [kind(f"{notes.namespace[0]}{notes.name}-{kind.__name__.lower()}{number}", rig.doors, history, next(seeds), notes, **more)
+                             for number in range(count)]
 
         pulled, streamed = self.feed("pulled", "default"), self.feed("streamed", "shop")
         consume(Puller, pulled, 3)
