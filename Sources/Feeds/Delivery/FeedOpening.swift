@@ -37,7 +37,7 @@ extension FeedMachine {
         private var left: Set<FeedPosition> = []
         /// Whether so many left that they are not remembered.
         private var isUnclear = false
-        private static let mostLeft = 10_000
+        private static let mostLeft = 100
         /// Nil in the place of a message that left.
         private var slots: ContiguousArray<Slot?> = []
 
