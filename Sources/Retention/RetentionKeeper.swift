@@ -72,7 +72,7 @@ struct RetentionKeeper {
         opened.close()
     }
 
-    /// Forgets names of writes, also where this gateway shortens no logs: a `retention run` may be under way meanwhile.
+    /// Forgets names of writes, also if this gateway shortens no logs. Has a turn of its own, so that it does not fail a `retention run`.
     private func forgetWriters() throws(LogStoreError) {
         let connection = try connect()
         defer { disconnect(connection) }
@@ -80,7 +80,7 @@ struct RetentionKeeper {
         _ = try connection.forgetWriters(unusedForDays: settings.rememberedWriteDays)
     }
 
-    /// - Returns: the last namespace that was looked at; 0 when the next look begins anew.
+    /// - Returns: the last namespace whose log was checked; 0 if the next round starts with the first namespace again.
     private func look(after last: Int64) throws(LogStoreError) -> Int64 {
         let connection = try connect()
         defer { disconnect(connection) }

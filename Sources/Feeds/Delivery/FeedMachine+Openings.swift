@@ -3,8 +3,8 @@ extension FeedMachine {
     /// A consumer opens a connection. Acknowledges what the consumer's former opening was handed up to a message, in the
     /// order of delivery, and puts everything else that the consumer holds back, which does not count as an attempt.
     ///
-    /// Acknowledges nothing where the former opening was not handed the message, was handed it more than once, or the message changed hands since; and
-    /// leaves out messages of a key of which an earlier message is not done, so that no key is processed out of order.
+    /// Acknowledges nothing where the former opening was not handed the message, was handed it more than once, or the message
+    /// changed hands since; and leaves out messages of a key of which an earlier message is not done, so that no key is processed out of order.
     ///
     /// - Parameters:
     ///   - opening: the new connection; nil where the consumer is handed nothing by it.

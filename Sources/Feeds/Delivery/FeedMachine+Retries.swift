@@ -1,7 +1,7 @@
 /// Messages that are delivered once more, of which the database may have more than the machine.
 extension FeedMachine {
-    /// What is known of the retries that the database has and that were not read yet. Empty for feeds whose dead letters stop no keys: there,
-    /// a retry has no place among other messages of its key.
+    /// The retries in the database that the machine has not read yet. Empty for feeds whose dead letters stop no keys: a retry of such a feed
+    /// has no place among the other messages of its key.
     struct UnreadRetries: Sendable {
         /// The last retry of each key that had some after the first page; nil where these keys are too many.
         var last: [FeedKey: FeedPosition]? = [:]
@@ -83,7 +83,7 @@ extension FeedMachine {
         }
     }
 
-    /// Lets all keys go on but those that dead letters stop.
+    /// Resumes all keys except those that dead letters stop.
     private func unblock(except blocked: Set<FeedKey>, _ recent: [LetterChange]) {
         let stillBlocked = blocked.union(deaths.keys)
         // What was set aside just now, behind something that is to be tried again, goes on behind that.

@@ -97,7 +97,7 @@ final class FeedMachine {
     var overtakingPlaces: Set<FeedPosition> = []
     private var overtakenKeys: Set<FeedKey> = []
     var blockedKeys: Set<FeedKey> = []
-    /// What the database has that is to be delivered once more and was not read yet, and the messages that wait until it is.
+    /// The retries that were not read from the database yet, and the new messages that wait until they are.
     var unread = UnreadRetries()
     var parked = SlotQueue()
     /// The first dead letter of each key since the first page of retries was read, where dead letters stop their keys.

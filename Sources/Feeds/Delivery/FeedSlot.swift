@@ -91,7 +91,7 @@ extension FeedMachine {
 
         var slots: [Slot] { hands.values.flatMap(\.slots) }
 
-        /// What the consumer has of one opening.
+        /// Returns the messages that one opening handed to the consumer and the consumer still holds.
         func slots(of opening: FeedOpening) -> [Slot] { Array(hands[opening]?.slots ?? []) }
 
         func add(_ slot: Slot) {

@@ -3,7 +3,7 @@ import LogStore
 /// Some of a feed's letters that are to be delivered once more, in order: a replay may leave many, so they are taken in a page at a
 /// time.
 struct FeedRetryPage: Sendable {
-    /// What is known of all letters of a feed when the first page is read.
+    /// Facts about all letters of a feed, read together with the first page.
     struct Overview: Sendable {
         var stored = FeedMachine.Stored()
         /// The keys that dead letters stop.
@@ -26,7 +26,7 @@ struct FeedRetryPage: Sendable {
     /// More keys than a feed may have dead letters can only be of a replay. New messages of all keys wait then.
     fileprivate static let mostKeys = 100_000
 
-    /// What is left to be read after the page.
+    /// Returns the retries that remain to be read after the page.
     ///
     /// - Parameter former: what was left before it.
     func unread(after former: FeedMachine.UnreadRetries) -> FeedMachine.UnreadRetries {
@@ -37,8 +37,8 @@ struct FeedRetryPage: Sendable {
 }
 
 extension FeedRetryPage {
-    /// Reads the page behind a place; the first where there is none. Before the first page, messages of keys that have stopped, or go on,
-    /// are set aside or not any more.
+    /// Reads the page after a position; the first page if the position is nil. Before the first page, the database sets aside messages of keys
+    /// that have stopped since, and revives those of keys that have not.
     ///
     /// - Parameter stopsKeys: whether dead letters stop their keys.
     init(

@@ -114,11 +114,15 @@ extension LogConnection {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
                 """
-                update pathmirror.feed_message as letter set state = 'blocked', since = now()
-                where namespace_id = $1 and feed = $2 and state = 'retry' and exists (
-                    select from pathmirror.feed_message as dead
-                    where dead.namespace_id = $1 and dead.feed = $2 and dead.state = 'dead' and dead.key = letter.key
-                        and (dead.seq, dead.is_snapshot, dead.index) < (letter.seq, letter.is_snapshot, letter.index))
+                with stopped as (
+                    -- The first dead letter of each key: a join with all of them takes time that grows with their square.
+                    select distinct on (key) key, seq, is_snapshot, index from pathmirror.feed_message
+                    where namespace_id = $1 and feed = $2 and state = 'dead'
+                    order by key, seq, is_snapshot, index
+                )
+                update pathmirror.feed_message as letter set state = 'blocked', since = now() from stopped
+                where letter.namespace_id = $1 and letter.feed = $2 and letter.state = 'retry' and letter.key = stopped.key
+                    and (stopped.seq, stopped.is_snapshot, stopped.index) < (letter.seq, letter.is_snapshot, letter.index)
                 """, [.int8(namespace), .int8(feed)])
         }
     }
