@@ -121,7 +121,7 @@ import Wire
             switch assembler.take(frame) {
             case .nothing: break
             case .message(let message): #expect(message.count <= 64)
-            case .error: assembler = SegmentAssembler(maxBytes: 64)
+            case .error, .tooLong: assembler = SegmentAssembler(maxBytes: 64)
             }
             #expect(assembler.waitingBytes <= 64)
         }

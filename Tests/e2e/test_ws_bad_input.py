@@ -58,33 +58,30 @@ def test_frames_against_the_rules_end_the_connection(client, data):
     is_closed(client)
 
 
-def test_a_frame_or_message_over_the_limit_ends_the_connection(client):
-    try:
-        client.socket.write(bytes([0x81, 0xFF]) + struct.pack(">Q", (16 << 20) + 1) + b"\0\0\0\0" + b"x" * 100_000)
-        is_closed(client)
-    except OSError:
-        pass
-
-
-def test_segments_over_the_limit_end_the_connection(client):
+def too_long(bound: int) -> dict[str, list[bytes]]:
+    """A message of more than `bound` bytes in each way to send one; the last piece crosses the bound."""
     piece = frame(b"x" * 16384)
-    try:
-        client.socket.send(b"999999")
-        for _ in range(1100):
-            client.socket.write(piece)
-        is_closed(client)
-    except OSError:
-        pass
+    count = bound // 16384 + 1
+    return {
+        "frame": [bytes([0x81, 0xFF]) + struct.pack(">Q", bound + 1) + b"\0\0\0\0" + b"x" * 1000],
+        "segments": [frame(b"999999")] + [piece] * count,
+        "fragments": [frame(b"x" * 16384, TEXT, fin=False)] + [frame(b"x" * 16384, 0, fin=False)] * (count - 1)}
 
 
-def test_fragments_over_the_limit_end_the_connection(client):
-    try:
-        client.socket.send(b"x" * 60000, fin=False)
-        for _ in range(400):
-            client.socket.send(b"x" * 60000, 0, fin=False)
-        is_closed(client)
-    except OSError:
-        pass
+@pytest.mark.parametrize("way", ["frame", "segments", "fragments"])
+def test_a_message_over_the_limit_ends_the_connection_with_1009(serve, way):
+    """And the log says so, by which option, and whose it was."""
+    bound = 1 << 20
+    gateway = serve("--max-user-body-bytes", str(bound))
+    with RealtimeClient(gateway.port) as client, RealtimeClient(gateway.port) as bystander:
+        for data in too_long(bound)[way]:
+            client.socket.write(data)
+        is_closed(client, 1009)
+        assert bystander.ok("echo", {"d": 1}) == 1
+    def lines():
+        return [line for line in gateway.process.err.read_text().splitlines() if "--max-user-body-bytes" in line]
+    wait_until(lines, "the log line")
+    assert len(lines()) == 1 and "127.0.0.1" in lines()[0] and str(bound) in lines()[0], lines()
 
 
 def test_pings_and_closes_without_end_cost_nothing(dev, bystander):

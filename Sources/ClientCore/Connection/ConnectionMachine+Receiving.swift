@@ -20,6 +20,7 @@ extension ConnectionMachine {
         switch result {
         case .nothing: break
         case .error(let reason): fail(reason, now: now)
+        case .tooLong(let limit): fail("a message of more than \(limit) bytes", now: now)
         case .message(let bytes):
             do throws(MessageError) {
                 try handle(try ServerMessageParser.parse(bytes), now: now)

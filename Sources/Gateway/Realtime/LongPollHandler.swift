@@ -124,7 +124,12 @@ final class LongPollHandler {
         if isFormer { return }
         guard let messages = transport.segments?.take(poll.parameters),
             hasRoom(for: transport.segments?.waitingBytes ?? 0, of: session)
-        else { return session.transport.close() }
+        else {
+            if transport.segments?.isTooLong == true {
+                session.context.longMessages.note(from: session.address, in: session.namespace.name)
+            }
+            return session.transport.close()
+        }
         for message in messages where !session.take(message) { return session.transport.close() }
     }
 

@@ -18,6 +18,7 @@ final class RealtimeContext: Sendable {
     /// Threads for what takes too long for a loop.
     let workers: WorkerPool
     let logger: Logger
+    let longMessages: LongMessageLog
 
     init(
         _ databases: Databases, _ settings: GatewaySettings, _ metrics: GatewayMetrics, _ groups: ListenerGroups,
@@ -32,5 +33,6 @@ final class RealtimeContext: Sendable {
         memory = settings.memory
         self.workers = workers
         self.logger = logger
+        longMessages = LongMessageLog(logger, limit: settings.maxMessageBytes)
     }
 }

@@ -49,9 +49,7 @@ extension RealtimeSession {
     }
 
     private func takeLong(_ message: [UInt8]) -> Bool {
-        guard message.count <= (login.context.isAdmin ? settings.maxBodyBytes : settings.maxMessageBytes),
-            let share = context.memory.take(message.count, for: memoryAddress)
-        else {
+        guard let share = context.memory.take(message.count, for: memoryAddress) else {
             context.logger.debug("no room for a realtime message", [("session", id)])
             return false
         }

@@ -18,6 +18,10 @@ final class WebSocketConnection {
     var onSign: (() -> Void)?
     /// Called when a text frame has come, message or not.
     var onText: (() -> Void)?
+    /// Called when a message is longer than the limit. The connection then ends with the status 1009.
+    var onTooLong: (() -> Void)?
+    /// A close frame for the client, sent after the receiver's output.
+    private var farewell: [UInt8] = []
 
     init(
         _ receiver: WebSocketReceiver, maxMessageBytes: Int, _ memory: MemoryBudget,
@@ -42,15 +46,25 @@ final class WebSocketConnection {
                 case .nothing: break
                 case .message(let message): isGood = onMessage?(message) ?? false
                 case .error: isGood = false
+                case .tooLong:
+                    isGood = false
+                    farewell = WebSocketFrame.close(Self.tooBig)
+                    onTooLong?()
                 }
             // The protocol has text frames only.
             case .binary: isGood = false
+            case .tooLong:
+                isGood = false
+                onTooLong?()
             case .closed, .control: break
             }
         }
         partialBytes = receiver.isWithinMessage ? partialBytes + bytes.count : 0
         return isOpen && isGood && hasRoom()
     }
+
+    /// The status of a close frame: a message is too big (RFC 6455, 7.4.1).
+    private static let tooBig: UInt16 = 1009
 
     /// Less than this is not worth accounting for: every client sends its messages in some packets.
     private static let freeBytes = 16 * 1024
@@ -68,5 +82,8 @@ final class WebSocketConnection {
     }
 
     /// Control frames that must go to the client.
-    func takeOutput() -> [UInt8] { receiver.takeOutput() }
+    func takeOutput() -> [UInt8] {
+        defer { farewell = [] }
+        return receiver.takeOutput() + farewell
+    }
 }

@@ -71,6 +71,9 @@ final class WebSocketHandler {
         let connection = WebSocketConnection(
             WebSocketReceiver(parsers), maxMessageBytes: services.settings.maxMessageBytes, context.memory
         ) { opening.remoteAddress }
+        connection.onTooLong = { [context] in
+            context.longMessages.note(from: opening.remoteAddress, in: namespace.name)
+        }
         let accept = {
             exchange.upgrade(headers: ["Upgrade": "websocket", "Sec-WebSocket-Accept": opening.accept]) { bytes in
                 Self.received(bytes, connection, transport, exchange)

@@ -34,6 +34,9 @@ final class WebSocketParser {
         }
         input = .init(start: nil, count: 0)
         while wslay_event_want_write(context) == 1, wslay_event_send(context) == 0 {}
+        if !isGood, wslay_event_get_status_code_sent(context) == UInt16(WSLAY_CODE_MESSAGE_TOO_BIG.rawValue) {
+            events.append(.tooLong)
+        }
         return isGood && wslay_event_get_close_received(context) == 0
     }
 

@@ -6,6 +6,8 @@ public final class WebSocketReceiver {
         case text([UInt8])
         case binary
         case closed
+        /// A message is longer than the limit. The close frame that says so is part of the output.
+        case tooLong
         /// Any frame came: the peer is alive.
         case control
     }
@@ -52,7 +54,7 @@ public final class WebSocketParsers {
     private let maxMessageBytes: Int
     private static let spareMax = 16
 
-    /// - Parameter maxMessageBytes: a longer message ends the connection with the status "too big".
+    /// - Parameter maxMessageBytes: a longer message ends the connection with the status 1009, "too big".
     public init(maxMessageBytes: Int) { self.maxMessageBytes = maxMessageBytes }
 
     /// Nil without memory for one.

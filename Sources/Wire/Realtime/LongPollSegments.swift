@@ -7,6 +7,8 @@ public struct LongPollSegments: Sendable {
     private var next = 0
     private let maxBytes: Int
     private var byteCount = 0
+    /// Whether a message, or pieces that wait for others, were over the limit. No more is taken then.
+    public private(set) var isTooLong = false
 
     public init(maxBytes: Int) { self.maxBytes = maxBytes }
 
@@ -24,7 +26,8 @@ public struct LongPollSegments: Sendable {
             // A piece that came before comes again after a lost answer.
             guard number >= next, pieces[number] == nil else { continue }
             byteCount += data.utf8.count
-            guard byteCount <= maxBytes * 2, number - next < 100_000 else { return nil }
+            guard byteCount <= maxBytes * 2 else { return tooLong() }
+            guard number - next < 100_000 else { return nil }
             pieces[number] = (total, data)
         }
         var messages: [[UInt8]] = []
@@ -35,11 +38,15 @@ public struct LongPollSegments: Sendable {
             for number in range { text += pieces.removeValue(forKey: number)?.data ?? "" }
             next = range.upperBound
             byteCount -= text.utf8.count
-            guard let message = Base64URL.decodeTolerantly(text.utf8, padding: UInt8(ascii: ".")),
-                message.count <= maxBytes
-            else { return nil }
+            guard let message = Base64URL.decodeTolerantly(text.utf8, padding: UInt8(ascii: ".")) else { return nil }
+            guard message.count <= maxBytes else { return tooLong() }
             messages.append(message)
         }
         return messages
+    }
+
+    private mutating func tooLong() -> [[UInt8]]? {
+        isTooLong = true
+        return nil
     }
 }

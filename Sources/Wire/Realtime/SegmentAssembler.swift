@@ -5,6 +5,8 @@ public struct SegmentAssembler: Sendable {
         case nothing
         case message([UInt8])
         case error(String)
+        /// The message has more than `limit` bytes.
+        case tooLong(limit: Int)
     }
 
     private var expected = 0
@@ -35,7 +37,7 @@ public struct SegmentAssembler: Sendable {
         return .message(bytes)
     }
 
-    private var tooLong: Result { .error("a message of more than \(maxBytes) bytes") }
+    private var tooLong: Result { .tooLong(limit: maxBytes) }
 
     /// The number of segments that a frame announces; nil for a whole message.
     private static func count(_ frame: [UInt8]) -> Int? {

@@ -14,6 +14,7 @@ import Wire
         var signs = 0
         var texts = 0
         var isRefused = false
+        var tooLong = 0
 
         init(maxMessageBytes: Int = 1 << 20, memory: MemoryBudget? = nil) {
             let memory = memory ?? MemoryBudget(bytes: 1 << 30, bytesPerAddress: 1 << 30)
@@ -27,6 +28,7 @@ import Wire
             }
             connection.onSign = { [unowned self] in signs += 1 }
             connection.onText = { [unowned self] in texts += 1 }
+            connection.onTooLong = { [unowned self] in tooLong += 1 }
         }
 
         func take(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBytes { connection.take($0) } }
@@ -92,6 +94,26 @@ import Wire
         #expect(!bench.take(frame(Array(repeating: 0x20, count: 1_001))))
         let half = frame(Array(repeating: 0x20, count: 600))
         #expect(!Bench(maxMessageBytes: 1_000).take(text("3") + half + half), "in pieces, too")
+    }
+
+    /// A message above the limit ends the connection with the status 1009: as a frame, as fragments, or as segments.
+    @Test func longMessagesAreToldApart() {
+        let half = Array(repeating: UInt8(ascii: " "), count: 600)
+        for bytes in [
+            frame(half + half), frame(half, isFinal: false) + frame(half, opcode: 0),
+            text("2") + frame(half) + frame(half),
+            text("3") + frame(half) + frame(half) + text("{}"),
+        ] {
+            let bench = Bench(maxMessageBytes: 1_000)
+            #expect(!bench.take(bytes))
+            #expect(bench.connection.takeOutput() == [0x88, 2, 1009 >> 8, 1009 & 0xFF])
+            #expect(bench.tooLong == 1 && bench.messages.isEmpty)
+        }
+        for bytes in [text("-1"), frame([1], opcode: 2), [0x81, 1, 0x30]] {
+            let bench = Bench(maxMessageBytes: 1_000)
+            #expect(!bench.take(bytes))
+            #expect(bench.tooLong == 0, "these are other mistakes")
+        }
     }
 
     /// What has come of a message counts against the sender, until the message is whole.

@@ -208,7 +208,7 @@ import Tree
             }
             switch assembler.take(frame) {
             case .message(let bytes): #expect(bytes.count <= 4_096)
-            case .error: assembler = SegmentAssembler(maxBytes: 4_096)
+            case .error, .tooLong: assembler = SegmentAssembler(maxBytes: 4_096)
             case .nothing: break
             }
         }

@@ -44,9 +44,15 @@ import Testing
         let piece = String(repeating: "A", count: 90)
         #expect(take(&segments, "seg0=0&ts0=4&d0=\(piece)") == [])
         #expect(take(&segments, "seg0=1&ts0=4&d0=\(piece)") == [])
+        #expect(!segments.isTooLong)
         #expect(take(&segments, "seg0=2&ts0=4&d0=\(piece)") == nil)
+        #expect(segments.isTooLong)
         segments = LongPollSegments(maxBytes: 100)
         #expect(take(&segments, "seg0=0&ts0=1&d0=\(String(repeating: "A", count: 160))") == nil)
+        #expect(segments.isTooLong)
+        segments = LongPollSegments(maxBytes: 100)
+        #expect(take(&segments, "seg0=x&ts0=1&d0=YQ..") == nil)
+        #expect(!segments.isTooLong, "malformed, and not too long")
     }
 
     @Test func parametersAreReadLeniently() {
