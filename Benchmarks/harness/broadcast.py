@@ -35,7 +35,7 @@ class Broadcast:
         """Sends one event to each connection: what the gateway sends for one PUT, in either protocol."""
         self.count += 1
         value = f'"message {self.count}"'
-        event = f'event: put\nid: {self.count}\ndata: {{"path":"/","data":{value}}}\n\n'.encode()
+        event = f'event: put\ndata: {{"path":"/","data":{value}}}\n\n'.encode()
         push = f'{{"t":"d","d":{{"a":"d","b":{{"p":"room/topic","d":{value}}}}}}}'.encode()
         self._child.stdin.write(f"{event.hex()} {(bytes([0x81, len(push)]) + push).hex()}\n")
         self._child.stdin.flush()

@@ -15,7 +15,7 @@ import Tree
         let client = try WebClient(gateway.port, receiveBuffer: receiveBuffer)
         var headers = ["Accept": "text/event-stream"]
         if let lastSeen { headers["Last-Event-ID"] = "\(lastSeen)" }
-        try client.send("GET", target, headers)
+        try client.send("GET", target + (target.contains("?") ? "&" : "?") + "eventIds=true", headers)
         #expect(try client.head().status == 200)
         return client
     }
@@ -36,6 +36,21 @@ import Tree
             let last = try stream.event()
             #expect(last.id == 4)
             #expect(last.data == "{\"path\":\"/\",\"data\":null}")
+        }
+    }
+
+    @Test func idsForThoseWhoAsk() throws {
+        try withGateway { gateway in
+            for (target, headers, hasID) in [
+                ("/a.json", [:], false), ("/a.json?eventIds=true", [:], true),
+                ("/a.json", ["Last-Event-ID": "0"], true),
+                ("/a.json", ["Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"], true),
+            ] as [(String, [String: String], Bool)] {
+                let client = try WebClient(gateway.port)
+                try client.send("GET", target, headers.merging(["Accept": "text/event-stream"]) { $1 })
+                #expect(try client.head().status == 200)
+                #expect(try (client.event().id != nil) == hasID, "\(target) \(headers)")
+            }
         }
     }
 

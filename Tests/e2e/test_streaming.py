@@ -32,7 +32,23 @@ def test_the_framing_is_exact(dev, at):
     lines = data.partition(b"\r\n\r\n")[2].split(b"\n\n")[0].split(b"\n")
     assert b"event: put" in lines
     assert b'data: {"path":"/","data":{"a":"line\\nbreak"}}' in lines
-    assert len([line for line in lines if line.startswith(b"id: ")]) == 1 and len(lines) == 3
+    assert len(lines) == 2 and lines[0] == b"event: put"
+
+
+@pytest.mark.parametrize("asks", [
+    {"params": {"eventIds": "true"}}, {"headers": {"Last-Event-ID": "0"}}, {"headers": {"Origin": "http://localhost:3000"}},
+    {"headers": {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}}, {"headers": {"Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "none"}}])
+def test_ids_are_sent_on_request(at, asks):
+    """Clients that read line by line get none; a stream without ids is told the same changes as one with them."""
+    seq = at.set(value={"a": 1}).seq
+    with Listener(at, ids=False) as plain, Listener(at, ids=False, headers=asks.get("headers"), **asks.get("params", {})) as asking:
+        assert plain.next().id is None
+        assert asking.next().id == seq
+        seq = at.patch(value={"a": 2}).seq
+        first, second = plain.next(), asking.next()
+        assert first.change == second.change == ("patch", "/", {"a": 2})
+        assert (first.id, second.id) == (None, seq)
+    assert at.get(headers={"Accept": "text/event-stream"}, eventIds="1").status == 400
 
 
 def test_writes_below_at_and_above(at):

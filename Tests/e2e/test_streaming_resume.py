@@ -142,7 +142,7 @@ def test_a_slow_reader_is_conflated(dev, at):
     at.set(value={"n": 0, "text": text})
     pid = dev.process.pid
     with raw_connection(dev.port, patience=60, receive_buffer=8192) as plain, Listener(at) as fast:
-        plain.sendall(f"GET {at.url()} HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
+        plain.sendall(f"GET {at.url(eventIds='true')} HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
         fast.next()
         for number in range(50):
             at.set(value={"n": number, "text": text})

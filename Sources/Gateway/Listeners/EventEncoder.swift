@@ -24,13 +24,17 @@ final class EventEncoder: Sendable {
     }
 
     /// Writes an event of a past entry.
-    static func encode(_ event: ChangeEvent, seq: Int64, id: String, for key: ListenerKey) -> [UInt8] {
+    ///
+    /// - Parameter id: the event's id; evaluated where the encoding has ids or marks.
+    static func encode(
+        _ event: ChangeEvent, seq: Int64, id: @autoclosure () -> String, for key: ListenerKey
+    ) -> [UInt8] {
         switch key.encoding {
-        case .events(let form): return StreamEvent.encode(event, id: id, form: form)
+        case .events(let form, let withIDs): return StreamEvent.encode(event, id: withIDs ? id() : nil, form: form)
         case .realtime, .markedRealtime:
             let push = ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
             if case .realtime = key.encoding { return push }
-            return ServerMessage.marked(push, LogMark(seq: seq, resumption: id))
+            return ServerMessage.marked(push, LogMark(seq: seq, resumption: id()))
         }
     }
 

@@ -76,6 +76,17 @@ final class Call {
         request.headerText("accept")?.lowercased().contains("text/event-stream") ?? false
     }
 
+    /// Whether the events of a stream are to have ids.
+    ///
+    /// Firebase sends none, and many of its clients read a stream line by line: `event:`, then `data:`. So ids are sent
+    /// to clients that ask for them: by the parameter `eventIds`, with the id of an earlier event, or as browsers, whose
+    /// `EventSource` resumes by itself.
+    var wantsEventIDs: Bool {
+        parameters.wantsEventIDs || request.header("last-event-id") != nil || request.header("origin") != nil
+            || request.header("sec-fetch-mode") != nil || request.header("sec-fetch-site") != nil
+            || request.header("sec-fetch-dest") != nil
+    }
+
     var wantsETag: Bool {
         request.header("if-none-match") != nil || request.headerText("x-firebase-etag")?.lowercased() == "true"
     }

@@ -119,7 +119,8 @@ final class RESTHandler {
         streams.open(
             StreamRequest(
                 path: call.path, query: call.parameters.query, form: call.parameters.form, identity: call.identity,
-                lastEventID: call.request.headerText("last-event-id")), namespace, call.exchange)
+                hasIDs: call.wantsEventIDs, lastEventID: call.request.headerText("last-event-id")), namespace,
+            call.exchange)
     }
 
     private func refuse(_ call: Call, _ error: RESTError) { services.responder.respond(error, to: call.exchange) }

@@ -34,7 +34,8 @@ final class StreamHub: GroupHearer {
                 RESTError(503, "Too many streams are open"), to: exchange, retryAfter: 5)
         }
         let key = ListenerKey(
-            namespace: namespace.key, path: request.path, query: request.query, encoding: .events(request.form))
+            namespace: namespace.key, path: request.path, query: request.query,
+            encoding: .events(request.form, withIDs: request.hasIDs))
         let (group, snapshot) = groups.join(key, namespace, link)
         let stream = Stream(
             exchange, group, request.identity, seq: snapshot.seq, resumeID: request.lastEventID, opener)

@@ -22,6 +22,8 @@ public struct RESTParameters: Sendable, Equatable {
     /// Milliseconds that a write may take, or nil for no limit.
     public var writeTimeout: Int64?
     public var methodOverride: String?
+    /// Whether the events of a stream are to have ids. This server's own parameter.
+    public var wantsEventIDs = false
 
     public init() {}
 
@@ -75,6 +77,7 @@ public struct RESTParameters: Sendable, Equatable {
         case "timeout": timeout = try Self.duration(value)
         case "writeSizeLimit": writeTimeout = try Self.writeLimit(value)
         case "x-http-method-override": methodOverride = value
+        case "eventIds": wantsEventIDs = try Self.flag(name, value)
         default: break
         }
     }

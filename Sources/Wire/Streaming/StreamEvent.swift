@@ -1,10 +1,12 @@
 public import Tree
 
-/// Server-sent events as the REST streaming protocol frames them: `event:`, `id:`, one line of JSON as `data:`, a blank
-/// line (reference: rtdb-protocol 8).
+/// Server-sent events as the REST streaming protocol frames them: `event:`, one line of `data:`, a blank line (reference:
+/// rtdb-protocol 8). An `id:` line stands between the two for clients that ask for ids: others may read line by line.
 public enum StreamEvent {
-    /// - Parameter id: what the client names when it comes back, to go on behind this event.
-    public static func encode(_ event: ChangeEvent, id: String, form: JSONForm) -> [UInt8] {
+    /// Encodes a `put` or a `patch`.
+    ///
+    /// - Parameter id: the id with which a client resumes after this event; nil leaves out the line.
+    public static func encode(_ event: ChangeEvent, id: String?, form: JSONForm) -> [UInt8] {
         var writer: JSONWriter
         switch event {
         case .put(let path, let value):
@@ -42,11 +44,11 @@ public enum StreamEvent {
     public static let keepAlive = frame("keep-alive", id: nil, data: Array("null".utf8))
 
     /// The client may not read here any more; the server closes after it.
-    public static let cancel = frame("cancel", id: nil, data: Array("\"Permission denied.\"".utf8))
+    public static let cancel = frame("cancel", id: nil, data: Array("null".utf8))
 
-    /// The client's credential has ended; the server closes after it.
-    public static let authRevoked = frame(
-        "auth_revoked", id: nil, data: Array("\"credential is no longer valid\"".utf8))
+    /// The client's credential has ended; the server closes after it. The data is bare text, not JSON: SDKs compare it
+    /// with this text and then connect again.
+    public static let authRevoked = frame("auth_revoked", id: nil, data: Array("credential is no longer valid".utf8))
 
     private static func frame(_ name: StaticString, id: String?, data: [UInt8]) -> [UInt8] {
         var bytes: [UInt8] = []

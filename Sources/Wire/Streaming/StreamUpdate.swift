@@ -24,12 +24,17 @@ public enum StreamUpdate: Sendable, Equatable {
             let (path, data) = try Self.parts(event.data)
             self = .change(.patch(path, try MessageValue.changes(data, at: path)))
         case "keep-alive": self = .keepAlive
-        case "cancel": self = .cancel(reason: RawJSON(event.data).string)
-        case "auth_revoked": self = .authRevoked(reason: RawJSON(event.data).string)
-        case "rules_debug":
-            self = .rulesDebug(RawJSON(event.data).string ?? String(decoding: event.data, as: UTF8.self))
+        case "cancel": self = .cancel(reason: Self.text(event.data))
+        case "auth_revoked": self = .authRevoked(reason: Self.text(event.data))
+        case "rules_debug": self = .rulesDebug(Self.text(event.data) ?? "null")
         default: self = .unknown(name: event.name)
         }
+    }
+
+    /// The text of an event that carries no JSON, or that carries a JSON string; nil for `null`.
+    private static func text(_ data: [UInt8]) -> String? {
+        let text = String(decoding: data, as: UTF8.self)
+        return text == "null" ? nil : RawJSON(data).string ?? text
     }
 
     /// The members of `{"path":…,"data":…}`.

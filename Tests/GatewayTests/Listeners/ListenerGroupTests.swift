@@ -31,7 +31,7 @@ import Wire
         let (one, two) = (ScriptedOutlet(), ScriptedOutlet())
         let (first, _) = groups.join(key("a"), namespace.live, one)
         let (second, _) = groups.join(key("a"), namespace.live, two)
-        let (third, _) = groups.join(key("a", .events(.plain)), namespace.live, one)
+        let (third, _) = groups.join(key("a", .events(.plain, withIDs: true)), namespace.live, one)
         #expect(first === second && first !== third)
         #expect(groups.count == 2)
         #expect(namespace.live.listenerCount == 2)
@@ -90,11 +90,20 @@ import Wire
 
     @Test func streamsAreSentEventsWithIDs() throws {
         let outlet = ScriptedOutlet()
-        let (group, _) = groups.join(key("a", .events(.plain)), namespace.live, outlet)
+        let (group, _) = groups.join(key("a", .events(.plain, withIDs: true)), namespace.live, outlet)
         namespace.commit((path: "a/b", value: .int(1)))
         let text = try #require(texts(outlet.take()).first?.first)
         let id = group.ids(namespace.snapshot.rules).id(1, TestNamespace.batch(1))
         #expect(text == "event: put\nid: \(id)\ndata: {\"path\":\"/b\",\"data\":1}\n\n")
+    }
+
+    @Test func idsAreLeftOutForOthers() {
+        let outlet = ScriptedOutlet()
+        _ = groups.join(key("a", .events(.plain, withIDs: true)), namespace.live, ScriptedOutlet())
+        _ = groups.join(key("a", .events(.plain, withIDs: false)), namespace.live, outlet)
+        #expect(groups.count == 2)
+        namespace.commit((path: "a/b", value: .int(1)))
+        #expect(texts(outlet.take()) == [["event: put\ndata: {\"path\":\"/b\",\"data\":1}\n\n"]])
     }
 
     /// Every loop that has listeners of a group is told, with the same bytes.
@@ -174,14 +183,14 @@ import Wire
 
     @Test func initialEventsHoldTheValue() throws {
         namespace.commit((path: "a", value: try JSONParser.parse("{\"b\":[1,2],\"c\":\"x\"}")))
-        let (group, snapshot) = groups.join(key("a", .events(.plain)), namespace.live, ScriptedOutlet())
+        let (group, snapshot) = groups.join(key("a", .events(.plain, withIDs: true)), namespace.live, ScriptedOutlet())
         let text = String(decoding: group.initialEvent(snapshot).bytes, as: UTF8.self)
         #expect(text.hasPrefix("event: put\nid: 1-"))
         #expect(text.hasSuffix("\ndata: {\"path\":\"/\",\"data\":{\"b\":[1,2],\"c\":\"x\"}}\n\n"))
     }
 
     @Test func idsAreKeptUntilTheRulesChange() throws {
-        let (group, _) = groups.join(key("a", .events(.plain)), namespace.live, ScriptedOutlet())
+        let (group, _) = groups.join(key("a", .events(.plain, withIDs: true)), namespace.live, ScriptedOutlet())
         let old = namespace.snapshot.rules
         let id = group.ids(old).id(3, TestNamespace.batch(3))
         #expect(group.ids(old).seen(id)?.seq == 3)

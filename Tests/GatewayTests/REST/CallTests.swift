@@ -60,6 +60,20 @@ import Wire
         #expect(isWanted == wanted)
     }
 
+    @Test func idsOfEvents() throws {
+        for (target, headers, wanted) in [
+            ("/a.json", [], false), ("/a.json?eventIds=true", [], true), ("/a.json?eventIds=false", [], false),
+            ("/a.json", [("Last-Event-ID", "5-x")], true), ("/a.json", [("Last-Event-ID", "")], true),
+            ("/a.json", [("Origin", "http://app.example")], true), ("/a.json", [("Sec-Fetch-Mode", "cors")], true),
+            ("/a.json", [("Sec-Fetch-Site", "same-origin")], true), ("/a.json", [("Sec-Fetch-Dest", "empty")], true),
+            ("/a.json", [("User-Agent", "firebase-arduino"), ("Accept", "text/event-stream")], false),
+            ("/a.json?lastEventId=5-x", [], false),
+        ] as [(String, [(String, String)], Bool)] {
+            let isWanted = try TestCall("GET", target, headers).with { call, _ in call.wantsEventIDs }
+            #expect(isWanted == wanted, "\(target) \(headers)")
+        }
+    }
+
     @Test func tags() throws {
         for (headers, wanted) in [
             ([], false), ([("X-Firebase-ETag", "true")], true), ([("X-Firebase-ETag", "TRUE")], true),

@@ -39,13 +39,14 @@ import Wire
 
         func open(
             _ path: String = "a", lastEventID: String? = nil, as identity: Identity = .anonymous(isLoopback: true),
-            query: Query? = nil, on client: WebClient? = nil
+            query: Query? = nil, hasIDs: Bool = true, on client: WebClient? = nil
         ) throws -> WebClient {
             let client = try client ?? test.client()
             let exchange = try test.exchange(client).exchange
             let (hub, namespace) = (hub, namespace)
             let request = StreamRequest(
-                path: Path(splitting: path), query: query, form: .plain, identity: identity, lastEventID: lastEventID)
+                path: Path(splitting: path), query: query, form: .plain, identity: identity, hasIDs: hasIDs,
+                lastEventID: lastEventID)
             try test.on { hub.content.open(request, namespace.live, exchange.content) }
             return client
         }
@@ -98,6 +99,19 @@ import Wire
             #expect(event.name == "put" && event.id == 7)
             #expect(event.data == "{\"path\":\"/\",\"data\":{\"b\":1}}")
             #expect(bench.metrics.streams.current == 1 && bench.metrics.streamsOpened.current == 1)
+        }
+    }
+
+    /// Streams with and without ids are sent the same changes.
+    @Test func idsAreSentOnRequest() throws {
+        try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 4) { bench in
+            let (with, without) = (try bench.open(), try bench.open(hasIDs: false))
+            for client in [with, without] { _ = try client.head() }
+            #expect(try with.read(through: "\n\n").contains("\nid: 4-"))
+            #expect(try without.read(through: "\n\n") == "event: put\ndata: {\"path\":\"/\",\"data\":1}\n\n")
+            bench.namespace.commit((path: "a", value: .int(2)))
+            #expect(try with.event().id == 5)
+            #expect(try without.read(through: "\n\n") == "event: put\ndata: {\"path\":\"/\",\"data\":2}\n\n")
         }
     }
 
@@ -271,7 +285,8 @@ import Wire
             )
             try bench.test.on { bench.hub.content.endInvalidIdentities(now: 999) }
             try bench.test.on { bench.hub.content.endInvalidIdentities(now: 1_000) }
-            #expect(try short.event().name == "auth_revoked")
+            let revoked = try short.event()
+            #expect(revoked.name == "auth_revoked" && revoked.data == "credential is no longer valid")
             #expect(short.isAtEnd())
             bench.namespace.commit((path: "a", value: .int(1)))
             for client in [long, none] { #expect(try client.event().data == "{\"path\":\"/\",\"data\":1}") }

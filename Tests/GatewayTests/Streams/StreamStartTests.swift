@@ -10,7 +10,8 @@ import Tree
     private func group(_ namespace: TestNamespace, _ path: String = "a") -> ListenerGroup {
         ListenerGroup(
             ListenerKey(
-                namespace: NamespaceKey(id: 1), path: Path(splitting: path), query: nil, encoding: .events(.plain)),
+                namespace: NamespaceKey(id: 1), path: Path(splitting: path), query: nil,
+                encoding: .events(.plain, withIDs: true)),
             namespace.live)
     }
 

@@ -33,7 +33,8 @@ import Tree
             self.test = test
             let group = ListenerGroup(
                 ListenerKey(
-                    namespace: NamespaceKey(id: 1), path: Path(splitting: "a"), query: nil, encoding: .events(.plain)),
+                    namespace: NamespaceKey(id: 1), path: Path(splitting: "a"), query: nil,
+                    encoding: .events(.plain, withIDs: true)),
                 namespace.live)
             self.group = group
             client = try test.client(buffer: buffer)

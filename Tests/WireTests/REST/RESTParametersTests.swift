@@ -38,10 +38,13 @@ import Wire
         #expect(parameters.writeTimeout == 10_000)
         #expect(try parse("timeout=15min").timeout == 900_000)
         #expect(try parse("callback=a.b$_[0]").callback == "a.b$_[0]")
+        #expect(try parse("eventIds=true").wantsEventIDs)
+        #expect(try !parse("eventIds=false").wantsEventIDs)
+        #expect(try !parse("").wantsEventIDs)
     }
 
     @Test(arguments: [
-        "print=loud", "shallow=yes", "format=xml", "callback=1a", "callback=a(b", "callback=", "timeout=5",
+        "print=loud", "shallow=yes", "eventIds=1", "format=xml", "callback=1a", "callback=a(b", "callback=", "timeout=5",
         "timeout=0s",
         "timeout=16min", "timeout=99999999999999999999s", "timeout=-1s", "writeSizeLimit=huge", "ns=%FF", "auth=%2",
     ])

@@ -23,6 +23,7 @@ import Wire
         ("orderBy=\"$value\"&startAt=\"x\"&endAt=true", "orderBy=%22%24value%22&startAt=%22x%22&endAt=true"),
         ("shallow=true&limitToFirst=3", "shallow=true&orderBy=%22%24key%22&limitToFirst=3"),
         ("x-http-method-override=PATCH", "x-http-method-override=PATCH"),
+        ("eventIds=true", "eventIds=true"), ("eventIds=false", ""),
     ]) func texts(read: String, written: String) throws {
         let parameters = try parse(read)
         #expect(parameters.text == written)
@@ -59,6 +60,7 @@ import Wire
             if generator.oneIn(2) { parameters.timeout = Int64(1 + generator.below(900_000)) }
             if generator.oneIn(2) { parameters.writeTimeout = [1_000, 10_000, 30_000, 60_000][generator.below(4)] }
             if generator.oneIn(4) { parameters.methodOverride = "DELETE" }
+            if generator.oneIn(4) { parameters.wantsEventIDs = true }
             if generator.oneIn(2) { parameters.query = generator.query() }
             let read = try parse(parameters.text)
             #expect(read == parameters, "seed \(seed), round \(round): \(parameters.text)")

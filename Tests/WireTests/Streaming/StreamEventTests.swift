@@ -22,8 +22,24 @@ import Wire
             text(StreamEvent.encode(.patch(Path(splitting: "c"), changes), id: "9", form: .plain))
                 == "event: patch\nid: 9\ndata: {\"path\":\"/c\",\"data\":{\"foo\":true,\"x/y\":3}}\n\n")
         #expect(text(StreamEvent.keepAlive) == "event: keep-alive\ndata: null\n\n")
-        #expect(text(StreamEvent.cancel).hasPrefix("event: cancel\ndata: "))
-        #expect(text(StreamEvent.authRevoked) == "event: auth_revoked\ndata: \"credential is no longer valid\"\n\n")
+    }
+
+    /// SDKs compare the data of these events with texts of their own, byte by byte.
+    @Test func theLastEventsAreThoseOfFirebase() {
+        #expect(text(StreamEvent.cancel) == "event: cancel\ndata: null\n\n")
+        #expect(text(StreamEvent.authRevoked) == "event: auth_revoked\ndata: credential is no longer valid\n\n")
+    }
+
+    /// Clients that read line by line expect `data:` right after `event:`.
+    @Test func withoutAnIDEventsHaveTwoLines() throws {
+        let value = try JSONParser.parse("{\"a\":1}")
+        #expect(
+            text(StreamEvent.encode(.put(.root, value), id: nil, form: .plain))
+                == "event: put\ndata: {\"path\":\"/\",\"data\":{\"a\":1}}\n\n")
+        let changes = [Change(path: Path(splitting: "b"), value: .null)]
+        #expect(
+            text(StreamEvent.encode(.patch(Path(splitting: "a"), changes), id: nil, form: .plain))
+                == "event: patch\ndata: {\"path\":\"/a\",\"data\":{\"b\":null}}\n\n")
     }
 
     @Test func forms() throws {

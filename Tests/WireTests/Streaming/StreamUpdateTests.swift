@@ -29,6 +29,9 @@ import Wire
         #expect(
             try update("auth_revoked", "\"credential is no longer valid\"")
                 == .authRevoked(reason: "credential is no longer valid"))
+        #expect(
+            try update("auth_revoked", "credential is no longer valid")
+                == .authRevoked(reason: "credential is no longer valid"))
         #expect(try update("rules_debug", "\"text\"") == .rulesDebug("text"))
         #expect(try update("rules_debug", "bare text") == .rulesDebug("bare text"))
         #expect(try update("log", "{}") == .unknown(name: "log"))
@@ -87,7 +90,7 @@ import Wire
         }
         #expect(
             try events.map { try StreamUpdate($0) } == [
-                .keepAlive, .cancel(reason: "Permission denied."),
+                .keepAlive, .cancel(reason: nil),
                 .authRevoked(reason: "credential is no longer valid"),
             ])
     }

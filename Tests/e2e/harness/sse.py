@@ -56,10 +56,12 @@ class Refused(Exception):
 
 
 class Listener:
-    """One stream. A thread reads it; `next` and `wait_for_value` wait with a deadline. Use as a context."""
+    """One stream. A thread reads it; `next` and `wait_for_value` wait with a deadline. Use as a context. It asks for ids unless `ids` is false."""
 
     def __init__(self, location: Rest, last_event_id: int | None = None, value=None,
-                 headers: dict | None = None, **params):
+                 headers: dict | None = None, ids: bool = True, **params):
+        if ids:
+            params = {"eventIds": "true", **params}
         text = getattr(last_event_id, "text", last_event_id)
         extra = {"Last-Event-ID": str(text)} if last_event_id is not None else {}
         self._connection = http.client.HTTPConnection("127.0.0.1", location.port, timeout=PATIENCE)

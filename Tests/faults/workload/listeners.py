@@ -47,7 +47,7 @@ class StreamReader(Client):
         connection = http.client.HTTPConnection("127.0.0.1", self.doors[gateway], timeout=SILENCE)
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self.last_id} if self.last_id else {})
         try:
-            connection.request("GET", "/.json", None, headers)
+            connection.request("GET", "/.json?eventIds=true", None, headers)
             answer = connection.getresponse()
             if answer.status != 200:
                 if answer.status != 503:

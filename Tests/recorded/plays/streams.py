@@ -89,7 +89,7 @@ def play_streams_queries(player):
 def play_streams_resume(player):
     web = player.http("writer")
     web.ask("PUT", "/r.json", '{"a":1}')
-    stream = player.events("first", "/r.json")
+    stream = player.events("first", "/r.json?eventIds=true")
     ids = [Events.id(stream.expect()[0])]
     for number in range(4):
         web.ask("PUT", f"/r/k{number}.json", str(number))
@@ -127,7 +127,7 @@ def play_streams_resume(player):
     # Other rules in between, and none for the reader.
     player.rules({"rules": {".write": True, ".read": "now > 0"}})
     resume("other rules", ids[2])
-    one = player.events("by time", "/r.json")
+    one = player.events("by time", "/r.json?eventIds=true")
     given = Events.id(one.expect()[0])
     one.close()
     resume("by time again", given)
@@ -180,7 +180,7 @@ def play_streams_two_gateways(player):
     web, far = player.http("writer"), player.http("far", gateway=other)
     web.ask("PUT", "/r.json", '{"a":1}')
     far.ask("GET", "/r.json", None, {"X-Pathmirror-Min-Seq": "1"})
-    here, there = player.events("here", "/r.json"), player.events("there", "/r.json", gateway=other)
+    here, there = player.events("here", "/r.json?eventIds=true"), player.events("there", "/r.json?eventIds=true", gateway=other)
     for stream in (here, there):
         stream.expect()
     for number in range(3):
