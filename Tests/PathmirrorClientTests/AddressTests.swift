@@ -7,6 +7,7 @@ import Tree
     @Test(arguments: [
         ("https://shop.example.com", "shop.example.com", 443, true, "shop", "/"),
         ("https://db.example.com/a/b%20c?ns=other", "db.example.com", 443, true, "other", "/a/b c"),
+        ("https://db.example.com/a+b%2Bc", "db.example.com", 443, true, "db", "/a b+c"),
         ("http://localhost:9000", "localhost", 9000, false, "default", "/"),
         ("http://127.0.0.1:9000/?ns=x%2Dy", "127.0.0.1", 9000, false, "x-y", "/"),
         ("ws://[::1]:9000/a", "::1", 9000, false, "default", "/a"),

@@ -91,21 +91,71 @@ def test_bounds_on_the_key(at, bounds, limit):
     check(at, KEYS, orderBy="$key", **bounds, **limit)
 
 
-def test_selected_children_may_look_like_an_array(at):
-    at.set(value=["a", "b", "c", "d"])
-    response = at.get(**ordered(orderBy="$key", limitToFirst=2))
-    assert response.json() in (["a", "b"], {"0": "a", "1": "b"})
+def test_a_result_is_an_object(at):
+    """Also where its keys are those of an array; below it arrays are arrays."""
+    at.set(value=["a", ["b"], "c", "d"])
+    assert at.value(**ordered(orderBy="$key", limitToFirst=2)) == {"0": "a", "1": ["b"]}
+    assert at.value(**ordered(orderBy="$key")) == {"0": "a", "1": ["b"], "2": "c", "3": "d"}
+    assert at.value() == ["a", ["b"], "c", "d"]
 
 
-def test_nothing_selected_is_an_empty_object_or_null(at):
+@pytest.mark.parametrize("query", [
+    {"orderBy": "age", "equalTo": 1000}, {"orderBy": "$key", "startAt": "zzz"}, {"orderBy": "$value", "endAt": 0}, {"orderBy": "$priority", "equalTo": "x"},
+    {"orderBy": "name/first", "startAt": "X", "limitToLast": 2}, {"shallow": True, "startAt": "zzz"}, {"shallow": True, "orderBy": "age", "equalTo": 1000}])
+def test_nothing_selected_is_an_empty_object(at, query):
     at.set(value=PEOPLE)
-    assert not at.value(**ordered(orderBy="age", equalTo=1000))
-    assert not at.value("nowhere", **ordered(orderBy="$key", limitToFirst=1))
+    params = ordered(**query)
+    assert at.value(**params) == {}
+    assert at.value(format="export", **params) == {}
+    assert at.get(callback="f", **params).body == b"/**/f({});"
+    # A place without data has nothing to select from.
+    assert at.value("nowhere", **params) is None
 
 
-def test_a_leaf_has_no_children_to_select(at):
-    at.set(value="leaf")
-    assert at.get(**ordered(orderBy="$key", limitToFirst=1)).status == 200
+@pytest.mark.parametrize("leaf", ["leaf", 5, False, {".value": 1, ".priority": 2}])
+def test_a_leaf_has_no_children_to_select(at, leaf):
+    at.set(value=leaf)
+    assert at.value(**ordered(orderBy="$key", limitToFirst=1)) == {}
+
+
+@pytest.mark.parametrize("bounds", [
+    {"startAfter": (30, "[MAX_NAME]")}, {"endBefore": (30, "[MIN_NAME]")}, {"startAt": (30, "[MIN_NAME]")}, {"endAt": (30, "[MAX_NAME]")},
+    {"startAt": (30, "[MAX_NAME]")}, {"endAt": (30, "[MIN_NAME]")}, {"startAfter": (25, "[MIN_NAME]"), "endBefore": (30, "[MAX_NAME]")},
+    {"startAfter": (None, "[MAX_NAME]")}])
+def test_bounds_before_and_after_all_keys(at, bounds):
+    """As the JavaScript SDK's REST client sends them: `startAfter(30)` is `startAfter=30,"[MAX_NAME]"`."""
+    at.set(value=PEOPLE)
+    plain = {("startAfter", "[MAX_NAME]"): "startAfter", ("startAfter", "[MIN_NAME]"): "startAt", ("startAt", "[MIN_NAME]"): "startAt",
+             ("startAt", "[MAX_NAME]"): "startAfter", ("endBefore", "[MIN_NAME]"): "endBefore", ("endBefore", "[MAX_NAME]"): "endAt",
+             ("endAt", "[MAX_NAME]"): "endAt", ("endAt", "[MIN_NAME]"): "endBefore"}
+    same = {plain[name, key]: value for name, (value, key) in bounds.items()}
+    params = ordered(orderBy="age") | {name: ",".join(ordered(x=part)["x"] for part in value) for name, value in bounds.items()}
+    assert normal(at.value(**params)) == normal(at.value(**ordered(orderBy="age", **same)))
+
+
+@pytest.mark.parametrize("key", ["a/b", "a.b", "", "#", "$a", "[0]", "[MAX_NAME", "a\u0001", "a\u007f", "k" * 769])
+@pytest.mark.parametrize("bound", ["startAt", "startAfter", "endAt", "endBefore", "equalTo"])
+def test_keys_of_bounds_must_be_valid(at, bound, key):
+    at.set(value=PEOPLE)
+    response = at.get(orderBy='"age"', **{bound: f"30,{ordered(x=key)['x']}"})
+    assert (response.status, response.error) == (400, "Constraint key field must be a valid key name")
+
+
+def test_a_bound_by_key_that_is_no_json(at):
+    """A key that ends with a backslash, put into quotes without an escape."""
+    at.set(value=PEOPLE)
+    response = at.get(orderBy='"$key"', startAt='"-NBatwr2n20T2uW3aKl\\"')
+    assert (response.status, response.error) == (400, "Constraint key field must be a valid key name")
+    assert at.get(orderBy='"$key"', startAt='"-NBatwr2n20T2uW3aKl\\\\"').status == 200
+
+
+def test_a_bound_with_a_plus(at):
+    """In a query string a raw plus is a space; escaped in the URL or in the JSON it is a plus."""
+    at.set(value={"a": {"phone": "+91"}, "b": {"phone": " 91"}})
+    target = at.url(orderBy='"phone"')
+    assert at.send("GET", target + "&equalTo=%22%2B91%22").json() == {"a": {"phone": "+91"}}
+    assert at.send("GET", target + "&equalTo=%22%5Cu002B91%22").json() == {"a": {"phone": "+91"}}
+    assert at.send("GET", target + "&equalTo=%22+91%22").json() == {"b": {"phone": " 91"}}
 
 
 @pytest.mark.parametrize("params, text", [

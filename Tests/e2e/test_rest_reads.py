@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from harness.sse import Listener
 from oracle.generate import Trees
 from oracle.tree import normal, plain
 
@@ -72,6 +73,28 @@ def test_keys_are_percent_decoded(at):
         assert at.value(key) == key
     assert at.send("GET", f"/{at.base}/a%2Bb.json").json() == "a+b"
     assert at.send("GET", f"/{at.base}/with%20space.json").json() == "with space"
+
+
+def test_a_raw_plus_in_a_path_is_a_space(at):
+    assert at.send("PUT", f"/{at.base}/+91.json", b"1").status == 200
+    assert at.value() == {" 91": 1}
+    assert at.send("PUT", f"/{at.base}/%2B91.json", b"2").status == 200
+    assert at.value() == {" 91": 1, "+91": 2}
+    assert at.send("GET", f"/{at.base}/%2091.json").json() == 1
+    with Listener(at) as listener:
+        listener.next()
+        at.send("PUT", f"/{at.base}/a+b/c%2Bd.json", b"3")
+        assert listener.next().change == ("put", "/a b/c+d", 3)
+
+
+@pytest.mark.parametrize("target", [
+    "/.nothing", "/.nothing.json", "/.info/connected.json", "/.inspect/databases.json", "/.settings/other.json", "/.settings/rules", "/.a/b.json", "/..json",
+    "/.feedsx/a.json", "/.priority", "/.value.json", "/.sv.json", "/.health", "/.metrics.json"])
+def test_an_unknown_path_that_begins_with_a_dot_is_404(at, target):
+    for method, body in (("GET", None), ("PUT", b"1"), ("POST", b"1"), ("PATCH", b"{}"), ("DELETE", None)):
+        response = at.send(method, target, body)
+        assert (response.status, response.error) == (404, "There is nothing at this path"), (method, response.body)
+    assert at.send("GET", f"/{at.base}/.info.json").status == 400
 
 
 def test_strings_of_every_kind_round_trip(at):

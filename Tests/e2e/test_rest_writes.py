@@ -19,6 +19,32 @@ def test_put_echoes_and_replaces(at):
     assert at.value() == {"c": 3}
 
 
+@pytest.mark.parametrize("bodies, stored", [
+    ([b'{"b":2,"a":1}', b' { "a" : 1.0 , "b":2, "c": null } ', b'{"a":9,"b":{"x":1},"a":1,"b":2}'], b'{"a":1,"b":2}'),
+    ([b'["x","y"]', b'{"0":"x","1":"y"}', b'{"1":"y","0":"x","2":[]}'], b'["x","y"]'), ([b"100", b"1e2", b"100.0", b"1E+2"], b"100"),
+    ([b'"\\u00e9\\/"', '"é/"'.encode()], '"é/"'.encode()), ([b"null", b"{}", b"[]", b'{"a":{}}', b"[null]"], b"null"),
+    ([b'{".value":1,".priority":2}', b'{".priority":2.0,".value":1}'], b'{".value":1,".priority":2}'), ([b'{".value":"v"}', b'"v"'], b'"v"'),
+    ([b'{"a":[1],".priority":"p"}', b'{".priority":"p","a":{"0":1}}'], b'{"a":{"0":1},".priority":"p"}')])
+def test_a_write_is_answered_the_stored_value_in_one_form(at, bodies, stored):
+    """However the body spells it, for every method that answers a value."""
+    for body in bodies:
+        assert at.put(body=body).body.strip() == stored
+        tag = at.get(headers={"X-Firebase-ETag": "true"}).etag
+        assert at.put(body=body, headers={"if-match": tag}).body.strip() == stored
+        # Of an update's paths those that it removes come last.
+        assert at.patch(body=b'{"k":' + body + b',"deep/er":true}').body.strip() == (
+            b'{"deep/er":true,"k":null}' if stored == b"null" else b'{"k":' + stored + b',"deep/er":true}')
+        assert b"".join(at.put(body=body, print="pretty").body.split()) == b"".join(stored.split())
+
+
+def test_an_update_of_nothing_and_by_null(at):
+    at.set(value={"a": 1})
+    assert at.patch(body=b"{}").body.strip() == b"{}"
+    assert at.patch(body=b'{"a":[],"/b":1.0}').body.strip() == b'{"b":1,"a":null}'
+    assert at.patch(body=b"null").body.strip() == b"null"
+    assert at.patch(body=b"null", print="pretty").body.strip() == b"null"
+
+
 def test_put_null_deletes_and_prunes(at):
     at.set("a/b/c", 1)
     assert at.put("a/b/c", None).json() is None

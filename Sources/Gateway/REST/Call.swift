@@ -45,9 +45,8 @@ final class Call {
     var timer: LoopTimer?
     /// The child that a POST makes.
     var pushedName: String?
-    /// The body with its packing undone, as the answer repeats it.
-    var body: [UInt8] = []
-    var hasServerValue = false
+    /// Bytes of a write's body, uncompressed.
+    var bodyBytes = 0
     /// What of memory the write has taken, until it is answered.
     var memory: MemoryShare?
 

@@ -90,8 +90,7 @@ final class RESTWrites {
         case .failure(.permissionDenied): deny(call)
         case .failure(let error): respond(error, to: call)
         case .success(let parsed):
-            call.body = parsed.body
-            call.hasServerValue = parsed.write.hasServerValue
+            call.bodyBytes = parsed.bodyBytes
             call.pushedName = parsed.name
             call.memory = parsed.share
             if let refusal = parsed.refusal { return answer(call, refusal) }

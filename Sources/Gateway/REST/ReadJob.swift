@@ -61,10 +61,15 @@ struct ReadJob: Sendable {
 
     private func encode() -> [UInt8] {
         let selected = selection.select(from: node)
-        guard parameters.isShallow else {
-            return JSONWriter.encode(selected, form: parameters.form, pretty: parameters.print == .pretty)
+        let isPretty = parameters.print == .pretty
+        // A query's result is an object, empty where nothing matches. Where there is no data to query it is null.
+        let isResult = parameters.query != nil && !node.isNull
+        guard parameters.isShallow, !(isResult && selected.isNull) else {
+            return isResult
+                ? JSONWriter.encodeObject(selected, form: parameters.form, pretty: isPretty)
+                : JSONWriter.encode(selected, form: parameters.form, pretty: isPretty)
         }
-        var writer = JSONWriter(form: .plain, pretty: parameters.print == .pretty)
+        var writer = JSONWriter(form: .plain, pretty: isPretty)
         writer.writeShallow(selected)
         return writer.bytes
     }

@@ -17,10 +17,10 @@ struct WriteAnswer: Sendable {
     private let path: Path
     private let print: RESTParameters.Print
     private let form: JSONForm
-    private let hasServerValue: Bool
     private let wantsETag: Bool
     private let pushedName: String?
-    private let body: [UInt8]
+    /// Bytes of the request's body, uncompressed.
+    private let bodyBytes: Int
     private let options: Reply.Options
 
     init(_ call: Call, _ result: Result, _ seq: Int64, _ settings: GatewaySettings) {
@@ -30,19 +30,18 @@ struct WriteAnswer: Sendable {
         path = call.path
         print = call.parameters.print
         form = call.parameters.form
-        hasServerValue = call.hasServerValue
         wantsETag = call.wantsETag || call.request.header("if-match") != nil
         pushedName = call.pushedName
-        body = call.body
+        bodyBytes = call.bodyBytes
         options = Reply.Options(call, settings)
     }
 
     /// Whether making it takes long: what is sent has to be written, packed or hashed.
     func isHeavy(_ settings: GatewaySettings) -> Bool {
-        if body.count > settings.heavyBodyBytes { return true }
+        if bodyBytes > settings.heavyBodyBytes { return true }
         let rows =
             switch result {
-            case .committed(let changes): changes.count
+            case .committed(let changes): changes.reduce(0) { $0 + max($1.value.rowCount, 1) }
             case .stale(let current): current.rowCount
             }
         return rows > settings.heavyRows
@@ -79,22 +78,29 @@ struct WriteAnswer: Sendable {
             writer.endObject()
             return writer.bytes
         case .delete: return Array("null".utf8)
-        case .patch where hasServerValue || isPretty:
-            var writer = JSONWriter(form: .export, pretty: isPretty)
-            writer.beginObject()
-            for (index, change) in changes.enumerated() {
-                writer.writeKey(
-                    String(change.path.relative(to: path).description.unicodeScalars.dropFirst()), isFirst: index == 0)
-                writer.write(change.value)
-            }
-            writer.endObject()
-            return writer.bytes
-        case .put where hasServerValue || isPretty:
-            let value = changes.first?.value ?? .null
-            return JSONWriter.encode(value, form: value.hasPriorities ? .export : .plain, pretty: isPretty)
+        // A PATCH of null removes the value at its path.
+        case .patch where changes.first?.path != path: return text(ofUpdate: changes)
         case .put, .patch, .get:
-            // What was sent is what was written: it is repeated as it came.
-            return body
+            let value = changes.first?.value ?? .null
+            return JSONWriter.encode(value, form: Self.form(of: [value]), pretty: isPretty)
         }
+    }
+
+    /// The stored values of an update by their paths below its own.
+    private func text(ofUpdate changes: [Change]) -> [UInt8] {
+        var writer = JSONWriter(form: Self.form(of: changes.map(\.value)), pretty: print == .pretty)
+        writer.beginObject()
+        for (index, change) in changes.enumerated() {
+            writer.writeKey(
+                String(change.path.relative(to: path).description.unicodeScalars.dropFirst()), isFirst: index == 0)
+            writer.write(change.value)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// Plain, or with priorities where there are any: a writer is told everything that was stored.
+    private static func form(of values: [Node]) -> JSONForm {
+        values.contains { $0.hasPriorities } ? .export : .plain
     }
 }

@@ -10,7 +10,8 @@ import Wire
 struct WriteJob: Sendable {
     struct Parsed: Sendable {
         let write: Write
-        let body: [UInt8]
+        /// Bytes of the body, uncompressed.
+        let bodyBytes: Int
         let name: String?
         /// What became of it in a trial; nil where it has to be queued.
         let refusal: WriteOutcome?
@@ -80,7 +81,7 @@ struct WriteJob: Sendable {
     }
 
     private func parse(_ snapshot: Snapshot?) throws(RESTError) -> Parsed {
-        if method == .delete { return try parsed(.set(path, .null), .remove, [], false, snapshot) }
+        if method == .delete { return try parsed(.set(path, .null), .remove, 0, false, snapshot) }
         let body = try unpackedBody()
         guard body.contains(where: { $0 > 0x20 }) else { throw .noData }
         guard path.depth <= KeyRules.maxDepth + (path.namesPriority ? 1 : 0) else {
@@ -106,7 +107,7 @@ struct WriteJob: Sendable {
         }
         let operation: Tree.Operation =
             method == .post ? .push : (expectedHash != nil ? .transaction : (value.node.isNull ? .remove : .set))
-        return try parsed(.set(path, value.node), operation, body, value.hasServerValue, snapshot)
+        return try parsed(.set(path, value.node), operation, body.count, value.hasServerValue, snapshot)
     }
 
     private func update(_ body: [UInt8], _ snapshot: Snapshot?) throws(RESTError) -> Parsed {
@@ -117,25 +118,25 @@ struct WriteJob: Sendable {
             throw Self.refusal(error, of: "JSON object. Are you sending a JSON object with valid key names?")
         }
         // The CLI removes by PATCH with null (reference: rtdb-protocol 7.1).
-        guard let update else { return try parsed(.set(path, .null), .remove, body, false, snapshot) }
+        guard let update else { return try parsed(.set(path, .null), .remove, body.count, false, snapshot) }
         let changes = update.changes.map { Change(path: path.appending($0.path), value: $0.node) }
         guard permission.mayBeGiven(to: changes) else { throw .permissionDenied }
         try Self.refuseOverlaps(changes)
-        return try parsed(.update(base: path, changes), .update, body, update.hasServerValue, snapshot)
+        return try parsed(.update(base: path, changes), .update, body.count, update.hasServerValue, snapshot)
     }
 
     private func parsed(
-        _ action: Write.Action, _ operation: Tree.Operation, _ body: [UInt8], _ hasServerValue: Bool,
+        _ action: Write.Action, _ operation: Tree.Operation, _ bodyBytes: Int, _ hasServerValue: Bool,
         _ snapshot: Snapshot?
     ) throws(RESTError) -> Parsed {
         let write = Write(
             action, operation: operation, expectedHash: expectedHash, hasServerValue: hasServerValue,
-            byteCount: body.count + 64, rowLimit: rowLimit, auth: auth, origin: origin, mayBeOvertaken: true)
+            byteCount: bodyBytes + 64, rowLimit: rowLimit, auth: auth, origin: origin, mayBeOvertaken: true)
         var refusal: WriteOutcome?
         if let snapshot, write.rowCount > heavyRows {
             refusal = WriteTrial.refusal(of: write, on: snapshot, now: Clock.unixMilliseconds)
         }
-        return Parsed(write: write, body: body, name: name, refusal: refusal, share: share)
+        return Parsed(write: write, bodyBytes: bodyBytes, name: name, refusal: refusal, share: share)
     }
 
     private func unpackedBody() throws(RESTError) -> [UInt8] {

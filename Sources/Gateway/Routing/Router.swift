@@ -45,22 +45,19 @@ final class Router {
             case .longPoll: try handlers.polls.serve(request, exchange)
             case .rules: try handlers.rules.serve(request, exchange)
             case .feeds:
-                guard let feeds = handlers.feeds else { return try Self.refuse(request.path) }
+                guard let feeds = handlers.feeds else { throw Self.nothing }
                 try feeds.serve(request, exchange)
             case .log: try handlers.log.serve(request, exchange)
             case .description: try handlers.description.serve(request, exchange)
-            case .nothing: try Self.refuse(request.path)
+            case .nothing: throw Self.nothing
             }
         } catch {
             services.responder.respond(error, to: exchange)
         }
     }
 
-    /// The refusal of a path that is neither data nor anything else here.
-    private static func refuse(_ path: ArraySlice<UInt8>) throws(RESTError) {
-        _ = try RequestPath.parse(path)
-        throw RESTError(404, "There is nothing at this path")
-    }
+    /// The refusal of a path that begins with a dot and has no handler: no data can have it.
+    private static let nothing = RESTError(404, "There is nothing at this path")
 
     /// Only administrators send large bodies: restores and bulk loads. Who has to be asked about elsewhere first counts as
     /// no administrator here.

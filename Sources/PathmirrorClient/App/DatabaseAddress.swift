@@ -94,8 +94,9 @@ struct DatabaseAddress: Sendable, Hashable {
         return labels.count >= 3 && !isAddress ? String(labels[0]) : "default"
     }
 
+    /// A part of a URL, decoded. A `+` is a space, as in the other SDKs and in the gateway's REST API.
     private static func decoded(_ part: Substring) throws(InvalidArgument) -> String {
-        guard let bytes = PercentEncoding.decode(part.utf8) else {
+        guard let bytes = PercentEncoding.decode(part.utf8, plusIsSpace: true) else {
             throw InvalidArgument("\"\(part)\" is not percent-encoded as URLs are")
         }
         return String(decoding: bytes, as: UTF8.self)

@@ -22,6 +22,13 @@ public struct JSONWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
+    /// The JSON text of a query's result (`writeObject`).
+    public static func encodeObject(_ node: Node, form: JSONForm, pretty: Bool = false) -> [UInt8] {
+        var writer = JSONWriter(form: form, pretty: pretty, reserving: min(estimate(node), 1 << 20))
+        writer.writeObject(node)
+        return writer.bytes
+    }
+
     /// A node's JSON text.
     public static func encode(_ node: Node, form: JSONForm, pretty: Bool = false) -> [UInt8] {
         var writer = JSONWriter(form: form, pretty: pretty, reserving: min(estimate(node), 1 << 20))
@@ -75,6 +82,20 @@ public struct JSONWriter: Sendable {
             close(UInt8(ascii: "]"))
             return
         }
+        writeObject(branch)
+    }
+
+    /// Writes the children of a node as an object, also where their keys are those of an array. A node without children
+    /// is `{}`. This is the form of a query's result; values below the children may be arrays.
+    public mutating func writeObject(_ node: Node) {
+        guard case .branch(let branch) = node else {
+            bytes.append(contentsOf: "{}".utf8)
+            return
+        }
+        writeObject(branch)
+    }
+
+    private mutating func writeObject(_ branch: Branch) {
         open(UInt8(ascii: "{"))
         var isFirst = true
         branch.children.forEachEntry { entry in

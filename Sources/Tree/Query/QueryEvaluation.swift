@@ -144,6 +144,10 @@ extension Query.Bound {
 }
 
 extension Key {
+    /// Whether the key stands for a place before or after all keys in a query's bound. SDKs name these places
+    /// `[MIN_NAME]` and `[MAX_NAME]`, and keys can't have brackets.
+    public var isBoundSentinel: Bool { sentinelOrder != 0 }
+
     /// −1 for `[MIN_NAME]` and `[MIN_KEY]`, which sort below every key, 1 for `[MAX_NAME]` and `[MAX_KEY]`, above; else 0.
     var sentinelOrder: Int {
         // Bytes, as string equality takes a Kelvin sign for a K.

@@ -2,17 +2,13 @@ import Tree
 
 /// Puts a query together from `orderBy`, bounds and limits, with the original's refusals.
 struct QueryParameterParser {
-    private struct Raw {
-        var value: Node
-        var key: Key?
-    }
-
     private var orderBy: String?
-    private var startAt: Raw?
-    private var startAfter: Raw?
-    private var endAt: Raw?
-    private var endBefore: Raw?
-    private var equalTo: Raw?
+    // The texts of bounds: how they are read depends on the order.
+    private var startAt: String?
+    private var startAfter: String?
+    private var endAt: String?
+    private var endBefore: String?
+    private var equalTo: String?
     private var first: Int?
     private var last: Int?
 
@@ -22,11 +18,11 @@ struct QueryParameterParser {
         case "orderBy":
             guard orderBy == nil else { throw RESTError(400, "orderBy may be given only once") }
             orderBy = value
-        case "startAt": startAt = try Self.bound(value)
-        case "startAfter": startAfter = try Self.bound(value)
-        case "endAt": endAt = try Self.bound(value)
-        case "endBefore": endBefore = try Self.bound(value)
-        case "equalTo": equalTo = try Self.bound(value)
+        case "startAt": startAt = value
+        case "startAfter": startAfter = value
+        case "endAt": endAt = value
+        case "endBefore": endBefore = value
+        case "equalTo": equalTo = value
         case "limitToFirst": first = try Self.limit(name, value)
         case "limitToLast": last = try Self.limit(name, value)
         default: return false
@@ -62,20 +58,28 @@ struct QueryParameterParser {
         let limit: Query.Limit? = first.map { .first($0) } ?? last.map { .last($0) }
         return Query(
             index: index,
-            start: try bound(equalTo ?? startAt, startAfter, index),
-            end: try bound(equalTo ?? endAt, endBefore, index),
+            start: try Self.bound(equalTo ?? startAt, startAfter, index),
+            end: try Self.bound(equalTo ?? endAt, endBefore, index),
             limit: limit)
     }
 
-    private func bound(_ inclusive: Raw?, _ exclusive: Raw?, _ index: Query.Index) throws(RESTError) -> Query.Bound? {
-        guard let raw = inclusive ?? exclusive else { return nil }
+    private static func bound(
+        _ inclusive: String?, _ exclusive: String?, _ index: Query.Index
+    ) throws(RESTError) -> Query.Bound? {
+        guard let text = inclusive ?? exclusive else { return nil }
+        guard let (value, key) = parts(of: text) else {
+            throw index == .key ? invalidKey : RESTError(400, "Constraint index field must be a JSON primitive")
+        }
         if index == .key {
-            guard case .string = raw.value, raw.key == nil else {
+            guard case .string = value, key == nil else {
                 throw RESTError(400, "Provided key index type is invalid, must be string")
             }
         }
-        return Query.Bound(value: .init(raw.value), key: raw.key, isInclusive: inclusive != nil)
+        if let key, !key.isBoundSentinel, KeyRules.violation(in: key) != nil { throw invalidKey }
+        return Query.Bound(value: .init(value), key: key, isInclusive: inclusive != nil)
     }
+
+    private static let invalidKey = RESTError(400, "Constraint key field must be a valid key name")
 
     private static func index(_ text: String) throws(RESTError) -> Query.Index {
         guard let node = try? JSONParser.parse(text), case .string(let name) = node else {
@@ -94,23 +98,23 @@ struct QueryParameterParser {
         }
     }
 
-    /// A JSON primitive, or one followed by a key: `5,"key"`.
-    private static func bound(_ text: String) throws(RESTError) -> Raw {
+    /// Reads a JSON primitive, or one followed by a key: `5,"key"`. Nil for other texts.
+    private static func parts(of text: String) -> (value: Node, key: Key?)? {
         // Empty objects and arrays are null in the tree, but no primitives.
         let isContainer = text.first { !$0.isWhitespace }.map { $0 == "{" || $0 == "[" } ?? true
-        if !isContainer, let node = try? JSONParser.parse(text), let raw = primitive(node) { return Raw(value: raw) }
+        if !isContainer, let node = try? JSONParser.parse(text), let value = primitive(node) { return (value, nil) }
         if let pair = try? JSONParser.parse("[\(text)]"), pair.childCount == 2,
             let value = primitive(pair.child(Key("0"))), case .string(let key) = pair.child(Key("1"))
         {
-            return Raw(value: value, key: Key(key))
+            return (value, Key(key))
         }
         // null,"key": nulls vanish from arrays.
         if text.hasPrefix("null,"), let node = try? JSONParser.parse(String(text.dropFirst(5))),
             case .string(let key) = node
         {
-            return Raw(value: .null, key: Key(key))
+            return (.null, Key(key))
         }
-        throw RESTError(400, "Constraint index field must be a JSON primitive")
+        return nil
     }
 
     private static func primitive(_ node: Node) -> Node? {

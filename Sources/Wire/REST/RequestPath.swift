@@ -1,6 +1,6 @@
 public import Tree
 
-/// The path part of a REST URL.
+/// The path part of a REST URL. A `+` in it is a space, as in Firebase and in the URLs that SDKs read; `%2B` is a plus.
 public enum RequestPath {
     /// Reads `/a/b.json` or `/a/b/.json`, still percent-encoded. Each part is decoded by itself, so that an encoded slash
     /// stays out of the structure, where it is refused like every other character that keys can't have.
@@ -31,13 +31,13 @@ public enum RequestPath {
 
     private static func key(_ part: ArraySlice<UInt8>) throws(RESTError) -> Key {
         var isPlain = true
-        for byte in part where byte == UInt8(ascii: "%") || byte >= 0x80 {
+        for byte in part where byte == UInt8(ascii: "%") || byte == UInt8(ascii: "+") || byte >= 0x80 {
             isPlain = false
             break
         }
         // Nearly all keys: nothing to decode and nothing to validate.
         if isPlain { return Key(String(decoding: part, as: UTF8.self)) }
-        guard let bytes = PercentEncoding.decode(part) else { throw .invalidPath }
+        guard let bytes = PercentEncoding.decode(part, plusIsSpace: true) else { throw .invalidPath }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw .invalidPath }
         return Key(text)
     }

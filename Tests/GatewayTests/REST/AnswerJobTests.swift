@@ -53,6 +53,22 @@ import Wire
         #expect(answer.status == (wanted.isEmpty ? 204 : 200))
     }
 
+    /// A query's result is an object, also where nothing matches; where there is no data it is null.
+    @Test(
+        arguments: [
+            ("orderBy=\"$key\"&equalTo=\"x\"", Self.value, "{}"), ("orderBy=\"n\"&startAt=9", Self.value, "{}"),
+            ("shallow=true&startAt=\"x\"", Self.value, "{}"),
+            ("orderBy=\"$value\"&equalTo=9&format=export", Self.value, "{}"),
+            ("orderBy=\"$key\"&limitToFirst=1", "\"leaf\"", "{}"), ("orderBy=\"$key\"", "[1,2]", "{\"0\":1,\"1\":2}"),
+            ("orderBy=\"$key\"&limitToFirst=1", "[[5],2]", "{\"0\":[5]}"), ("shallow=true", "\"leaf\"", "\"leaf\""),
+            ("shallow=true&limitToFirst=1", "[1,2]", "{\"0\":true}"), ("orderBy=\"$key\"", "null", "null"),
+            ("shallow=true&limitToFirst=1", "null", "null"), ("shallow=true", "null", "null"),
+        ])
+    func queriesAreAnsweredObjects(_ query: String, _ json: String, _ wanted: String) throws {
+        let answer = try read("/x.json?\(query)", [], json)
+        #expect(answer.status == 200 && text(answer) == wanted)
+    }
+
     @Test func tagsAreOfAllTheData() throws {
         let node = try JSONParser.parse(Self.value)
         let wanted = ("X-Firebase-ETag", "true")
@@ -118,25 +134,33 @@ import Wire
         Change(path: Path(splitting: path), value: try JSONParser.parse(json))
     }
 
-    @Test func whatWasSentIsRepeated() throws {
-        let body = "{ \"b\" : 1 , \"gone\":null }"
-        let answer = try written("PUT", "/a.json", .committed([try change("a", "{\"b\":1}")])) {
-            $0.body = Array(body.utf8)
-        }
-        #expect(answer.status == 200 && text(answer) == body)
+    /// However the body spelled it, the answer has what is stored, in one form.
+    @Test(
+        arguments: [
+            ("{ \"b\" : 1 , \"gone\":null }", "{\"b\":1}"), ("{\"b\":2,\"a\":1}", "{\"a\":1,\"b\":2}"),
+            ("{\"0\":\"x\",\"1\":\"y\"}", "[\"x\",\"y\"]"), ("[\"x\",\"y\"]", "[\"x\",\"y\"]"), ("1.0", "1"),
+            ("1e2", "100"),
+            ("\"\\u00e9\\/\"", "\"é/\""), ("{}", "null"), ("{\"a\":{}}", "null"),
+            ("{\".value\":1,\".priority\":2}", "{\".value\":1,\".priority\":2}"), ("{\".value\":1}", "1"),
+        ])
+    func writesAreAnsweredWhatIsStored(_ body: String, _ stored: String) throws {
+        let answer = try written("PUT", "/a.json", .committed([try change("a", body)]))
+        #expect(answer.status == 200 && text(answer) == stored)
         #expect(answer.headers.value("x-pathmirror-seq") == "9")
     }
 
-    @Test func serverValuesAreAnsweredAsTheyBecame() throws {
-        let put = try written("PUT", "/a.json", .committed([try change("a", "{\"t\":123}")])) {
-            $0.hasServerValue = true
-            $0.body = Array("{\"t\":{\".sv\":\"timestamp\"}}".utf8)
-        }
-        #expect(text(put) == "{\"t\":123}")
-        let patch = try written(
-            "PATCH", "/a.json", .committed([try change("a/t", "123"), try change("a/b/c", "true")])
-        ) { $0.hasServerValue = true }
-        #expect(text(patch) == "{\"t\":123,\"b/c\":true}")
+    @Test func updatesAreAnsweredByPath() throws {
+        let plain = try written(
+            "PATCH", "/a.json",
+            .committed([try change("a/t", "[1,2]"), try change("a/b/c", "true"), try change("a/d", "{}")]))
+        #expect(text(plain) == "{\"t\":[1,2],\"b/c\":true,\"d\":null}")
+        let ranked = try written(
+            "PATCH", "/a.json",
+            .committed([try change("a/t", "[1]"), try change("a/b", "{\".value\":1,\".priority\":2}")]))
+        #expect(text(ranked) == "{\"t\":{\"0\":1},\"b\":{\".value\":1,\".priority\":2}}")
+        #expect(text(try written("PATCH", "/a.json", .committed([]))) == "{}")
+        #expect(text(try written("PATCH", "/a.json", .committed([try change("a", "null")]))) == "null")
+        #expect(text(try written("PATCH", "/.json", .committed([try change("", "null")]))) == "null")
     }
 
     @Test func pushesAnswerTheName() throws {
@@ -178,8 +202,9 @@ import Wire
         let answer = try written(
             "PUT", "/a.json", .committed([Change(path: Path(splitting: "a"), value: increment)]),
             [("X-Firebase-ETag", "true")]
-        ) { $0.body = Array("{}".utf8) }
+        )
         #expect(answer.headers.value("etag") == nil)
+        #expect(text(answer) == "{\".sv\":{\"increment\":1}}")
     }
 
     @Test func staleConditionsAreAnsweredTheValue() throws {
@@ -204,7 +229,8 @@ import Wire
             #expect(!WriteAnswer(call, .committed([change]), 1, settings).isHeavy(settings))
             #expect(
                 WriteAnswer(call, .committed(Array(repeating: change, count: 11)), 1, settings).isHeavy(settings))
-            call.body = Array(repeating: 0x20, count: 101)
+            #expect(WriteAnswer(call, .committed([Change(path: path, value: wide)]), 1, settings).isHeavy(settings))
+            call.bodyBytes = 101
             #expect(WriteAnswer(call, .committed([change]), 1, settings).isHeavy(settings))
         }
     }

@@ -43,7 +43,7 @@ import Wire
             return
         }
         #expect(value == (try JSONParser.parse("{\"c\":1}")))
-        #expect(parsed.body == Array("{\"c\":1,\"d\":null}".utf8), "answered as it came")
+        #expect(parsed.bodyBytes == "{\"c\":1,\"d\":null}".utf8.count)
         #expect(parsed.write.expectedHash == nil && parsed.refusal == nil && parsed.share == nil)
     }
 
@@ -152,7 +152,12 @@ import Wire
             #expect(job.isHeavy, "however short it is")
             return try job.run().get()
         }
-        #expect(parsed.body == Array(text.utf8))
+        #expect(parsed.bodyBytes == text.utf8.count)
+        guard case .set(_, let value) = parsed.write.action else {
+            Issue.record("no set")
+            return
+        }
+        #expect(value == (try JSONParser.parse(text)))
     }
 
     private static func replacingBody(_ call: Call, _ body: [UInt8]) throws -> Call {

@@ -49,8 +49,11 @@ import Testing
         Wanted(method: "GET", target: "/.health/live", status: 200, type: json),
         Wanted(method: "GET", target: "/.health/ready", status: 200, type: json),
         Wanted(method: "GET", target: "/.metrics", status: 200, type: "text/plain; version=0.0.4; charset=utf-8"),
-        Wanted(method: "PUT", target: "/.metrics", status: 404, type: "text/plain; charset=utf-8", body: "1"),
-        Wanted(method: "GET", target: "/.nothing", status: 404, type: nil),
+        Wanted(method: "PUT", target: "/.metrics", status: 404, type: json, body: "1"),
+        Wanted(method: "GET", target: "/.nothing", status: 404, type: json),
+        Wanted(method: "GET", target: "/.info/connected.json", status: 404, type: json),
+        Wanted(method: "PUT", target: "/.settings/other.json", status: 404, type: json, body: "1"),
+        Wanted(method: "GET", target: "/a/.info.json", status: 400, type: json),
         Wanted(method: "GET", target: "/.ws", status: 400, type: json),
         Wanted(
             method: "GET", target: "/.ws?v=5", status: 400, type: json,
@@ -96,6 +99,19 @@ import Testing
                 if let type = wanted.type {
                     #expect(answer.headers["content-type"] == type, "\(wanted.method) \(wanted.target)")
                 }
+            }
+        }
+    }
+
+    @Test(arguments: [
+        "/.nothing", "/.a.json", "/.info/connected.json", "/.inspect/databases.json", "/.priority", "/..",
+    ])
+    func unknownPathsThatBeginWithADot(target: String) throws {
+        try withGateway { gateway in
+            let client = try WebClient(gateway.port)
+            for method in ["GET", "PUT", "PATCH", "DELETE"] {
+                let answer = try client.request(method, target, body: method == "GET" ? nil : "1")
+                #expect(answer.status == 404 && answer.text.contains("There is nothing at this path"), "\(method)")
             }
         }
     }

@@ -29,6 +29,19 @@ struct JSONWriterTests {
         #expect(!json(value, .export).contains("["))
     }
 
+    @Test func `a query's result is an object`() throws {
+        for (text, written) in [
+            (#"{"0":"a","1":"b"}"#, #"{"0":"a","1":"b"}"#), (#"{"1":{"0":1}}"#, #"{"1":[1]}"#),
+            (#"{"a":1}"#, #"{"a":1}"#),
+            ("null", "{}"), ("5", "{}"),
+        ] {
+            let result = JSONWriter.encodeObject(try node(text), form: .plain)
+            #expect(String(decoding: result, as: UTF8.self) == written)
+        }
+        let pretty = JSONWriter.encodeObject(try node(#"{"0":1}"#), form: .plain, pretty: true)
+        #expect(String(decoding: pretty, as: UTF8.self) == "{\n  \"0\" : 1\n}")
+    }
+
     @Test func `plain form drops priorities`() throws {
         let value = try node(#"{"a":{".value":1,".priority":2},"b":{"c":true,".priority":"x"},".priority":3}"#)
         #expect(json(value, .plain) == #"{"a":1,"b":{"c":true}}"#)

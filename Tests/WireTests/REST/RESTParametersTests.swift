@@ -44,7 +44,8 @@ import Wire
     }
 
     @Test(arguments: [
-        "print=loud", "shallow=yes", "eventIds=1", "format=xml", "callback=1a", "callback=a(b", "callback=", "timeout=5",
+        "print=loud", "shallow=yes", "eventIds=1", "format=xml", "callback=1a", "callback=a(b", "callback=",
+        "timeout=5",
         "timeout=0s",
         "timeout=16min", "timeout=99999999999999999999s", "timeout=-1s", "writeSizeLimit=huge", "ns=%FF", "auth=%2",
     ])
@@ -69,6 +70,33 @@ import Wire
         #expect(try parse("shallow=true&limitToFirst=3").query?.index == .key)
     }
 
+    /// The JavaScript SDK's REST client names the places before and after all keys.
+    @Test func boundsBeforeAndAfterAllKeys() throws {
+        let two = Query.IndexValue(.int(2))
+        for (text, bound) in [
+            ("startAfter=2,\"[MAX_NAME]\"", Query.Bound(value: two, key: Key("[MAX_NAME]"), isInclusive: false)),
+            ("startAt=2,\"[MIN_NAME]\"", Query.Bound(value: two, key: Key("[MIN_NAME]"))),
+            ("startAt=null,\"[MAX_NAME]\"", Query.Bound(value: .init(.null), key: Key("[MAX_NAME]"))),
+        ] { #expect(try parse("orderBy=\"n\"&\(text)").query?.start == bound) }
+        #expect(
+            try parse("orderBy=%22n%22&endBefore=2%2C%22%5BMIN_NAME%5D%22&format=export").query?.end
+                == Query.Bound(value: two, key: Key("[MIN_NAME]"), isInclusive: false))
+    }
+
+    @Test(arguments: [
+        "startAt=2,\"a/b\"", "startAt=2,\"\"", "startAfter=2,\"a.b\"", "endAt=\"x\",\"#\"", "endBefore=null,\"$a\"",
+        "equalTo=2,\"[0]\"", "equalTo=2,\"[MAX_NAME\"", "startAt=2,\"a\\u0001\"", "startAt=2,\"a\\u007f\"",
+    ])
+    func keysOfBoundsMustBeValid(text: String) {
+        #expect(refusal("orderBy=\"n\"&\(text)") == RESTError(400, "Constraint key field must be a valid key name"))
+    }
+
+    @Test func longKeysOfBounds() throws {
+        let key = String(repeating: "k", count: KeyRules.maxKeyBytes)
+        #expect(try parse("orderBy=\"n\"&startAt=2,\"\(key)\"").query?.start?.key == Key(key))
+        #expect(refusal("orderBy=\"n\"&startAt=2,\"\(key)k\"")?.status == 400)
+    }
+
     @Test(arguments: [
         ("limitToFirst=3", "orderBy must be defined when other query parameters are defined"),
         ("orderBy=name", "orderBy must be a valid JSON encoded path"),
@@ -76,6 +104,8 @@ import Wire
         ("orderBy=5", "orderBy must be a valid JSON encoded path"),
         ("orderBy=\"a.b\"", "orderBy must be a valid JSON encoded path"),
         ("orderBy=\"$key\"&startAt=5", "Provided key index type is invalid, must be string"),
+        ("orderBy=\"$key\"&startAt=\"a\\\"", "Constraint key field must be a valid key name"),
+        ("orderBy=\"$key\"&endAt={}", "Constraint key field must be a valid key name"),
         (
             "orderBy=\"a\"&equalTo=1&startAt=1",
             "equalTo cannot be specified in addition to startAfter, startAt, endAt, or endBefore"

@@ -23,8 +23,15 @@ import Wire
         #expect(try parse("//a///b.json") == Path(splitting: "a/b"))
         #expect(try parse("/a%20b.json") == Path([Key("a b")]))
         #expect(try parse("/%F0%9F%98%80.json") == Path([Key("😀")]))
-        #expect(try parse("/a+b.json") == Path([Key("a+b")]), "a plus is a plus in paths")
         #expect(try parse("/a/.priority.json") == Path([Key("a"), .priority]))
+    }
+
+    /// Firebase reads a raw plus as a space, and so do the SDKs in URLs.
+    @Test func plusSignsAreSpaces() throws {
+        #expect(try parse("/+91.json") == Path([Key(" 91")]))
+        #expect(try parse("/%2B91.json") == Path([Key("+91")]))
+        #expect(try parse("/%2b/a+b/c%20d.json") == Path([Key("+"), Key("a b"), Key("c d")]))
+        #expect(try parse("/a+%2B/.priority.json") == Path([Key("a +"), .priority]))
     }
 
     @Test(arguments: [
