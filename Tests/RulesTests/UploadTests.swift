@@ -37,7 +37,7 @@ import Tree
 
     @Test(arguments: [
         ("[]", "1:1: Expected '{'.\n"),
-        ("", "1:1: Expected '{'.\n"),
+        ("\"a\"", "1:1: Expected '{'.\n"), ("7", "1:1: Expected '{'.\n"), ("null", "1:1: Expected '{'.\n"),
         ("{}", "1:1: Expected 'rules' property.\n"),
         ("{\"rules\": 1}", "1:11: Expected '{'.\n"),
         ("{\"rules\": {}} x", "1:15: Parse error.\n"),
@@ -51,11 +51,31 @@ import Tree
         ("{\"rules\": {\".read\": \"\\q\"}}", "1:22: Invalid escape: '\\q'\n"),
         ("{\"rules\": {\".read\": \"true", "1:21: Parse error.\n"),
         ("{\"rules\": {/* }}", "1:12: Parse error.\n"),
+        (
+            "{\"rules\": {\"a\": 1, \"b\": {\".read\": null}}}",
+            """
+            1:17: Expected '{'.
+            1:35: Invalid rule expression.  Expected 'true', 'false', or an expression string.
+
+            """
+        ),
         ("{\"rules\": {\"a\"}}", "1:15: Expected ':'.\n"),
         ("{\"rules\": {\"a\": {} \"b\": {}}}", "1:20: Expected ',' or '}'.\n"),
         ("{\"rules\": {\"\": {}}}", "1:12: String can't contain \".\", \"#\", \"$\", \"/\", \"[\", or \"]\"\n"),
     ])
     func documents(text: String, error: String) { #expect(uploadError(text) == error) }
+
+    /// Where the text is not JSON at all, that is what is said, and where.
+    @Test(arguments: [
+        ("", "1:1"), ("  \n", "2:1"), ("invalid json %{!@[", "1:1"), ("// a comment\n\nread { auth != null }", "3:1"),
+        ("nulls", "1:1"), ("{\"rules\": truth}", "1:11"), ("{\"rules\": {\"a\": banana}}", "1:17"),
+        ("{\"rules\": {\".read\": auth != null}}", "1:21"), ("{\"rules\": {\".read\": 'true'}}", "1:21"),
+        ("{\"rules\": {\".read\": 01}}", "1:21"), ("{\"rules\": {\".indexOn\": [a]}}", "1:25"),
+        ("{\"rules\": {\".indexOn\": name}}", "1:24"), ("{\"rules\": {", "1:12"), ("{\"rules\"", "1:9"),
+        ("{\"rules\":", "1:10"), ("{\"rules\": {\"a\": {}", "1:19"), ("{\"rules\": {\".indexOn\": [\"a\"", "1:28"),
+        ("{\"rules\": {}", "1:13"),
+    ])
+    func textsThatAreNotJSON(text: String, place: String) { #expect(uploadError(text) == "\(place): Parse error.\n") }
 
     @Test(arguments: [
         "{\"rules\":{}}", "// c\n{/* c */\"rules\"/**/:{},}", "{\"rules\":{\".indexOn\":[]}}", "\u{FEFF}{\"rules\":{}}",

@@ -81,6 +81,16 @@ def test_rules_that_do_not_parse_change_nothing(serve):
         assert (event.kind, event.id) == ("put", seq)
 
 
+@pytest.mark.parametrize("text, place", [
+    ("invalid json %{!@[", "1:1"), ("rules_version='2';\nservice firebase.storage {\n}\n", "1:1"), ("", "1:1"),
+    ("// bolt\n\npath / {\n  read() { true }\n}\n", "3:1"), ('{"rules": {".read": auth != null}}', "1:21"),
+])
+def test_a_document_that_is_not_json(serve, text, place):
+    gateway = serve()
+    response = gateway.rest.send("PUT", "/.settings/rules.json", text.encode(), ADMIN)
+    assert (response.status, response.error) == (400, f"{place}: Parse error.\n")
+
+
 def test_only_an_administrator_may_replace_the_rules(serve):
     gateway = serve()
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer owner"}):

@@ -10,13 +10,13 @@ struct DocumentParser {
 
     mutating func document() throws(TextError) -> SourceNode {
         try reader.skipSpace()
-        guard reader.peek == UInt8(ascii: "{") else { throw reader.error("Expected '{'.") }
+        guard reader.peek == UInt8(ascii: "{") else { throw reader.noObject() }
         let brace = reader.index
         var root: SourceNode?
         var collected: [TextError] = []
         try reader.members { (reader, key, offset) throws(TextError) in
             guard key == "rules", root == nil else { throw reader.error("Expected 'rules' property.", at: offset) }
-            guard reader.peek == UInt8(ascii: "{") else { throw reader.error("Expected '{'.") }
+            guard reader.peek == UInt8(ascii: "{") else { throw reader.noObject() }
             root = try Self.node(&reader, captures: [], &collected)
         }
         try reader.skipSpace()
@@ -46,7 +46,7 @@ struct DocumentParser {
             } else if key == ".indexOn" {
                 node.indexes = try indexes(&reader, &errors)
             } else if reader.peek != UInt8(ascii: "{") {
-                errors.append(reader.error("Expected '{'."))
+                errors.append(reader.noObject())
                 try reader.skipValue()
             } else if key.utf8.first == UInt8(ascii: "$"), key.utf8.count > 1, isPlain(key.dropFirst()) {
                 try wildcard(key, offset, in: &node, &reader, captures: captures, &errors)

@@ -20,6 +20,21 @@ struct TextReader {
         TextError(offset: offset ?? index, message: message)
     }
 
+    /// The error of a place where something else is expected: an end of the text there means that it is not whole.
+    private func expected(_ what: String) -> TextError {
+        error(index < bytes.count ? "Expected \(what)." : "Parse error.")
+    }
+
+    /// The error of a place where an object is expected: another value, or a text that is not JSON.
+    func noObject() -> TextError {
+        switch peek {
+        case UInt8(ascii: "\""), UInt8(ascii: "["): return expected("'{'")
+        default:
+            var reader = self
+            return (try? reader.scalar()) == nil ? error("Parse error.") : expected("'{'")
+        }
+    }
+
     /// Skips white space and comments.
     mutating func skipSpace() throws(TextError) {
         while let byte = peek {
@@ -103,15 +118,21 @@ struct TextReader {
         }
     }
 
-    /// The bytes of a number or word.
+    /// The bytes of a number, `true`, `false` or `null`. Any other word is not JSON.
     mutating func scalar() throws(TextError) -> ArraySlice<UInt8> {
         let start = index
-        while let byte = peek, isScalarByte(byte) { index += 1 }
-        guard index > start else { throw error("Parse error.") }
+        let length = bytes[start...].withUnsafeBufferPointer { buffer in
+            var scanner = JSONScanner(buffer)
+            if scanner.take("true") || scanner.take("false") || scanner.take("null") { return scanner.index }
+            return (try? scanner.number())?.range.count ?? 0
+        }
+        index += length
+        // A longer word only begins like one of these.
+        guard length > 0, !(peek.map(isWordByte) ?? false) else { throw error("Parse error.", at: start) }
         return bytes[start..<index]
     }
 
-    private func isScalarByte(_ byte: UInt8) -> Bool {
+    private func isWordByte(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: "."): true
         default: false
@@ -139,11 +160,11 @@ struct TextReader {
         try skipSpace()
         if peek == UInt8(ascii: ",") { throw error("Unexpected ','.") }
         while peek != UInt8(ascii: "}") {
-            guard peek == UInt8(ascii: "\"") else { throw error("Expected '\"'.") }
+            guard peek == UInt8(ascii: "\"") else { throw expected("'\"'") }
             let keyOffset = index
             let key = try string().string
             try skipSpace()
-            guard peek == UInt8(ascii: ":") else { throw error("Expected ':'.") }
+            guard peek == UInt8(ascii: ":") else { throw expected("':'") }
             index += 1
             try skipSpace()
             try body(&self, key, keyOffset)
@@ -152,7 +173,7 @@ struct TextReader {
                 index += 1
                 try skipSpace()
             } else if peek != UInt8(ascii: "}") {
-                throw error("Expected ',' or '}'.")
+                throw expected("',' or '}'")
             }
         }
         index += 1
@@ -170,7 +191,7 @@ struct TextReader {
                 index += 1
                 try skipSpace()
             } else if peek != UInt8(ascii: "]") {
-                throw error("Expected ',' or ']'.")
+                throw expected("',' or ']'")
             }
         }
         index += 1
