@@ -102,7 +102,7 @@ struct ExpressionCompiler {
         switch receiver.type {
         case .snapshot:
             if let method, !method.isOfStrings { return Operand(type: .method(method), ref: receiver.ref) }
-        case .string, .value:
+        case .string, .value, .queryValue:
             if let method, method.isOfStrings { return Operand(type: .method(method), ref: receiver.ref) }
             if name == "length" { return emit(.length(receiver.ref), .number, syntax) }
         case .auth:
@@ -120,7 +120,7 @@ struct ExpressionCompiler {
         case "orderByKey": (.orderFlag(.key), .boolean)
         case "orderByValue": (.orderFlag(.value), .boolean)
         case "orderByPriority": (.orderFlag(.priority), .boolean)
-        case "orderByChild": (.queryField(.orderByChild), .queryValue)
+        case "orderByChild": (.queryField(.orderByChild), .ordering)
         case "startAt": (.queryField(.startAt), .queryValue)
         case "endAt": (.queryField(.endAt), .queryValue)
         case "equalTo": (.queryField(.equalTo), .queryValue)

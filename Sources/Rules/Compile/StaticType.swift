@@ -10,8 +10,10 @@ enum StaticType: Equatable {
     /// `auth` and anything reached from it.
     case auth
     case query
-    /// A field of `query` that is no flag.
+    /// A bound or limit of `query`: a string, a number, a boolean or null, with the methods of strings.
     case queryValue
+    /// `query.orderByChild`: a string or null, without members.
+    case ordering
     /// A conditional over unlike branches that are not primitive.
     case mixed
     case regex
@@ -28,7 +30,7 @@ enum StaticType: Equatable {
     /// Operands of `==` and `!=`.
     var isComparable: Bool {
         switch self {
-        case .boolean, .number, .string, .null, .value, .auth, .queryValue, .mixed: true
+        case .boolean, .number, .string, .null, .value, .auth, .queryValue, .ordering, .mixed: true
         default: false
         }
     }
@@ -36,7 +38,7 @@ enum StaticType: Equatable {
     /// Operands of `<` and of `+`.
     var isOrdered: Bool {
         switch self {
-        case .number, .string, .value, .auth, .queryValue, .mixed: true
+        case .number, .string, .value, .auth, .queryValue, .ordering, .mixed: true
         default: false
         }
     }
@@ -44,7 +46,7 @@ enum StaticType: Equatable {
     /// Operands of the other arithmetic.
     var isNumeric: Bool {
         switch self {
-        case .number, .value, .auth, .queryValue, .mixed: true
+        case .number, .value, .auth, .queryValue, .ordering, .mixed: true
         default: false
         }
     }

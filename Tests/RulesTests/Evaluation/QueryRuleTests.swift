@@ -40,6 +40,27 @@ import Tree
         }
     }
 
+    /// A rule of a deployed file (PureBhaktiArchive/audioseva) needs a string method of a bound.
+    @Test func boundsHaveTheMethodsOfStrings() throws {
+        let context = QueryContext(order: .child("by/Mail"), startAt: .string("b"), equalTo: .string("Ada@X"))
+        for expression in [
+            "query.equalTo.toLowerCase() == 'ada@x'", "query.equalTo.toUpperCase() == 'ADA@X'",
+            "query.equalTo.length == 5", "query.equalTo.matches(/^A.a@/)", "query.equalTo.contains('@')",
+            "query.startAt.beginsWith('b')", "query.startAt.endsWith('b')", "query['equalTo']['length'] == 5",
+            "query.equalTo.replace('@', '.') == 'Ada.X'", "query.equalTo.toLowerCase().contains('ada')",
+        ] { #expect(try allows(expression, context), "\(expression)") }
+        // The order is not a value.
+        #expect(throws: RulesError.self) { try allows("query.orderByChild.length > 1", context) }
+        // What is not a string has no length and no methods, and neither has a field that is not given.
+        let numbers = QueryContext(order: .value, startAt: .int(2), endAt: .bool(true), limitToFirst: 5)
+        for expression in [
+            "query.startAt.length == 1 || true", "query.endAt.toLowerCase() == 'true' || true",
+            "query.limitToFirst.contains('5') || true", "query.equalTo.matches(/./) || true",
+            "query.limitToLast.length == 0 || true",
+        ] { #expect(try !allows(expression, numbers), "\(expression)") }
+        #expect(try allows("query.equalTo == null || query.equalTo.length > 3", numbers))
+    }
+
     @Test func queriesOfTheSocketAndOfREST() {
         // Without a query: no order on the socket, by key over REST.
         #expect(QueryContext(nil).order == .none && QueryContext.overREST(nil).order == .key)

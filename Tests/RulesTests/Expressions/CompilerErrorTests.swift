@@ -39,7 +39,10 @@ import Testing
         ("true.a", "6: Invalid property access: target is not an object."),
         ("null.a == 1", "6: Invalid property access: target is not an object."),
         ("data.val.a", "10: Invalid property access: target is not an object."),
-        ("query.startAt.a == 1", "15: Invalid property access: target is not an object."),
+        ("query.startAt.a == 1", "15: No such method/property 'a'."),
+        ("query.orderByChild.length == 1", "20: Invalid property access: target is not an object."),
+        ("query.orderByKey.length == 1", "18: Invalid property access: target is not an object."),
+        ("query.equalTo[0] == ''", "15: Invalid property access."),
         ("data[1] == 1", "6: Invalid property access."), ("'a'[0] == ''", "5: Invalid property access."),
         ("auth[data] == 1", "6: Invalid property access."), ("auth[/a/] == 1", "6: Invalid property access."),
     ]) func names(expression: String, expected: String) { #expect(mistake(expression) == expected) }
@@ -134,7 +137,8 @@ import Testing
         "auth.n * 2 == 4",
         "data.val().contains(auth.x)", "data.child(auth.uid).exists()", "data.child(data.val()).exists()",
         "(true ? data : root).exists()", "query.limitToFirst < 10",
-        "query.orderByChild == 'a'", "query.orderByKey", "data.child('a' + 1).exists()", "data.child(1 + 'a').exists()",
+        "query.orderByChild == 'a'", "query.orderByKey", "query.equalTo.toLowerCase() == auth.x.toLowerCase()",
+        "data.child('a' + 1).exists()", "data.child(1 + 'a').exists()",
         "(true ? 1 : 'a') == 1", "(true ? null : 1) == null", "data.hasChildren([auth.uid, 'a' + now])",
     ]) func whatMayBeRight(expression: String) {
         let isBoolean = expression != "auth.a.b.c"

@@ -92,8 +92,8 @@ struct RandomRules {
             case 8: return .choose(boolean(next), boolean(next), boolean(next))
             case 9: return .call(snapshot(next), "hasChild", [path(next)])
             case 10: return .call(snapshot(next), "hasChildren", random.chance(40) ? [] : [.array(strings(next))])
-            case 11: return .call(string(next), random.pick(["contains", "beginsWith", "endsWith"]), [string(next)])
-            case 12: return .call(string(next), "matches", [.regex(random.pick(SlowRegex.all))])
+            case 11: return .call(text(next), random.pick(["contains", "beginsWith", "endsWith"]), [string(next)])
+            case 12: return .call(text(next), "matches", [.regex(random.pick(SlowRegex.all))])
             case 13: return .member(.name("query"), random.pick(["orderByKey", "orderByValue", "orderByPriority"]))
             case 14: return .index(.name("query"), .string("orderByKey"))
             default:
@@ -113,12 +113,23 @@ struct RandomRules {
             case 2: return number(depth)
             case 3: return string(depth)
             case 4: return auth(depth)
-            case 5:
-                let fields = ["orderByChild", "startAt", "endAt", "equalTo", "limitToFirst", "limitToLast"]
-                return .member(.name("query"), random.pick(fields))
+            case 5: return queryField()
             case 6 where depth > 0: return .choose(boolean(depth - 1), value(depth - 1), value(depth - 1))
             default: return .call(snapshot(depth), random.chance(90) ? "val" : "getPriority", [])
             }
+        }
+
+        private mutating func queryField() -> SlowExpression {
+            random.chance(15) ? .member(.name("query"), "orderByChild") : queryValue()
+        }
+
+        private mutating func queryValue() -> SlowExpression {
+            .member(.name("query"), random.pick(["startAt", "endAt", "equalTo", "limitToFirst", "limitToLast"]))
+        }
+
+        /// What has the methods of strings.
+        private mutating func text(_ depth: Int) -> SlowExpression {
+            random.chance(20) ? queryValue() : string(depth)
         }
 
         private mutating func ordered(_ depth: Int) -> SlowExpression {
@@ -155,7 +166,7 @@ struct RandomRules {
             case 0: return .prefix("-", number(depth - 1))
             case 1: return .binary(random.pick(["-", "*", "/", "%"]), number(depth - 1), number(depth - 1))
             case 2: return .binary("+", number(depth - 1), number(depth - 1))
-            case 3: return .member(string(depth - 1), "length")
+            case 3: return .member(text(depth - 1), "length")
             case 4: return .call(snapshot(depth - 1), "val", [])
             default: return number(0)
             }
@@ -171,7 +182,7 @@ struct RandomRules {
             case 0, 1: return .binary("+", ordered(depth - 1), string(depth - 1))
             case 2: return .binary("+", string(depth - 1), ordered(depth - 1))
             case 3: return .call(string(depth - 1), "replace", [string(depth - 1), string(depth - 1)])
-            case 4: return .call(string(depth - 1), random.pick(["toLowerCase", "toUpperCase"]), [])
+            case 4: return .call(text(depth - 1), random.pick(["toLowerCase", "toUpperCase"]), [])
             case 5: return .member(.name("auth"), "uid")
             default: return .call(snapshot(depth - 1), "val", [])
             }

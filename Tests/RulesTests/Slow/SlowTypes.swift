@@ -5,10 +5,10 @@ struct SlowTypes {
 
     private static let primitives: Set = ["Boolean", "Number", "String", "Null", "Value"]
     private static let comparable: Set = [
-        "Boolean", "Number", "String", "Null", "Value", "Auth", "QueryValue", "Mixed",
+        "Boolean", "Number", "String", "Null", "Value", "Auth", "QueryValue", "Ordering", "Mixed",
     ]
-    private static let ordered: Set = ["Number", "String", "Value", "Auth", "QueryValue", "Mixed"]
-    private static let numeric: Set = ["Number", "Value", "Auth", "QueryValue", "Mixed"]
+    private static let ordered: Set = ["Number", "String", "Value", "Auth", "QueryValue", "Ordering", "Mixed"]
+    private static let numeric: Set = ["Number", "Value", "Auth", "QueryValue", "Ordering", "Mixed"]
     private static let stringLike: Set = ["String", "Value", "Auth", "Mixed"]
     private static let snapshotMethods: Set = [
         "val", "getPriority", "exists", "child", "parent", "hasChild", "hasChildren", "isString", "isNumber",
@@ -79,13 +79,14 @@ struct SlowTypes {
     private func member(_ type: String, _ name: String) -> String? {
         switch type {
         case "Snapshot": return Self.snapshotMethods.contains(name) ? "Method" : nil
-        case "String", "Value":
+        case "String", "Value", "QueryValue":
             if name == "length" { return "Number" }
             return Self.stringMethods.contains(name) ? "Method" : nil
         case "Auth": return Self.stringMethods.contains(name) ? "Method" : "Auth"
         case "Query":
             if ["orderByKey", "orderByValue", "orderByPriority"].contains(name) { return "Boolean" }
-            let fields = ["orderByChild", "startAt", "endAt", "equalTo", "limitToFirst", "limitToLast"]
+            if name == "orderByChild" { return "Ordering" }
+            let fields = ["startAt", "endAt", "equalTo", "limitToFirst", "limitToLast"]
             return fields.contains(name) ? "QueryValue" : nil
         default: return nil
         }
