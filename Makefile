@@ -23,7 +23,7 @@ BUILT ?= $(RELEASE)
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults fairness client-soak ha upgrade mutants namespaces year moves mirror-campaign fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults fairness client-soak ha upgrade mutants namespaces year moves mirror-campaign regex fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -106,6 +106,11 @@ mirror-campaign: toolchain ## Build, then an hour of random writes, definitions 
 	@scripts/install-dependencies build run test
 	@$(RELEASE_BUILD) --product pathmirror
 	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/e2e/campaign_mirrors.py $(ARGS)
+
+regex: toolchain ## Compare 100,000 pairs of a regular expression and a text with the library of the original: Tests/regex/README.md
+	@scripts/install-dependencies build run regex
+	@$(SWIFT) build --build-tests
+	@PATHMIRROR_REGEX_PAIRS=$${PATHMIRROR_REGEX_PAIRS:-100000} exec $(SWIFT) test --skip-build --disable-xctest --filter 'RegexOracleTests'
 
 fuzz: toolchain ## Build and run the fuzzer, `pathmirror-fuzz $(ARGS)`
 	@grep -qs '"pathmirror-fuzz"' Package.swift || { echo 'make fuzz: Package.swift has no pathmirror-fuzz product.' >&2; exit 1; }

@@ -19,13 +19,14 @@ void copy_error(const char *message, char *error, size_t capacity) {
 }
 }  // namespace
 
-extern "C" pathmirror_re2 *pathmirror_re2_compile(const char *pattern, size_t length, bool ignores_case,
-                                                  int64_t max_memory, char *error, size_t error_capacity) {
+extern "C" pathmirror_re2 *pathmirror_re2_compile(const char *pattern, size_t length, int64_t max_memory,
+                                                  char *error, size_t error_capacity) {
     try {
         RE2::Options options;
         options.set_log_errors(false);
         options.set_never_capture(true);
-        options.set_case_sensitive(!ignores_case);
+        // A byte is a character, in patterns and texts.
+        options.set_encoding(RE2::Options::EncodingLatin1);
         options.set_max_mem(max_memory);
         auto *compiled = new pathmirror_re2(re2::StringPiece(pattern, length), options);
         if (compiled->re.ok()) return compiled;
@@ -42,7 +43,7 @@ extern "C" void pathmirror_re2_free(pathmirror_re2 *pattern) { delete pattern; }
 
 extern "C" bool pathmirror_re2_matches(const pathmirror_re2 *pattern, const char *text, size_t length) {
     try {
-        return pattern->re.Match(re2::StringPiece(text, length), 0, length, RE2::UNANCHORED, nullptr, 0);
+        return pattern->re.Match(re2::StringPiece(text, length), 0, length, RE2::ANCHOR_START, nullptr, 0);
     } catch (const std::exception &) {
         return false;
     }

@@ -29,6 +29,17 @@ import Tree
         #expect(clock.now - start < .seconds(20))
     }
 
+    /// A pattern is charged for what may be active at a time, not for its size.
+    @Test func longTextsOfLimitedLengthAreJudged() throws {
+        func judge(_ pattern: String, _ count: Int, limits: RuleLimits = RuleLimits()) throws -> Bool {
+            let data = "{\"long\": \"\(String(repeating: "a", count: count))\"}"
+            return try evaluates("data.child('long').val().matches(/\(pattern)/)", data: data, limits: limits)
+        }
+        #expect(try judge("^.{1,10000}$", 10_000) && !judge("^.{1,10000}$", 10_001))
+        #expect(try judge("^[A-Za-z0-9+=]+$", 1_000_000) && judge(".{1,5000}", 1_000_000))
+        #expect(try !judge("^.{1,10000}$", 10_000, limits: RuleLimits(maxStepsPerRule: 100)))
+    }
+
     /// Short texts put in many places: the sum is charged, not each, which is less than a step.
     @Test func textThatGrowsIsCharged() throws {
         let data = "{\"long\": \"\(String(repeating: "a", count: 20_000))\"}"

@@ -76,13 +76,16 @@ import Tree
     }
 
     @Test(arguments: [
-        ("^a.c$", "a\u{1F600}c", true), ("^a.c$", "a\nc", false), ("a{,2}", "a{,2}", true), ("^[a-]+$", "a-a", true),
-        ("^[\\w.-]+$", "a.b-c_1", true), ("^[^\\s]+$", "a b", false), ("^\\s$", "\u{A0}", true),
-        ("^[\\S]$", "\u{A0}", false),
-        ("x{2}", "axxb", true), ("^ab|cd$", "abzz", true), ("^ab|cd$", "zzcd", true), ("^ab|cd$", "zabz", false),
+        ("^a.c$", "a\u{1F600}c", false), ("^a..c$", "a\u{1F600}c", true), ("^a.c$", "a\nc", true),
+        ("^[a-]+$", "a-a", true), ("^.{1,500}$", "two\nlines", true), ("<.+>", "<img\nsrc=x>", true),
+        ("^[\\w.-]+$", "a.b-c_1", true), ("^[^\\s]+$", "a b", false), ("^\\s$", "\u{A0}", false),
+        ("^[\\S]$", "\u{A0}", true), ("^\\s+$", " \t\r\n", true), ("\\s", "\u{C}\u{B}", false),
+        ("x{2}", "axxb", true), ("^ab|cd$", "ab", true), ("^ab|cd$", "cd", true), ("^ab|cd$", "abzz", false),
+        ("^ab|cd$", "zzcd", false), ("^ab|cd", "cdzz", true), ("ab|cd$", "zzab", true), ("ab|cd$", "abzz", false),
         ("(?:x)", "?:x", true), ("(+a)", "+a", true), ("^\\$\\^$", "$^", true), ("^$", "", true), ("^$", "a", false),
         ("^[[:alpha:]]$", ":]", true), ("\\Qa\\E", "QaE", true), ("É", "é", false), ("^.{1,1000}$", "abc", true),
-        ("[\\]]", "]", true), ("^[+--]$", ",", true),
+        ("[\\]]", "]", true), ("^[+--]$", ",", true), ("^[]]$", "]", true), ("^()$", "", true), ("^a+?$", "aa", true),
+        ("^\\b$", "b", true), ("^.{3,5000}$", "ab", false), ("^.{3,5000}$", "abc", true),
     ])
     func regexes(pattern: String, text: String, expected: Bool) throws {
         let value = String(decoding: JSONWriter.encode(.string(text), form: .plain), as: UTF8.self)
@@ -90,13 +93,25 @@ import Tree
     }
 
     @Test(arguments: [
-        "a**", "a+?", "*a", "(a", "a)", "[]", "[^]", "[z-a]", "a{2,1}", "a{1001}", "\\b", "\\1", "a^", "$a", "(a$)",
-        "()", "a||b",
-        "|a", "a|", "{2}", "a{2}{3}", "((a{1000}){1000}){1000}", "a\\",
+        "(a", "a)", "[]", "[^]", "a{,3}", "a{", "a^", "$a", "(a$)", "a|", "(a|)", "a\\", "a{99999999999}",
+        "((a{1000}){1000}){1000}",
     ])
     func badRegexes(pattern: String) {
         let escaped = pattern.replacing("\\", with: "\\\\")
         #expect(uploadError("{\"rules\":{\".read\":\"auth.uid.matches(/\(escaped)/)\"}}") != nil)
+    }
+
+    /// Patterns of public threads.
+    @Test(arguments: [
+        ("^[\\w-\\.]+@([\\w-]+\\.)+[\\w-]{2,14}$", "first.last-1@mail.example.com", true),
+        ("^[\\w-\\.]+@([\\w-]+\\.)+[\\w-]{2,14}$", "a b@example.com", false),
+        ("[`~!@#$%^&*()_|+\\-=?;:',.<>\\{\\}\\[\\]\\\\\\/]", "a]b", true),
+        ("[`~!@#$%^&*()_|+\\-=?;:',.<>\\{\\}\\[\\]\\\\\\/]", "a\\b", true),
+        ("[`~!@#$%^&*()_|+\\-=?;:',.<>\\{\\}\\[\\]\\\\\\/]", "abc 123", false),
+        ("^(up|down)$", "up", true), ("^\\s*$", " \t\r\n", true), ("^https?:\\/\\/[^\\s]+$", "https://a.b/?c", true),
+    ])
+    func publicPatterns(pattern: String, text: String, expected: Bool) throws {
+        try regexes(pattern: pattern, text: text, expected: expected)
     }
 
     @Test func queriesOfTheWire() {

@@ -11,17 +11,17 @@ extern "C" {
 /// A compiled pattern. Immutable: any number of threads may match with it at once.
 typedef struct pathmirror_re2 pathmirror_re2;
 
-/// Compiles a UTF-8 pattern of RE2's syntax. NULL on failure, with the reason in `error` (cut to fit, NUL-terminated).
-/// `max_memory` bounds the program and its caches, in bytes.
-pathmirror_re2 *pathmirror_re2_compile(const char *pattern, size_t length, bool ignores_case, int64_t max_memory,
-                                       char *error, size_t error_capacity);
+/// Compiles an ASCII pattern of RE2's syntax, in which each byte of a text is one character. NULL on failure, with the reason in
+/// `error` (cut to fit, NUL-terminated). `max_memory` bounds the program and its caches, in bytes.
+pathmirror_re2 *pathmirror_re2_compile(const char *pattern, size_t length, int64_t max_memory, char *error,
+                                       size_t error_capacity);
 
 void pathmirror_re2_free(pathmirror_re2 *pattern);
 
-/// True when the pattern is found anywhere in the text. Linear in the text's length. False when memory ran out.
+/// True when the pattern is found at the start of the text. Linear in the text's length. False when memory ran out.
 bool pathmirror_re2_matches(const pathmirror_re2 *pattern, const char *text, size_t length);
 
-/// The number of instructions: the factor by which the length of a text must be multiplied to bound the work.
+/// The number of the compiled pattern's instructions.
 int pathmirror_re2_program_size(const pathmirror_re2 *pattern);
 
 #ifdef __cplusplus

@@ -118,7 +118,7 @@ import Testing
         ("'a'.matches('a')", "13: matches() expects a regular expression literal argument."),
         ("'a'.matches(foo)", "13: Unknown variable 'foo'."),
         ("'a'.matches(/a/, /b/)", "1: matches() expects 1 regular expression literal argument."),
-        ("'a'.matches(/(/)", "13: empty alternative in regular expression"),
+        ("'a'.matches(/(/)", "13: Illegal regular expression, unexpected end-of-string"),
     ]) func calls(expression: String, expected: String) { #expect(mistake(expression) == expected) }
 
     /// Expressions of other rules may use what reading rules may not.
