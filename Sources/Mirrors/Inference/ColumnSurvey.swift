@@ -23,6 +23,8 @@ struct ColumnSurvey {
     private static let momentsInSeconds: ClosedRange<Int64> = 978_307_200...4_102_444_800
     /// One value in so many may be unlike the others for these to be worth a word.
     private static let nearlyAll = 10
+    /// More than one value in so many that does not fit is too much where another type takes all of them.
+    private static let rare = 50
     private static let candidates: [ColumnType] = [
         .boolean, .timestamp, .bigint, .double, .numeric, .uuid, .date, .textArray, .text,
     ]
@@ -39,8 +41,10 @@ struct ColumnSurvey {
         self.init(found, as: best.type == .numeric && Self.areVersions(found) ? .text : best.type)
     }
 
-    /// For a type that is known already.
-    init(_ found: [Found], as type: ColumnType) {
+    /// For a type that most values have; a wider one where too many do not fit.
+    init(_ found: [Found], as wanted: ColumnType) {
+        let unfit = found.count { !Self.fits($0.value, wanted) }
+        let type = unfit * Self.rare > found.count ? Self.wide(found) ?? wanted : wanted
         self.type = type
         misfits = found.compactMap { Self.fits($0.value, type) ? nil : $0.record }
         let others: [ColumnType] =
@@ -78,6 +82,13 @@ struct ColumnSurvey {
             if !misfits.isEmpty, misfits.count * nearlyAll <= found.count { return (other, misfits) }
         }
         return nil
+    }
+
+    /// The narrowest of the types for values of several kinds that takes all of them as they are.
+    private static func wide(_ found: [Found]) -> ColumnType? {
+        let areNumbers = found.allSatisfy { $0.value.isLeaf && types($0.value.withoutPriority).contains(.numeric) }
+        if areNumbers, !areVersions(found) { return .numeric }
+        return [.text, .jsonb].first { type in found.allSatisfy { fits($0.value, type) } }
     }
 
     private static func fits(_ value: Node, _ type: ColumnType) -> Bool {

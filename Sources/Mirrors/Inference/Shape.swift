@@ -28,6 +28,8 @@ enum Shape: Sendable, Equatable {
     private static let alike = 0.6
     /// From so many single values of one type on, names are those of records and not of fields.
     private static let manyValues = 30
+    /// From so many records under names of their own on, these need not be alike.
+    private static let manyRecords = 20
     /// Of so many collections beside one another each may be a thing of its own.
     private static let fewLists = 20
 
@@ -146,11 +148,30 @@ enum Shape: Sendable, Equatable {
             // In several places a field would be in most of them.
             return occurrences.count >= (branches.count > 1 ? 3 : manyValues) && areOfOneType(children)
         }
+        if branches.count == 1, areIrregularRecords(children) { return true }
         guard branchCount == children.count else { return false }
         if children.count == 1, case .branch(let only) = children[0] {
             return only.children.contains { !$0.node.isBranch }
         }
         return areAlike(children)
+    }
+
+    /// Whether these are many records that are not alike, as each has some of many fields. Sections of settings share no names.
+    private static func areIrregularRecords(_ children: [Node]) -> Bool {
+        let records = children.compactMap { node -> Branch? in
+            guard case .branch(let branch) = node, !isArray(branch), generatedKeys([branch]) == nil,
+                branch.children.contains(where: { !$0.node.isBranch })
+            else { return nil }
+            return branch
+        }
+        guard records.count >= manyRecords, Double(records.count) >= most * Double(children.count) else { return false }
+        var counts: [Key: Int] = [:]
+        for record in records {
+            for entry in record.children.prefix(sample) { counts[entry.key, default: 0] += 1 }
+        }
+        // Most of what they say is said under names that several of them use.
+        let shared = counts.values.filter { 4 * $0 >= manyRecords }.reduce(0, +)
+        return 2 * shared > counts.values.reduce(0, +)
     }
 
     /// `p17`, `order-1001`.
