@@ -294,7 +294,7 @@ def test_events_of_durable_streams(gateway):
     {"path": "/" + "a/" * 40}, {"offset": "5"}, {"offset": ""}, {"offset": "0" * 19}, {"live": "sse"},
     {"live": "long-poll"}, {"offset": "-1", "live": "push"}, {"offset": "-1", "from_": "1"},
     {"offset": f"{1:019}_{0:010}_{1:010}_"}, {"offset": f"{2**63:019}_{0:010}_{0:010}_"}, {"from_": 2**63 - 1}, {"form": "1"},
-    {"limit": "5"}, {"offset": "-1", "print": "pretty"},
+    {"limit": "5"},
     *[{"offset": f"{2**63 - 1}_{part:010}_{0:010}_", **live} for part in (0, 1) for live in ({}, {"live": "long-poll"}, {"live": "sse"})]])
 def test_bad_parameters(gateway, params):
     answer = ask(gateway.rest, **params)
@@ -321,6 +321,35 @@ def test_seqs_near_where_numbers_end(gateway, seq):
         assert feed.call("GET", "dead", after=id).status in (200, 400)
     assert feed.call("POST", "seek", {"seq": seq}).status == 400
     assert gateway.ready()
+
+
+def test_durable_streams_ignore_what_they_do_not_know(gateway):
+    write(gateway, 1)
+    for params in ({"limit": "5"}, {"print": "pretty", "form": "1"}):
+        answer = ask(gateway.rest, offset="-1", **params)
+        assert answer.status == 200 and seqs(answer.json()) == [1]
+
+
+def test_what_the_headers_let_pages_do(gateway):
+    """Pages with `Cross-Origin-Embedder-Policy: require-corp` may read it, and its errors."""
+    write(gateway, 1)
+    for answer in (ask(gateway.rest, offset="-1"), ask(gateway.rest, "HEAD"), ask(gateway.rest, offset="x"), ask(gateway.rest, offset="-1", ns="nowhere")):
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin", answer.status
+    with LogStream(gateway.port, from_=1) as stream:
+        assert stream.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+
+
+@pytest.mark.parametrize("params", [{"offset": "-1"}, {"offset": "now", "live": "long-poll"}, {"offset": "-1", "live": "sse"}, {"from_": "1"}])
+def test_reading_a_log_makes_no_namespace(serve, params):
+    """Also where namespaces are made by being used, as `pathmirror dev` does."""
+    gateway = serve("--create-namespaces")
+    for method in ("GET", "HEAD"):
+        assert ask(gateway.rest, method, ns="not-there-yet", **params).status == 404
+    names = "select count(*) from pathmirror.namespace where name = 'not-there-yet'"
+    assert sql.rows(gateway.database_url, names) == [(0,)]
+    gateway.rest.at(ns="not-there-yet").set("a", 1)
+    answer = ask(gateway.rest, ns="not-there-yet", offset="-1")
+    assert answer.status == 200 and seqs(answer.json()) == [1]
 
 
 def test_other_methods_and_namespaces(gateway):

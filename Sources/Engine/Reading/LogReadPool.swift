@@ -9,11 +9,13 @@ import Runtime
 /// Streams of data that resume read by `LogReader`, on its own thread, and so are not behind any of these.
 public final class LogReadPool: Sendable {
     private enum Job: Sendable {
+        case exists(String, @Sendable (Result<Bool, LogReadError>) -> Void)
         case extent(Int64, String, @Sendable (Result<LogExtent, LogReadError>) -> Void)
         case slice(LogView, LogPlace, @Sendable (Result<LogSlice, LogReadError>) -> Void)
 
         func fail(_ error: EngineError) {
             switch self {
+            case .exists(_, let completion): completion(.failure(.engine(error)))
             case .extent(_, _, let completion): completion(.failure(.engine(error)))
             case .slice(_, _, let completion): completion(.failure(.engine(error)))
             }
@@ -48,6 +50,12 @@ public final class LogReadPool: Sendable {
         self.limits = limits
         // Four times as many slots as threads: the rule for slots keeps none of the threads idle.
         state = Condition(State(jobs: Jobs(slots: 4 * max(1, core.settings.logReaders), places: Self.maxWaiting)))
+    }
+
+    /// Finds out whether a namespace of that name is in the database, which makes none. `completion` is called from another thread.
+    public func exists(_ name: String, _ completion: @escaping @Sendable (Result<Bool, LogReadError>) -> Void) {
+        // As long as its number is not known, it is served as one that no namespace has.
+        add(.exists(name, completion), of: 0, isAdministrators: true)
     }
 
     /// Finds out from where to where a namespace's log reaches. `completion` is called from another thread.
@@ -163,6 +171,8 @@ public final class LogReadPool: Sendable {
     private func answer(_ job: Job, _ connection: LogConnection, _ installation: String) throws(LogStoreError) {
         let reader = LogSliceReader(connection: connection, limits: limits)
         switch job {
+        case .exists(let name, let completion):
+            completion(.success(try connection.namespace(named: name) != nil))
         case .extent(let namespace, let name, let completion):
             completion(.success(try reader.extent(namespace, name)))
         case .slice(let view, let place, let completion):

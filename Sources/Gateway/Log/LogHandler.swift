@@ -17,6 +17,7 @@ final class LogHandler {
     private let hub: LogHub
     private let feedBasePath: FeedBasePath
     private let basePaths: ExchangeWaits<Result<Path?, any Error>>
+    private let existences: ExchangeWaits<Result<Bool, LogReadError>>
     private let extents: ExchangeWaits<Result<LogExtent, LogReadError>>
     private let slices: ExchangeWaits<Result<LogSlice, LogReadError>>
 
@@ -32,6 +33,7 @@ final class LogHandler {
         self.hub = hub
         self.feedBasePath = feedBasePath
         basePaths = ExchangeWaits(services.loop)
+        existences = ExchangeWaits(services.loop)
         extents = ExchangeWaits(services.loop)
         slices = ExchangeWaits(services.loop)
     }
@@ -49,6 +51,8 @@ final class LogHandler {
 
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         exchange.commonHeaders.add("X-Content-Type-Options", "nosniff")
+        // Pages that may read it at all (CORS) may do so where they embed nothing of other origins without its consent.
+        exchange.commonHeaders.add("Cross-Origin-Resource-Policy", "cross-origin")
         exchange.commonHeaders.add("Access-Control-Expose-Headers", Self.exposedHeaders)
         guard request.method == .get || request.method == .head else {
             exchange.commonHeaders.add("Allow", "GET, HEAD")
@@ -66,7 +70,7 @@ final class LogHandler {
                     RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
             }
             withPath(parameters.path, identity, name, exchange) { [self] path in
-                namespaces.whenLoaded(name, exchange) { [self] namespace in
+                whenThere(name, seat, exchange) { [self] namespace in
                     let view = LogView(
                         namespace: namespace.id, name: namespace.name, path: path,
                         hasOrigins: identity.mayAdminister)
@@ -110,6 +114,24 @@ final class LogHandler {
                 }
                 body(wanted ?? base)
             })
+    }
+
+    /// Goes on with the namespace once it is loaded. A log that is read is none that is begun: where a namespace that is written to or
+    /// listened to is made, this one is not.
+    private func whenThere(
+        _ name: String, _ seat: LogSeats.Seat, _ exchange: HTTPExchange, _ body: @escaping (LiveNamespace) -> Void
+    ) {
+        guard databases.liveNamespace(name) == nil, let engine = databases.member(of: name)?.engine else {
+            return namespaces.whenLoaded(name, exchange, body)
+        }
+        let found = existences.wait(exchange) { [self] result in
+            switch result {
+            case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
+            case .success(true): namespaces.whenLoaded(name, exchange, body)
+            case .success(false): services.responder.respond(EngineError.unknownNamespace(name), to: exchange)
+            }
+        }
+        engine.logs.exists(name) { result in withExtendedLifetime(seat) { found(result) } }
     }
 
     // MARK: Beginning

@@ -39,12 +39,18 @@ struct LogParameters: Equatable {
     private static let common: Set<String> = ["ns", "auth", "access_token", "auth_variable_override"]
 
     /// - Parameters:
-    ///   - query: still percent-encoded. Names that mean nothing here are refused: a bound that is misspelt is none.
+    ///   - query: still percent-encoded. Names that mean nothing here are refused, as a bound that is misspelt is none, except by the
+    ///     protocol of durable streams, which has its servers ignore them.
     ///   - lastEventID: the last event that the client has seen, as it says.
     init(_ query: ArraySlice<UInt8>?, acceptsEvents: Bool, lastEventID: String?) throws(RESTError) {
-        let given = try Self.given(query)
+        let (given, unknown) = try Self.given(query)
         path = try given["path"].map { (text) throws(RESTError) in try Self.path(text) }
         let isDurable = given["offset"] != nil || given["live"] != nil
+        if let unknown, !isDurable {
+            throw RESTError(
+                400,
+                "\"\(unknown.prefix(100))\" is unknown here; known are \(Self.names.sorted().joined(separator: ", "))")
+        }
         if isDurable {
             guard given["from"] == nil, given["follow"] == nil else {
                 throw RESTError(400, "from and follow don't go with offset and live")
@@ -66,15 +72,19 @@ struct LogParameters: Equatable {
         }
     }
 
-    private static func given(_ query: ArraySlice<UInt8>?) throws(RESTError) -> [String: String] {
+    /// The parameters that mean something here, and the first name of another one.
+    private static func given(
+        _ query: ArraySlice<UInt8>?
+    ) throws(RESTError) -> (known: [String: String], unknown: String?) {
         var given: [String: String] = [:]
+        var unknown: String?
         for pair in (query ?? []).split(separator: UInt8(ascii: "&")) {
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
             let name = String(decoding: pair[..<equals], as: UTF8.self)
             guard !common.contains(name) else { continue }
             guard names.contains(name) else {
-                throw RESTError(
-                    400, "\"\(name.prefix(100))\" is unknown here; known are \(names.sorted().joined(separator: ", "))")
+                unknown = unknown ?? name
+                continue
             }
             let raw = equals < pair.endIndex ? pair[(equals + 1)...] : []
             guard let bytes = PercentEncoding.decode(raw, plusIsSpace: true),
@@ -84,7 +94,7 @@ struct LogParameters: Equatable {
                 throw RESTError(400, "\(name) may be given only once")
             }
         }
-        return given
+        return (given, unknown)
     }
 
     private static func path(_ text: String) throws(RESTError) -> Path {
