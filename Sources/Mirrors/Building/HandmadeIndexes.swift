@@ -213,6 +213,7 @@ struct HandmadeIndexes {
         for row in 0..<others.rowCount {
             lost.append("The \(try others.string(row, 0)) \(try others.string(row, 1)) is not on the new table.")
         }
+        lost += try TableReaders.parents(of: old, target).map { "The new table does not inherit from \($0)." }
         let publications = try target.execute(
             "select pubname from pg_publication_rel join pg_publication on pg_publication.oid = prpubid where prrelid = to_regclass($1) order by 1",
             [.text(table.qualifiedName)])

@@ -48,8 +48,11 @@ extension MirrorPlan {
     ) throws -> MirrorPlan {
         var plan = try compare(definition, namespace: namespace, mirrors: mirrors, target: target)
         switch plan.action {
-        case .create: try GeneratedCheck(definition).run(target)
+        case .create:
+            try TableReaders.refusePublications(of: definition, target)
+            try GeneratedCheck(definition).run(target)
         case .rebuild:
+            try TableReaders.refusePublications(of: definition, target)
             try GeneratedCheck(definition).run(target)
             if let obeyed = plan.obeyed {
                 plan.losses = try losses(of: obeyed, to: definition, plan.renames, target)

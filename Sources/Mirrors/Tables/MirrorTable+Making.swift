@@ -22,11 +22,14 @@ extension MirrorTable {
 
     private var keySQL: String {
         let name = quotedIdentifier(keyName(of: name))
-        let isPrimary = columns.allSatisfy { $0.isNotNull || !identity.contains($0.name) }
-        return isPrimary
+        return hasPrimaryKey
             ? "alter table \(qualifiedName) add constraint \(name) primary key (\(Self.list(identity)))"
             : "create unique index \(name) on \(qualifiedName) (\(Self.list(identity))) nulls not distinct"
     }
+
+    /// Whether the columns of its identity can't be NULL. Otherwise a unique index takes the place of a primary key, and the table has
+    /// no replica identity.
+    var hasPrimaryKey: Bool { columns.allSatisfy { $0.isNotNull || !identity.contains($0.name) } }
 
     func createSQL(_ index: MirrorDefinition.Index) -> String {
         """

@@ -57,7 +57,7 @@ enum TableReaders {
     }
 
     /// Finds out before anything is built whether something names the table that would not find the next one: a foreign key or a policy
-    /// of another table; a view, where that has another name.
+    /// of another table; what depends on it or on the type of its rows; a view, where that has another name.
     ///
     /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
     static func refuseWhatNamesTheTable(
@@ -81,7 +81,7 @@ enum TableReaders {
             where refclassid = 'pg_class'::regclass and refobjid = to_regclass($1) and polrelid not in (\(own))
             order by 1, 2, 3
             """, [.text(table.qualifiedName)])
-        guard found.rowCount > 0 else { return }
+        guard found.rowCount > 0 else { return try refuseDependents(of: old, target) }
         let kind = try found.string(0, 0)
         throw MirrorError.refused(
             "The \(kind) \(try found.string(0, 1)) of \(try found.string(0, 2)) refers to \(old.tableName), which can't be replaced under it: drop the \(kind), and make it anew afterwards."
