@@ -1,9 +1,11 @@
 """`mirror dbt` and examples/dbt: a dbt project on mirrors' tables."""
 
+import itertools
 import json
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -72,6 +74,36 @@ def test_the_project_builds_and_follows(project):
     project.dbt("build")
     assert project.rows(facts) == [("b", 14, 3, 0), ("c", 13, 99, 1), ("d", 3, 1, 0)]
     assert project.rows("select author from blog.authors order by author") == [("ada",), ("bob",), ("dee",)]
+
+
+def test_it_builds_while_clients_delete(project):
+    """Between a model's run and its tests, and before the next run."""
+    rest = project.mirrored.rest
+    project.dbt("run")
+    rest.send("DELETE", "/posts/a.json")
+    project.mirrored.caught_up()
+    assert "WARN=0 ERROR=0" in project.dbt("test")
+    stop = threading.Event()
+
+    def write_and_delete():
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            rest.send("PUT", f"/posts/k{number}.json", json.dumps({"author": "eve", "text": f"Post {number}"}).encode())
+            if number >= 20:
+                rest.send("DELETE", f"/posts/k{number - 20}.json")
+
+    writer = threading.Thread(target=write_and_delete)
+    writer.start()
+    try:
+        for _ in range(2):
+            assert "WARN=0 ERROR=0" in project.dbt("build")
+    finally:
+        stop.set()
+        writer.join()
+    project.mirrored.caught_up()
+    assert "WARN=0 ERROR=0" in project.dbt("build")
+    assert project.rows("select post_id from blog.post_facts order by 1") == project.rows("select post_id from mirror.posts order by 1")
 
 
 def test_what_was_removed_and_what_was_changed(project):
