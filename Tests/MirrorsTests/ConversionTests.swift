@@ -157,15 +157,18 @@ import Tree
         #expect(try JSONParser.parse(String(decoding: bytes, as: UTF8.self)) == JSONParser.parse(wanted))
     }
 
-    static let sets: [(String, [String]?)] = [
+    static let sets: [(String, [String?]?)] = [
         ("{\"b\":true,\"a\":true}", ["a", "b"]), ("{\"a\":true,\"b\":false}", ["a"]), ("[\"x\",\"y\"]", ["x", "y"]),
-        ("[\"x\"]", ["x"]), ("{\"0\":\"x\",\"2\":\"y\"}", nil), ("{\"a\":\"x\"}", nil), ("{\"a\":true,\"b\":1}", nil),
+        ("[\"x\"]", ["x"]), ("{\"0\":\"x\",\"2\":\"y\"}", ["x", nil, "y"]),
+        ("{\"1\":\"x\"}", [nil, "x"]), ("{\"2\":\"x\"}", nil), ("{\"1\":\"x\",\"3\":\"y\"}", [nil, "x", nil, "y"]),
+        ("{\"0\":\"x\",\"4\":\"y\"}", nil), ("{\"00\":\"x\"}", nil), ("{\"0\":\"x\",\"a\":\"y\"}", nil),
+        ("{\"a\":\"x\"}", nil), ("{\"a\":true,\"b\":1}", nil),
         ("[\"x\",true]", nil), ("[[\"x\"]]", nil), ("{\"a\":{\"b\":true}}", nil), ("[\"x\\u0000\"]", nil),
         ("{\"a\":{\".value\":true,\".priority\":1}}", ["a"]),
     ]
 
     @Test(arguments: sets)
-    func textArrays(text: String, members: [String]?) throws {
+    func textArrays(text: String, members: [String?]?) throws {
         let outcome = Conversion.convert(try JSONParser.parse(text), to: .textArray)
         if let members {
             #expect(outcome == .cell(.texts(members)))
@@ -179,13 +182,13 @@ import Tree
             Conversion.convert(.string("a"), to: .textArray) == .misfit("a text where a set of keys should be"))
     }
 
-    static let literals: [([String], String)] = [
+    static let literals: [([String?], String)] = [
         ([], "{}"), (["a"], "{\"a\"}"), (["a", ""], "{\"a\",\"\"}"), (["\"", "\\"], "{\"\\\"\",\"\\\\\"}"),
-        (["{}", ",", "NULL", "ü"], "{\"{}\",\",\",\"NULL\",\"ü\"}"),
+        ([nil, "NULL", nil], "{NULL,\"NULL\",NULL}"), (["{}", ",", "NULL", "ü"], "{\"{}\",\",\",\"NULL\",\"ü\"}"),
     ]
 
     @Test(arguments: literals)
-    func arrayLiterals(members: [String], literal: String) {
+    func arrayLiterals(members: [String?], literal: String) {
         #expect(Conversion.arrayLiteral(members) == literal)
     }
 

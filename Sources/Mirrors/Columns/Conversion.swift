@@ -17,7 +17,8 @@ enum Cell: Sendable {
     case day(CalendarDay)
     /// In lower case.
     case uuid(String)
-    case texts([String])
+    /// Nil is NULL.
+    case texts([String?])
 }
 
 extension Cell: Equatable {
@@ -34,7 +35,11 @@ extension Cell: Equatable {
         case (.json(let one), .json(let other)): one == other
         case (.day(let one), .day(let other)): one == other
         case (.texts(let one), .texts(let other)):
-            one.count == other.count && zip(one, other).allSatisfy { $0.hasSameBytes(as: $1) }
+            one.count == other.count
+                && zip(one, other).allSatisfy { one, other in
+                    guard let one, let other else { return one == nil && other == nil }
+                    return one.hasSameBytes(as: other)
+                }
         default: false
         }
     }
@@ -165,33 +170,42 @@ enum Conversion {
     /// The members of a key set such as `{"a": true, "b": true}`, or the elements of a list of strings.
     private static func textArray(_ node: Node) -> Outcome {
         guard case .branch(let branch) = node else { return .misfit("\(name(node)) where a set of keys should be") }
+        if let elements = elements(branch) { return .cell(.texts(elements)) }
         var members: [String] = []
-        var isSet = true
-        var isList = true
-        for (index, entry) in branch.children.enumerated() {
-            switch entry.node.withoutPriority {
-            case .bool(let flag):
-                isList = false
-                if flag { members.append(entry.key.text) }
-            case .string(let text):
-                isSet = false
-                isList = isList && entry.key.text == String(index) && !holdsNUL(text)
-                members.append(text)
-            default:
-                isSet = false
-                isList = false
+        for entry in branch.children {
+            guard case .bool(let flag) = entry.node.withoutPriority else {
+                return .misfit("an object that is neither a set of keys nor a list of strings")
             }
-            if !isSet, !isList { break }
+            if flag { members.append(entry.key.text) }
         }
-        guard isSet || isList else { return .misfit("an object that is neither a set of keys nor a list of strings") }
         return .cell(.texts(members))
     }
 
-    /// `{"a","b"}`, as PostgreSQL reads arrays.
-    static func arrayLiteral(_ members: [String]) -> String {
+    /// The elements of what clients get as an array; places without a value are NULL. Nil where one is no string that PostgreSQL can
+    /// store.
+    private static func elements(_ branch: Branch) -> [String?]? {
+        guard case .string? = branch.children.first?.node.withoutPriority,
+            let length = JSONWriter.arrayLength(branch.children)
+        else { return nil }
+        var elements = [String?](repeating: nil, count: length)
+        for entry in branch.children {
+            guard case .string(let text) = entry.node.withoutPriority, !holdsNUL(text),
+                let index = entry.key.integerValue
+            else { return nil }
+            elements[Int(index)] = text
+        }
+        return elements
+    }
+
+    /// `{"a",NULL,"b"}`, as PostgreSQL reads arrays.
+    static func arrayLiteral(_ members: [String?]) -> String {
         var text = "{"
         for (index, member) in members.enumerated() {
             if index > 0 { text += "," }
+            guard let member else {
+                text += "NULL"
+                continue
+            }
             text += "\""
             for scalar in member.unicodeScalars {
                 if scalar == "\"" || scalar == "\\" { text += "\\" }

@@ -28,7 +28,7 @@ enum RowJSON {
             writer.beginArray()
             for (index, member) in members.enumerated() {
                 if index > 0 { writer.raw(",") }
-                writer.writeString(member)
+                if let member { writer.writeString(member) } else { writer.raw("null") }
             }
             writer.endArray()
         }

@@ -29,6 +29,11 @@ struct ConversionError: Sendable, Equatable {
     /// JSON, cut where it is long; nil for no value.
     let value: String?
     let reason: String
+
+    /// How the reason begins where a foreign key keeps the row out.
+    static let awaitingRefusal = "the table refuses the row as long as another table lacks what it refers to"
+
+    var awaitsRow: Bool { reason.hasPrefix(Self.awaitingRefusal) }
 }
 
 /// Turns records into rows.
@@ -58,11 +63,17 @@ struct Projector: Sendable {
         var row = ProjectedRow(keys: keys, cells: [], stamp: stamp)
         row.cells.reserveCapacity(definition.columns.count + 1)
         var isWanted = true
+        var cut: Set<String> = []
         for projected in columns {
             let value = projected.value(in: record)
             var outcome = Conversion.convert(value, to: projected.type)
             var isMissing = value.isNull
-            if case .misfit(let reason) = outcome {
+            if case .misfit = outcome, projected.type == .jsonb, let storable = StorableJSON(value) {
+                misfits.append(cutMisfit(projected.column.name, projected.column.path, storable, keys, stamp))
+                row.misfits.append(projected.column.name)
+                cut.insert(projected.column.name)
+                outcome = .cell(storable.cell)
+            } else if case .misfit(let reason) = outcome {
                 misfits.append(misfit(projected.column, value, keys, stamp, reason))
                 row.misfits.append(projected.column.name)
                 outcome = .cell(.null)
@@ -79,7 +90,7 @@ struct Projector: Sendable {
             }
             if case .cell(let cell) = outcome { row.cells.append(cell) } else { row.cells.append(.null) }
         }
-        if let rest = definition.rest { addRest(rest, record, &row, &misfits) }
+        if let rest = definition.rest { addRest(rest, record, cut, &row, &misfits) }
         return isWanted ? row : nil
     }
 
@@ -115,9 +126,26 @@ struct Projector: Sendable {
             seq: stamp.seq, value: value.isNull ? nil : Self.shown(value), reason: reason)
     }
 
+    /// Reports values in an object that `jsonb` can't hold. A column of a record has one error: its place is that of the first value.
+    private func cutMisfit(
+        _ column: String, _ place: Path, _ storable: StorableJSON, _ keys: [Key], _ stamp: Stamp
+    ) -> ConversionError {
+        let record = definition.pattern.path(of: keys)
+        let others = storable.leftOut.count - 1
+        let more = others == 0 ? "" : ", and so do \(others) more in it"
+        return ConversionError(
+            record: record.description, column: column,
+            path: record.appending(place).appending(storable.leftOut[0].path).description, seq: stamp.seq,
+            value: Self.shown(storable.leftOut[0].value),
+            reason: "the text holds U+0000, which jsonb can't store\(more): left out")
+    }
+
     /// What no column takes; what a column refused stays here.
+    ///
+    /// - Parameter cut: columns that took their values without a part, which is in their errors.
     private func addRest(
-        _ rest: MirrorDefinition.Rest, _ record: Node, _ row: inout ProjectedRow, _ misfits: inout [ConversionError]
+        _ rest: MirrorDefinition.Rest, _ record: Node, _ cut: Set<String>, _ row: inout ProjectedRow,
+        _ misfits: inout [ConversionError]
     ) {
         var left = record
         if case .branch(let branch) = record, !hasDeepPaths, row.misfits.isEmpty,
@@ -125,7 +153,7 @@ struct Projector: Sendable {
         {
             left = .null
         } else {
-            for column in definition.columns where !row.misfits.contains(column.name) {
+            for column in definition.columns where !row.misfits.contains(column.name) || cut.contains(column.name) {
                 left = left.replacing(column.path, with: .null)
             }
         }
@@ -133,12 +161,16 @@ struct Projector: Sendable {
         switch Conversion.convert(left, to: .jsonb) {
         case .cell(let cell): row.cells.append(cell)
         case .misfit(let reason):
+            row.misfits.append(rest.name)
+            if let storable = StorableJSON(left) {
+                misfits.append(cutMisfit(rest.name, .root, storable, row.keys, row.stamp))
+                return row.cells.append(storable.cell)
+            }
             let path = definition.pattern.path(of: row.keys).description
             misfits.append(
                 ConversionError(
                     record: path, column: rest.name, path: path, seq: row.stamp.seq, value: Self.shown(left),
                     reason: reason))
-            row.misfits.append(rest.name)
             row.cells.append(.null)
         }
     }

@@ -16,7 +16,7 @@ protocol CellSink: ~Copyable {
     mutating func append(timestamp: Int64) throws(Failure)
     mutating func append(day: CalendarDay) throws(Failure)
     mutating func append(uuid: String) throws(Failure)
-    mutating func append(texts: [String]) throws(Failure)
+    mutating func append(texts: [String?]) throws(Failure)
 }
 
 /// Which cells a row has, and how each kind is written.

@@ -47,10 +47,12 @@ extension CopyWriter: CellSink {
         if isBinary { appendBytea(UUIDText.bytes(uuid)) } else { try appendText(uuid) }
     }
 
-    mutating func append(texts: [String]) throws(PostgresError) {
+    mutating func append(texts: [String?]) throws(PostgresError) {
         guard isBinary else { return try appendText(Conversion.arrayLiteral(texts)) }
         var array = PostgresArray(of: .text)
-        for text in texts { array.appendText(text) }
+        for text in texts {
+            if let text { array.appendText(text) } else { array.appendNull() }
+        }
         try append(array)
     }
 }

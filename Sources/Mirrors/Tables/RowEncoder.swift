@@ -60,7 +60,7 @@ extension PostgresArray: CellSink {
     mutating func append(timestamp: Int64) { appendTimestamp(unixMicroseconds: timestamp) }
     mutating func append(day: CalendarDay) { appendText(day.description) }
     mutating func append(uuid: String) { appendText(uuid) }
-    mutating func append(texts: [String]) { appendText(Conversion.arrayLiteral(texts)) }
+    mutating func append(texts: [String?]) { appendText(Conversion.arrayLiteral(texts)) }
 }
 
 extension KeyType {

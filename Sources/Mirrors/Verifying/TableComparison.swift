@@ -225,7 +225,7 @@ extension ProjectedRow {
             switch cell {
             case .text(let text), .decimal(let text): size + text.utf8.count
             case .json(let bytes): size + bytes.count
-            case .texts(let members): size + members.reduce(0) { $0 + $1.utf8.count + 8 }
+            case .texts(let members): size + members.reduce(0) { $0 + ($1?.utf8.count ?? 0) + 8 }
             default: size + 16
             }
         }

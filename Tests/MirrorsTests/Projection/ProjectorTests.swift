@@ -88,6 +88,28 @@ import Tree
         #expect(errors.map(\.column) == ["rest"] && errors[0].path == "/a/r" && errors[0].value == #"{"y":"a\u0000"}"#)
     }
 
+    /// One text that `jsonb` can't hold is left out, and nothing else.
+    @Test func onlyTheTextIsLeftOutOfTheRest() throws {
+        let record = #"{"x": 1, "bad": "a\u0000", "deep": {"ok": [1, "\u0000", 3], "no": "\u0000b", "yes": true}}"#
+        let (row, errors) = try project(#""x": "bigint""#, record, rest: "rest")
+        #expect(row?.misfits == ["rest"])
+        #expect(row.map { shown($0.cells[1]) } == #"{"deep":{"ok":[1,null,3],"yes":true}}"#)
+        #expect(errors.map(\.column) == ["rest"] && errors[0].path == "/a/r/bad" && errors[0].value == #""a\u0000""#)
+        #expect(
+            errors[0].reason == "the text holds U+0000, which jsonb can't store, and so do 2 more in it: left out")
+    }
+
+    @Test func onlyTheTextIsLeftOutOfAColumn() throws {
+        let columns =
+            #""j": {"type": "jsonb", "not null": "skip"}, "n": {"type": "jsonb", "default": "d", "not null": "default"}"#
+        let (row, errors) = try project(
+            columns, #"{"j": {"a": "\u0000", "b": 1}, "n": {"a": "\u0000"}, "z": 1}"#, rest: "rest")
+        // Of the second nothing is left: it does not fit, and stays in the rest, which can't hold it either.
+        #expect(row.map { $0.cells.map(shown) } == [#"{"b":1}"#, #""d""#, #"{"z":1}"#])
+        #expect(row?.misfits == ["j", "n", "rest"])
+        #expect(errors.map(\.path) == ["/a/r/j/a", "/a/r/n", "/a/r/n/a"])
+    }
+
     @Test func theRecordItselfAndPriorities() throws {
         let columns =
             #""all": {"type": "jsonb", "path": "."}, "p": {"type": "bigint", "path": ".priority"}, "q": {"type": "text", "path": "x/.priority"}"#

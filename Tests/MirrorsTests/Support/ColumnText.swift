@@ -14,7 +14,7 @@ enum ColumnText {
             let column = quotedIdentifier(name)
             return switch type {
             case .timestamp: "(extract(epoch from \(column)) * 1000000)::bigint::text"
-            case .textArray: "array_to_string(\(column), chr(1))"
+            case .textArray: "array_to_string(\(column), chr(1), chr(2))"
             default: "\(column)::text"
             }
         } + ["array_to_string(_misfits, chr(1))"]
@@ -30,7 +30,7 @@ enum ColumnText {
             case .textArray:
                 """
                 case when jsonb_typeof\(member) = 'array' then coalesce((
-                    select string_agg(element, chr(1) order by n)
+                    select string_agg(coalesce(element, chr(2)), chr(1) order by n)
                     from jsonb_array_elements_text\(member) with ordinality as elements (element, n)), '') end
                 """
             case .jsonb: "nullif(\(member), 'null')::text"

@@ -75,13 +75,14 @@ struct PlainProjection {
             let value = node[column.path]
             let found = Self.text(value, column.type)
             var text = found ?? nil
-            let isMisfit = found == nil
+            var isMisfit = found == nil
             if isMisfit {
                 row.misfits.insert(column.name)
                 errors.insert([Key(path), Key(column.name)])
-            } else {
-                left = left.replacing(column.path, with: .null)
+                if column.type == .jsonb { text = Self.cut(value) }
+                isMisfit = text == nil
             }
+            if !isMisfit { left = left.replacing(column.path, with: .null) }
             if value.isNull || (isMisfit && column.notNull != nil) {
                 if !column.defaultValue.isNull {
                     text = Self.text(column.defaultValue, column.type) ?? nil
@@ -98,9 +99,23 @@ struct PlainProjection {
                 row.misfits.insert(rest.name)
                 errors.insert([Key(path), Key(rest.name)])
             }
-            row.columns.append(found ?? nil)
+            row.columns.append(found ?? Self.cut(left))
         }
         if isWanted { rows[keys] = row }
+    }
+
+    /// An object without the texts that `jsonb` can't hold.
+    private static func cut(_ node: Node) -> String? {
+        func storable(_ node: Node) -> Node {
+            switch node.isLeaf ? node.withoutPriority : node {
+            case .string(let text) where text.contains("\0"): .null
+            case .branch(let branch):
+                Node(children: branch.children.map { ($0.key, storable($0.node)) }.filter { !$0.1.isNull })
+            default: node
+            }
+        }
+        let left = storable(node)
+        return left.isNull || node.isLeaf ? nil : canonicalJSON(json(left))
     }
 
     /// The value as the test reads it back; nil inside for NULL, nil outside for a misfit.
@@ -144,10 +159,16 @@ struct PlainProjection {
                 return .some(values.filter { $0.1 == .bool(true) }.map(\.0).joined(separator: "\u{1}"))
             }
             var elements: [String] = []
-            for (index, value) in values.enumerated() {
-                guard value.0 == "\(index)", case .string(let text) = value.1, !text.contains("\0") else {
-                    return .none
+            let places = values.compactMap { value in Int(value.0).flatMap { "\($0)" == value.0 && $0 >= 0 ? $0 : nil }
+            }
+            guard places.count == values.count, let last = places.max(), last < 2 * values.count else { return .none }
+            let texts = Dictionary(uniqueKeysWithValues: zip(places, values.map(\.1)))
+            for index in 0...last {
+                guard let value = texts[index] else {
+                    elements.append("\u{2}")
+                    continue
                 }
+                guard case .string(let text) = value, !text.contains("\0") else { return .none }
                 elements.append(text)
             }
             return .some(elements.joined(separator: "\u{1}"))

@@ -256,7 +256,7 @@ struct ValueCase: CustomStringConvertible {
         object(#"{"a": true, "b": 1}"#, nil),
         object(#"{"a": "x"}"#, nil),
         object(#"["x", 1]"#, nil),
-        object(#"["x", null, "z"]"#, nil),
+        object(#"["x", null, "z"]"#, "{x,NULL,z}"),
         object(#"[["x"]]"#, nil),
         object(
             #"{"deep": {"er": [1, 2.5, {"x": null, "y": "é"}]}}"#, nil,

@@ -93,9 +93,20 @@ def _key_set(value) -> list[str]:
     members = [(key, split(item)[0]) for key, item in sorted(value.items(), key=lambda item: key_rank(item[0]))]
     if all(isinstance(item, bool) for _, item in members):
         return [key for key, item in members if item]
-    if all(key == str(index) and isinstance(item, str) and "\0" not in item for index, (key, item) in enumerate(members)):
-        return [item for _, item in members]
-    raise ConversionError
+    texts = {int(key): item for key, item in members
+             if re.fullmatch("0|[1-9][0-9]{0,8}", key) and isinstance(item, str) and "\0" not in item}
+    if len(texts) < len(members) or max(texts) >= 2 * len(texts):
+        raise ConversionError
+    return [texts.get(index) for index in range(max(texts) + 1)]
+
+
+def _storable(node):
+    """What is left of an object without the texts that `jsonb` can't hold."""
+    value, _ = split(node)
+    if isinstance(value, dict):
+        left = {key: _storable(item) for key, item in value.items()}
+        return {key: item for key, item in left.items() if item is not None} or None
+    return None if isinstance(value, str) and "\0" in value else value
 
 
 def _holds_nul(value) -> bool:
@@ -104,6 +115,14 @@ def _holds_nul(value) -> bool:
     if isinstance(value, list):
         return any(_holds_nul(item) for item in value)
     return isinstance(value, str) and "\0" in value
+
+
+def _cut(node):
+    """An object without the texts that `jsonb` can't hold, as psycopg reads it; None for a single value, and where nothing is left."""
+    if not isinstance(split(node)[0], dict):
+        return None
+    left = _storable(node)
+    return None if left is None else plain(without_priorities(left))
 
 
 def convert(node, kind: str):
@@ -216,8 +235,12 @@ class Shape:
             except ConversionError:
                 made.misfits.append(name)
                 made.errors.add((path, name))
+                if column["type"] == "jsonb":
+                    cell = _cut(value)
+                if cell is not None:
+                    left = _without(left, place)
             policy = column.get("not null")
-            if value is None or name in made.misfits and policy:
+            if value is None or name in made.misfits and cell is None and policy:
                 if column.get("default") is not None:
                     source = column["default"]
                     cell = convert(source, column["type"])
@@ -232,6 +255,7 @@ class Shape:
             try:
                 made.cells[self.rest] = convert(left, "jsonb")
             except ConversionError:
+                made.cells[self.rest] = _cut(left)
                 made.misfits.append(self.rest)
                 made.errors.add((path, self.rest))
             made.exact.append(_exact(left, made.cells[self.rest], "jsonb"))
