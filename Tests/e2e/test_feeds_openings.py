@@ -178,6 +178,34 @@ def test_the_id_that_an_opening_began_with_says_nothing_about_it(feed, tree):
         feed.ack(stream.messages, consumer="c1")
 
 
+def test_an_event_of_an_older_connection_acknowledges_nothing(feed, tree):
+    """A connection in between named nothing and brought nothing: its messages are not done because the consumer names an event that it received before."""
+    feed.make(start="beginning", **PATIENT)
+    tree.set("orders/x", 1)
+    other = feed.one("c2")
+    tree.set("orders/a", 1)
+    with FeedStream(feed, consumer="c1") as stream:
+        known, = stream.wait_for_count(1)
+    feed.nack([other], consumer="c2", delay_ms=0)
+    # Both are sent on this connection, the other message first; the consumer reads neither.
+    with FeedStream(feed, consumer="c1") as lost:
+        assert [message["id"] for message in lost.wait_for_count(2)] == [other["id"], known["id"]]
+    with FeedStream(feed, last_event_id=stream.ids[0], consumer="c1") as again:
+        assert [message["id"] for message in again.wait_for_count(2)] == [other["id"], known["id"]]
+    assert feed.status()["acknowledged"] == 0
+    with FeedStream(feed, last_event_id=again.ids[1], consumer="c1"):
+        wait_until(lambda: feed.status()["acknowledged"] == 2, "both to be acknowledged")
+
+
+def test_the_id_of_an_event_settles_its_message(feed, tree):
+    feed.make(start="beginning", **PATIENT)
+    tree.set("orders/a", 1)
+    with FeedStream(feed, consumer="c1") as stream:
+        stream.wait_for_count(1)
+        assert feed.settle("ack", stream.ids, consumer="c1") == {stream.ids[0]: "done"}
+    assert feed.has_nothing_else()
+
+
 def test_a_pull_that_resumes_acknowledges_the_one_before(feed, tree):
     """And nothing that a pull without `resume` was given."""
     feed.make(start="beginning", **PATIENT)

@@ -3,21 +3,22 @@ extension FeedMachine {
     /// A consumer opens a connection. Acknowledges what the consumer's former opening was handed up to a message, in the
     /// order of delivery, and puts everything else that the consumer holds back, which does not count as an attempt.
     ///
-    /// Acknowledges nothing where the former opening was not handed the message, was handed it more than once, or the message
-    /// changed hands since; and leaves out messages of a key of which an earlier message is not done, so that no key is processed out of order.
+    /// Acknowledges nothing where the id does not name a delivery by the former opening, or the message changed hands since; and leaves
+    /// out messages of a key of which an earlier message is not done, so that no key is processed out of order. The id of a message,
+    /// without the number of a delivery, names none if the former opening was handed the message more than once.
     ///
     /// - Parameters:
     ///   - opening: the new connection; nil where the consumer is handed nothing by it.
-    ///   - position: the last message that the consumer received.
-    func open(_ consumer: String, _ opening: FeedOpening?, after position: FeedPosition?) {
+    ///   - id: the last message that the consumer received.
+    func open(_ consumer: String, _ opening: FeedOpening?, after id: FeedEventID?) {
         let former = openings.removeValue(forKey: consumer)
         if let former {
-            if let position { acknowledge(former, through: position) }
+            if let id { acknowledge(former, through: id) }
             former.removeAll()
         }
         giveBack(holders[consumer]?.slots ?? [])
         guard let opening else { return }
-        openings[consumer] = HandOuts(opening, of: consumer, base: position)
+        openings[consumer] = HandOuts(opening, of: consumer, base: id?.position)
         // Gateways that died announced the end of none of their streams.
         if openings.count > 2 * slots.count + 10_000 { openings = openings.filter { $0.value.count > 0 } }
     }
@@ -85,9 +86,8 @@ extension FeedMachine {
     }
 
     /// Acknowledges what an opening was handed, up to a message. O(what the consumer holds and was handed).
-    private func acknowledge(_ former: HandOuts, through position: FeedPosition) {
-        guard position != former.base, former.isUnique(position), let last = slots[position], last.handOuts === former
-        else { return }
+    private func acknowledge(_ former: HandOuts, through id: FeedEventID) {
+        guard let last = slots[id.position], last.handOuts === former, former.names(last, by: id) else { return }
         let lastDelivery = last.delivery
         let candidates = former.through(last)
         let isCandidate = { (slot: Slot) in slot.handOuts === former && slot.delivery <= lastDelivery }

@@ -27,7 +27,7 @@ extension FeedMachine {
     final class HandOuts {
         let opening: FeedOpening
         let consumer: String
-        /// The message that the consumer named when it opened. The same name again says nothing about this opening: a
+        /// The message that the consumer named when it opened. The message's id again says nothing about this opening: a
         /// consumer that received nothing repeats it.
         let base: FeedPosition?
         /// Whether the connection can still be handed messages.
@@ -75,8 +75,11 @@ extension FeedMachine {
             isUnclear = true
         }
 
-        /// Whether the id of a message names one place of the connection.
-        func isUnique(_ position: FeedPosition) -> Bool { !isUnclear && !left.contains(position) }
+        /// Whether an id names the delivery of a message by this connection, and no other delivery.
+        func names(_ slot: Slot, by id: FeedEventID) -> Bool {
+            if let delivery = id.delivery { return slot.delivery == delivery }
+            return id.position != base && !isUnclear && !left.contains(id.position)
+        }
 
         func removeAll() {
             for slot in slots { slot?.handOuts = nil }

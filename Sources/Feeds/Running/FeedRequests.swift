@@ -18,8 +18,8 @@ public struct FeedDelivery: Sendable {
     public func write(to writer: inout JSONWriter) {
         message.write(namespace: namespace, attempt: attempt, to: &writer)
     }
-    /// The message's id.
-    public var id: String { message.position.id(in: namespace) }
+    /// The id of a stream's event that brings the message.
+    public var eventID: String { FeedEventID(message.position, delivery: number).text(in: namespace) }
 }
 
 /// Why a feed could not be asked, or told.
@@ -62,7 +62,7 @@ public struct FeedPull: Sendable {
     /// How a consumer opens a connection.
     struct Opens: Sendable {
         /// The last message that the consumer received on its former connection; nil if it names none.
-        let after: FeedPosition?
+        let after: FeedEventID?
     }
 
     /// Which feed of the name is meant.

@@ -102,7 +102,7 @@ public final class FeedService: Sendable {
     ///   - opening: The connection of the consumer that asks; nil for a request that stands for itself.
     ///   - isFirst: Whether the pull opens the connection. The messages that the former connection was handed up to `id` are done then, and all
     ///     others that the consumer holds go back.
-    ///   - id: The last message that the consumer received on its former connection.
+    ///   - id: The last message that the consumer received on its former connection, or the event that brought it.
     /// - Returns: the pull, to be cancelled.
     @discardableResult
     public func pull(
@@ -118,7 +118,7 @@ public final class FeedService: Sendable {
             id: number, feed: feed, consumer: consumer, access: access, opening: opening,
             most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
-        if isFirst { pull.opens = FeedPull.Opens(after: id.flatMap { FeedPosition(id: $0, in: feed.namespace) }) }
+        if isFirst { pull.opens = FeedPull.Opens(after: id.flatMap { FeedEventID($0, in: feed.namespace) }) }
         dispatcher.post(.pull(pull, explaining(feed, completion)))
         return pull
     }
@@ -148,7 +148,7 @@ public final class FeedService: Sendable {
     ) {
         dispatcher.post(
             .settle(
-                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement, access,
+                feed, ids.map { FeedEventID($0, in: feed.namespace)?.position }, consumer: consumer, settlement, access,
                 explaining(feed, completion)))
     }
 

@@ -1,16 +1,18 @@
 import Feeds
 
 extension FuzzTarget {
-    /// Messages' ids, as consumers send them back; what stands before the first line break is the namespace's name.
+    /// Ids of messages and of streams' events, as consumers send them back; what stands before the first line break is the namespace's name.
     static let messageID = FuzzTarget(
         name: "message-id",
         corpus: [
             "default\ndefault:42:0", "default\ndefault:42:s0", "n\nn:0:0",
             "n\nn:9223372036854775807:9223372036854775806",
             "\n:1:1", "a:b\na:b:1:2", "n\nn:01:0", "n\nn:1:s", "n\nn:-1:0", "n\nn:1:9223372036854775807", "é\né:1:0",
+            "n\nn:1:0@1f", "n\nn:1:s2@0", "n\nn:1:0@01", "n\nn:1:0@ffffffffffffffff", "n\nn:1:0@", "n\nn:1:0@+1",
         ],
         tokens: [
-            ":", "s", "0", "-", "+", "9223372036854775807", "9223372036854775808", "\n", "default", "default:", " ",
+            ":", "@", "s", "0", "-", "+", "9223372036854775807", "9223372036854775808", "\n", "default", "default:",
+            " ",
             "é",
             "e\u{301}", "٣", "\u{0}", "1e3", "0x1",
         ]
@@ -18,6 +20,13 @@ extension FuzzTarget {
         let text = String(decoding: input, as: UTF8.self)
         let parts = text.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2 else { return nil }
+        if let event = FeedEventID(parts[1], in: parts[0]) {
+            let isMessage = event.delivery == nil
+            if isMessage != (FeedPosition(id: parts[1], in: parts[0]) != nil) { return "an event's id is a message's" }
+            if parts[0].utf8.allSatisfy({ $0 < 0x80 }), event.text(in: parts[0]) != parts[1] {
+                return "an event's id with two spellings"
+            }
+        }
         guard let place = FeedPosition(id: parts[1], in: parts[0]) else {
             summary.note(1)
             return nil

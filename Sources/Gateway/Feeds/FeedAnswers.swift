@@ -26,7 +26,9 @@ struct FeedAnswer: Sendable {
     }
 
     /// `{"messages":[…]}`
-    init(messages: [FeedDelivery]) {
+    ///
+    /// - Parameter hasEventIDs: whether `event_ids` follows, with the ids of the events of a stream that another gateway serves.
+    init(messages: [FeedDelivery], hasEventIDs: Bool) {
         // Room for what is usual: an estimate is no reason to take memory.
         let size = messages.reduce(32) { $0 + $1.estimatedBytes }
         var writer = JSONWriter(form: .plain, reserving: min(size, 1 << 20))
@@ -35,7 +37,16 @@ struct FeedAnswer: Sendable {
             if index > 0 { writer.raw(",") }
             message.write(to: &writer)
         }
-        writer.raw("]}")
+        writer.raw("]")
+        if hasEventIDs {
+            writer.raw(",\"event_ids\":[")
+            for (index, message) in messages.enumerated() {
+                if index > 0 { writer.raw(",") }
+                writer.writeString(message.eventID)
+            }
+            writer.raw("]")
+        }
+        writer.raw("}")
         self.init(writer.bytes)
     }
 

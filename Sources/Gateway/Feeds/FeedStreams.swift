@@ -91,7 +91,7 @@ final class FeedStreams {
             guard stream.exchange.isOpen else { return }
             stream.resumes = false
             for delivery in deliveries {
-                stream.exchange.send(FeedStream.event(id: delivery.id, delivery.json))
+                stream.exchange.send(FeedStream.event(id: delivery.eventID, delivery.json))
             }
             goOn(stream)
         case .failure(let error):
@@ -142,14 +142,17 @@ final class FeedStreams {
 
     private func answeredElsewhere(_ stream: FeedStream, _ peer: FeedPeer, _ answer: FeedAnswer?) {
         guard stream.exchange.isOpen else { return }
-        guard let answer, answer.status == 200,
-            let messages = RawJSON(answer.body).members?.first(where: { $0.key == "messages" })?.value.elements
+        guard let answer, answer.status == 200, let members = RawJSON(answer.body).members,
+            let messages = members.first(where: { $0.key == "messages" })?.value.elements
         else { return refuse(stream, peer, answer) }
+        // Gateways of the version before send none: then events have the ids of their messages.
+        let ids = members.first { $0.key == "event_ids" }?.value.elements?.map(\.string) ?? []
         begin(stream)
         guard stream.exchange.isOpen else { return }
         stream.resumes = false
-        for message in messages {
-            guard let id = message.members?.first(where: { $0.key == "id" })?.value.string else { continue }
+        for (index, message) in messages.enumerated() {
+            let eventID = index < ids.count ? ids[index] : nil
+            guard let id = eventID ?? message.members?.first(where: { $0.key == "id" })?.value.string else { continue }
             stream.exchange.send(FeedStream.event(id: id, message.text))
         }
         goOn(stream)

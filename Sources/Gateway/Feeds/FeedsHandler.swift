@@ -247,6 +247,7 @@ final class FeedsHandler {
         let (feed, access) = (call.feed, call.access)
         let body = try FeedBodies.pull(request.body)
         let (opening, isFirst) = opening(feeds, call, body)
+        let hasEventIDs = call.isForwarded && call.opening != nil
         let reference = exchange.reference
         let pull = feeds.pull(
             feed, as: access, consumer: body.consumer, opening: opening, isFirst: isFirst, after: body.after,
@@ -258,11 +259,11 @@ final class FeedsHandler {
                 // The thread that called has other feeds to serve.
                 guard deliveries.reduce(0, { $0 + $1.estimatedBytes }) > Self.heavyBytes else {
                     return reference.perform(otherwise: unsent) {
-                        if !FeedAnswer(messages: deliveries).send(to: $0) { unsent() }
+                        if !FeedAnswer(messages: deliveries, hasEventIDs: hasEventIDs).send(to: $0) { unsent() }
                     }
                 }
                 let isQueued = workers.submit {
-                    let answer = FeedAnswer(messages: deliveries)
+                    let answer = FeedAnswer(messages: deliveries, hasEventIDs: hasEventIDs)
                     reference.perform(otherwise: unsent) { if !answer.send(to: $0) { unsent() } }
                 }
                 guard !isQueued else { return }

@@ -17,8 +17,8 @@ extension MachineWorld {
         func add(_ delivery: FeedMachine.Delivery) { handed.append((delivery.message.position, delivery.number)) }
 
         /// The consumer receives some more. Returns it.
-        func receive(_ count: Int) -> [FeedPosition] {
-            let new = handed[arrived...].prefix(count).map(\.position)
+        func receive(_ count: Int) -> [FeedEventID] {
+            let new = handed[arrived...].prefix(count).map { FeedEventID($0.position, delivery: $0.delivery) }
             arrived += new.count
             return new
         }
@@ -66,7 +66,7 @@ extension MachineWorld {
     /// What the consumer received last fails, and comes again on the same connection, after others that do not arrive.
     private func repeatLast(_ consumer: String) {
         guard let connection = newest[consumer], let last = lastReceived[consumer] else { return }
-        reject(last, by: consumer)
+        reject(last.position, by: consumer)
         pull(1 + random.below(3), by: consumer, through: connection)
         wait(150)
         pull(6, by: consumer, through: connection)
@@ -75,8 +75,10 @@ extension MachineWorld {
     private func receive(_ consumer: String, _ count: Int) {
         // What a former connection still brings does not count: the consumer has closed it.
         guard let new = newest[consumer]?.receive(count), let last = new.last else { return }
-        note("\(consumer) receives \(new.map { $0.id(in: "") })")
+        note("\(consumer) receives \(new.map { $0.text(in: "") })")
         lastReceived[consumer] = last
+        mayNameMessage.insert(consumer)
+        receivedBefore[consumer, default: []] += new
     }
 
     /// The gateway notices the end of a connection. What was on its way to the socket is noticed before or after.
@@ -127,13 +129,24 @@ extension MachineWorld {
         }
     }
 
-    /// A consumer opens a connection, with the last id that it received or without one. The former one may not have ended.
+    /// What a consumer names when it opens a connection: mostly the last event that it received.
+    private func named(by consumer: String) -> FeedEventID? {
+        // It may forget to name the event this time, or name one that it received long ago.
+        if random.oneIn(6) { return nil }
+        if random.oneIn(6), let old = receivedBefore[consumer], !old.isEmpty { return random.pick(old) }
+        guard let last = lastReceived[consumer] else { return nil }
+        // A pull names the message. It has to be the last one of the former connection.
+        return random.oneIn(3) && mayNameMessage.contains(consumer) ? FeedEventID(last.position) : last
+    }
+
+    /// A consumer opens a connection, with the id of an event or a message or without one. The former one may not have ended.
     private func open(_ consumer: String) {
         connectionCount += 1
         let connection = Connection(number: connectionCount)
         if random.oneIn(3) { lastReceived[consumer] = nil }
-        let id = lastReceived[consumer]
-        note("\(consumer) opens \(connection.number) after \(id?.id(in: "") ?? "-")")
+        let id = named(by: consumer)
+        if id?.position != lastReceived[consumer]?.position { mayNameMessage.remove(consumer) }
+        note("\(consumer) opens \(connection.number) after \(id?.text(in: "") ?? "-")")
         let mine = held.filter { $0.value.consumer == consumer && machine.isKnownToHold($0.key, consumer) }
         let before = Set(machine.slots.keys)
         let outOfTurn = before.filter { letter($0)?.state == .retry }
@@ -142,7 +155,7 @@ extension MachineWorld {
         for position in mine.keys { held[position] = nil }
         let done = before.subtracting(machine.slots.keys)
         check(machine.counters.acknowledged - counted == Int64(done.count), "acknowledgements are not counted")
-        judge(done, of: consumer, after: id, outOfTurn)
+        judge(done, of: consumer, after: id?.position, outOfTurn)
         newest[consumer] = connection
         acknowledged.formUnion(done)
         inferred += done.count

@@ -64,7 +64,11 @@ final class MachineWorld {
     /// consumer received.
     var connections: [String: [Connection]] = [:]
     var newest: [String: Connection] = [:]
-    var lastReceived: [String: FeedPosition] = [:]
+    var lastReceived: [String: FeedEventID] = [:]
+    /// The consumers whose newest connection brought that message, or was opened with it.
+    var mayNameMessage: Set<String> = []
+    /// What it received before, by any connection.
+    var receivedBefore: [String: [FeedEventID]] = [:]
     var connectionCount = 0
     /// How many messages were acknowledged by inference.
     var inferred = 0

@@ -66,6 +66,21 @@ import Testing
         }
     }
 
+    @Test func idsOfEventsReadAsWhatTheyWereMadeOf() {
+        let position = FeedPosition(seq: 42, index: 7, isSnapshot: true)
+        for id in [FeedEventID(position), FeedEventID(position, delivery: 0), FeedEventID(position, delivery: .max)] {
+            #expect(FeedEventID(id.text(in: "default"), in: "default") == id)
+            #expect(FeedEventID(id.text(in: "other"), in: "default") == nil)
+        }
+        #expect(FeedEventID(position, delivery: 31).text(in: "default") == "default:42:s7@1f")
+    }
+
+    @Test(arguments: [
+        "default:1:2@", "default:1:2@01", "default:1:2@+1", "default:1:2@-1", "default:1:2@1F", "default:1:2@1@1",
+        "default:1:2@10000000000000000", "default:1:2@g", "default:1@1", "@1", "default:1:2 @1",
+    ])
+    func otherIDsOfEvents(_ text: String) { #expect(FeedEventID(text, in: "default") == nil) }
+
     @Test(arguments: [
         "", "default", "default:1", "default:1:", "default::1", "default:1:2:3", "default:01:2", "default:1:02",
         "default:1:s", "default:1:S2", "default:1:ss2", "default:-1:2", "default:+1:2", "default:1:-2", "default:1: 2",

@@ -177,6 +177,7 @@ class FeedStream:
 
     def __init__(self, feed: Feed, last_event_id: str | None = None, **params):
         self.messages: list[dict] = []
+        self.ids: list[str] = []
         self.comments = 0
         self.ended = False
         self._news = threading.Condition()
@@ -238,9 +239,11 @@ class FeedStream:
         if fields.get("event") != "message":
             return
         message = json.loads(fields["data"])
-        assert fields["id"] == message["id"], fields
+        # The id of an event names one delivery of the message.
+        assert fields["id"].startswith(message["id"] + "@"), fields
         with self._news:
             self.messages.append(message)
+            self.ids.append(fields["id"])
             self._news.notify_all()
 
     def wait_for(self, condition, what: str, patience: float = PATIENCE):

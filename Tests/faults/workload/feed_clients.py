@@ -195,14 +195,14 @@ class StreamConsumer(Restarting):
             elif not text and fields:
                 if fields.get("event") == "message":
                     message = json.loads(fields["data"])
-                    if fields["id"] != message["id"]:
+                    if not fields["id"].startswith(message["id"] + "@"):
                         self.history.complain(f"an event of feed {self.notes.name} at {gateway} has the id {fields['id']}: {message}")
                     self.notes.gave(self.known_as, [message], asked, gateway)
-                    if not self.process(message, open_ids):
+                    if not self.process(message, fields["id"], open_ids):
                         return
                 fields = {}
 
-    def process(self, message: dict, open_ids: list[str]) -> bool:
+    def process(self, message: dict, event_id: str, open_ids: list[str]) -> bool:
         """Processes an event; False if it could not be, and the stream is to end."""
         die = self.dice.random()
         if self.poison(message) or (die < 0.02 and not self.calm):
@@ -213,7 +213,7 @@ class StreamConsumer(Restarting):
         if die < 0.1:
             self.stopped.wait(self.dice.random() * 0.3)
         self.notes.says([message["id"]])
-        self.cursor = message["id"]
+        self.cursor = event_id
         open_ids.append(message["id"])
         if die > 0.85:
             self.settle("ack", list(open_ids))

@@ -247,7 +247,9 @@ class FeedAdministrator(Client):
         self.did: dict[str, int] = {}
 
     def step(self) -> bool:
-        what = self.dice.choices([self.rotate, self.change, self.seek, self.retry, self.look], [5, 2, 1, 3, 3])[0]
+        # A feed that is moved back again and again does not come to the end while the campaign waits for that.
+        seeks = 0 if self.field.server.calm else 1
+        what = self.dice.choices([self.rotate, self.change, self.seek, self.retry, self.look], [5, 2, seeks, 3, 3])[0]
         try:
             done = what()
         except (OSError, http.client.HTTPException, ValueError, RuntimeError):
