@@ -1,6 +1,7 @@
 """Streams of public REST clients: what firebase-admin and Pyrebase do when a token ends, and clients that read line by line."""
 
 import datetime
+import json
 import os
 import threading
 from types import SimpleNamespace
@@ -124,6 +125,6 @@ def test_clients_that_read_line_by_line(serve):
         at.patch(value={"a": None, "c": 3})
         while len(seen) < 3 or seen[-1][0] != b"keep-alive":
             seen.append(event())
-        assert [one for one in seen if one[0] != b"keep-alive"] == [
-            (b"put", b'{"path":"/","data":{"a":1}}'), (b"put", b'{"path":"/b","data":2}'), (b"patch", b'{"path":"/","data":{"a":null,"c":3}}')]
+        assert [(name, json.loads(data)) for name, data in seen if name != b"keep-alive"] == [
+            (b"put", {"path": "/", "data": {"a": 1}}), (b"put", {"path": "/b", "data": 2}), (b"patch", {"path": "/", "data": {"a": None, "c": 3}})]
         assert (b"keep-alive", b"null") in seen
