@@ -21,7 +21,7 @@ extension FeedMachine {
             guard let key = isOwn ? own.popFirst() : ready.popFirst() else { break }
             if !isOwn { key.isInLine = false }
             // While it was in the line, messages of the key may have come that a former owner has handed out, or all of it gone.
-            guard isOwn || key.held == 0, let slot = key.queue.popFirst() else {
+            guard isOwn || key.held == 0 && key.unrecordedDeaths == 0, let slot = key.queue.popFirst() else {
                 settle(key)
                 continue
             }

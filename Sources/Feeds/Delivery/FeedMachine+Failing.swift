@@ -72,8 +72,10 @@ extension FeedMachine {
         }
     }
 
-    /// The message is a dead letter; what follows of its key goes on, or is set aside.
+    /// The message is a dead letter; what follows of its key goes on once that is durable, or is set aside.
     private func bury(_ slot: Slot, _ key: KeyState) {
+        key.unrecordedDeaths += 1
+        buried.append(key)
         letters[slot.position] = .put(letter(slot, .dead, slot.message))
         noteStored(slot)
         finish(slot)

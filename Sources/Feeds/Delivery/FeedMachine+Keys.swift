@@ -19,7 +19,9 @@ extension FeedMachine {
     }
 
     func makeReady(_ key: KeyState) {
-        guard !key.isInLine, key.held == 0, key.waitsUntil == nil, let first = key.queue.first else { return }
+        guard !key.isInLine, key.held == 0, key.waitsUntil == nil, key.unrecordedDeaths == 0,
+            let first = key.queue.first
+        else { return }
         key.isInLine = true
         ready.add(key, first.number)
     }
@@ -27,7 +29,10 @@ extension FeedMachine {
     /// Something about a key has changed: it may be ready, or have nothing left.
     func settle(_ key: KeyState) {
         makeReady(key)
-        if key.held == 0, key.queue.isEmpty, !key.isInLine, key.waitsUntil == nil { keys[key.name] = nil }
+        guard key.held == 0, key.queue.isEmpty, !key.isInLine, key.waitsUntil == nil, key.unrecordedDeaths == 0 else {
+            return
+        }
+        keys[key.name] = nil
     }
 
     /// Sets a timer. Those that nobody wants any more go when they are most of all: deadlines may be hours away, and acknowledgements

@@ -35,6 +35,8 @@ extension FeedMachine {
         // Whether what is under way arrives, nobody will be there to know.
         if isLast { letters.merge(lettersUnderWay) { $0.keepingMessage(of: $1) } }
         lettersUnderWay = letters
+        beingBuried += buried
+        buried = []
         defer {
             letters.removeAll()
             counters = Counters()
@@ -48,6 +50,9 @@ extension FeedMachine {
     /// So much is durable.
     func committed(_ commit: FeedCommit) {
         lettersUnderWay.removeAll()
+        for key in beingBuried { key.unrecordedDeaths -= 1 }
+        for key in beingBuried { settle(key) }
+        beingBuried = []
         if let number = rereadsAfterCommit, commit.number >= number {
             rereadsAfterCommit = nil
             rereadsRetries = true

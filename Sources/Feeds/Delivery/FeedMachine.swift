@@ -100,6 +100,9 @@ final class FeedMachine {
     /// The retries that were not read from the database yet, and the new messages that wait until they are.
     var unread = UnreadRetries()
     var parked = SlotQueue()
+    /// The keys of the dead letters that are to be written down, and of those that are being written.
+    var buried: [KeyState] = []
+    var beingBuried: [KeyState] = []
     /// The first dead letter of each key since the first page of retries was read, where dead letters stop their keys.
     var deaths: [FeedKey: FeedPosition] = [:]
     /// The retries are to be read again from the first page once this commit is durable.

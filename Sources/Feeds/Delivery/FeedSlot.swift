@@ -58,6 +58,9 @@ extension FeedMachine {
         private unowned(unsafe) var lastHeld: Slot?
         /// Not before then.
         var waitsUntil: Int64?
+        /// The dead letters of the key that are not durable. Nothing of the key is handed out meanwhile: if they were lost, a later message
+        /// would have been processed before them.
+        var unrecordedDeaths = 0
         var isInLine = false
 
         init(_ name: FeedKey) { self.name = name }

@@ -39,9 +39,11 @@ extension MachineWorld {
         }
         for (other, _) in messages where !isRetry && other < position && self.key(other) == key {
             if acknowledged.contains(other) || held[other] != nil { continue }
-            let state = letter(other)?.state
+            // A dead letter that is not durable may be lost, and its message is delivered again then.
+            let stored = row.letters[other]?.state
             // An administrator has it tried once more: it has lost its place where its key went on.
-            if !settings.stopsKeys, state == .dead || state == .retry { continue }
+            if !settings.stopsKeys, stored == .dead || stored == .retry { continue }
+            let state = letter(other)?.state
             check(
                 false,
                 "\(name) is delivered before \(other.id(in: "")) of its key, which is \(state?.rawValue ?? "new")")
