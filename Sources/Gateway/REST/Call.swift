@@ -79,11 +79,12 @@ final class Call {
     ///
     /// Firebase sends none, and many of its clients read a stream line by line: `event:`, then `data:`. So ids are sent
     /// to clients that ask for them: by the parameter `eventIds`, with the id of an earlier event, or as browsers, whose
-    /// `EventSource` resumes by itself.
+    /// `EventSource` resumes by itself. The parameter decides where it is given. `Sec-Fetch-Mode` alone is no sign of a browser:
+    /// `fetch` of Node sends it.
     var wantsEventIDs: Bool {
-        parameters.wantsEventIDs || request.header("last-event-id") != nil || request.header("origin") != nil
-            || request.header("sec-fetch-mode") != nil || request.header("sec-fetch-site") != nil
-            || request.header("sec-fetch-dest") != nil
+        parameters.wantsEventIDs
+            ?? (request.header("last-event-id") != nil || request.header("origin") != nil
+                || request.header("sec-fetch-site") != nil || request.header("sec-fetch-dest") != nil)
     }
 
     var wantsETag: Bool {

@@ -22,7 +22,7 @@ extension RESTParameters {
         add("timeout", timeout == Self().timeout ? nil : "\(timeout)ms")
         add("writeSizeLimit", writeSizeLimit)
         add("x-http-method-override", methodOverride)
-        if wantsEventIDs { add("eventIds", "true") }
+        if let wantsEventIDs { add("eventIds", wantsEventIDs ? "true" : "false") }
         if let query { pairs += Self.pairs(query) }
         return pairs.map { "\($0.name)=\(PercentEncoding.encode($0.value.utf8))" }.joined(separator: "&")
     }

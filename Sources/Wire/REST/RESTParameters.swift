@@ -23,7 +23,7 @@ public struct RESTParameters: Sendable, Equatable {
     public var writeTimeout: Int64?
     public var methodOverride: String?
     /// Whether the events of a stream are to have ids. This server's own parameter.
-    public var wantsEventIDs = false
+    public var wantsEventIDs: Bool?
 
     public init() {}
 

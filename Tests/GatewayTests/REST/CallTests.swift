@@ -64,7 +64,8 @@ import Wire
         for (target, headers, wanted) in [
             ("/a.json", [], false), ("/a.json?eventIds=true", [], true), ("/a.json?eventIds=false", [], false),
             ("/a.json", [("Last-Event-ID", "5-x")], true), ("/a.json", [("Last-Event-ID", "")], true),
-            ("/a.json", [("Origin", "http://app.example")], true), ("/a.json", [("Sec-Fetch-Mode", "cors")], true),
+            ("/a.json", [("Origin", "http://app.example")], true), ("/a.json", [("Sec-Fetch-Mode", "cors")], false),
+            ("/a.json?eventIds=false", [("Origin", "http://app.example")], false),
             ("/a.json", [("Sec-Fetch-Site", "same-origin")], true), ("/a.json", [("Sec-Fetch-Dest", "empty")], true),
             ("/a.json", [("User-Agent", "firebase-arduino"), ("Accept", "text/event-stream")], false),
             ("/a.json?lastEventId=5-x", [], false),

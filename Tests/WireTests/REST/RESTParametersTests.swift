@@ -38,8 +38,8 @@ import Wire
         #expect(parameters.writeTimeout == 10_000)
         #expect(try parse("timeout=15min").timeout == 900_000)
         #expect(try parse("callback=a.b$_[0]").callback == "a.b$_[0]")
-        #expect(try parse("eventIds=true").wantsEventIDs)
-        #expect(try !parse("eventIds=false").wantsEventIDs)
+        #expect(try parse("eventIds=true").wantsEventIDs == true)
+        #expect(try parse("eventIds=false").wantsEventIDs == false)
         #expect(try !parse("").wantsEventIDs)
     }
 

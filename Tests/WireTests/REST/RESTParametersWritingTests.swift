@@ -23,7 +23,7 @@ import Wire
         ("orderBy=\"$value\"&startAt=\"x\"&endAt=true", "orderBy=%22%24value%22&startAt=%22x%22&endAt=true"),
         ("shallow=true&limitToFirst=3", "shallow=true&orderBy=%22%24key%22&limitToFirst=3"),
         ("x-http-method-override=PATCH", "x-http-method-override=PATCH"),
-        ("eventIds=true", "eventIds=true"), ("eventIds=false", ""),
+        ("eventIds=true", "eventIds=true"), ("eventIds=false", "eventIds=false"),
         ("orderBy=\"a\"&startAfter=5,\"[MAX_NAME]\"", "orderBy=%22a%22&startAfter=5%2C%22%5BMAX_NAME%5D%22"),
     ]) func texts(read: String, written: String) throws {
         let parameters = try parse(read)
