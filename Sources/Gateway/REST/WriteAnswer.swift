@@ -82,17 +82,19 @@ struct WriteAnswer: Sendable {
         case .patch where changes.first?.path != path: return text(ofUpdate: changes)
         case .put, .patch, .get:
             let value = changes.first?.value ?? .null
-            return JSONWriter.encode(value, form: Self.form(of: [value]), pretty: isPretty)
+            return JSONWriter.encode(value, form: Self.form(of: value), pretty: isPretty)
         }
     }
 
     /// The stored values of an update by their paths below its own.
     private func text(ofUpdate changes: [Change]) -> [UInt8] {
-        var writer = JSONWriter(form: Self.form(of: changes.map(\.value)), pretty: print == .pretty)
+        var writer = JSONWriter(form: .plain, pretty: print == .pretty)
         writer.beginObject()
         for (index, change) in changes.enumerated() {
             writer.writeKey(
                 String(change.path.relative(to: path).description.unicodeScalars.dropFirst()), isFirst: index == 0)
+            // Each in its own form, whatever the others are.
+            writer.form = Self.form(of: change.value)
             writer.write(change.value)
         }
         writer.endObject()
@@ -100,7 +102,5 @@ struct WriteAnswer: Sendable {
     }
 
     /// Plain, or with priorities where there are any: a writer is told everything that was stored.
-    private static func form(of values: [Node]) -> JSONForm {
-        values.contains { $0.hasPriorities } ? .export : .plain
-    }
+    private static func form(of value: Node) -> JSONForm { value.hasPriorities ? .export : .plain }
 }

@@ -11,7 +11,8 @@ public enum JSONForm: Sendable, Hashable {
 /// Writes values as JSON text into one growing buffer.
 public struct JSONWriter: Sendable {
     public private(set) var bytes: [UInt8]
-    private let form: JSONForm
+    /// How the values that follow are written.
+    public var form: JSONForm
     private let isPretty: Bool
     private var indentation = 0
 

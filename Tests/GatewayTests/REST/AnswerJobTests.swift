@@ -157,7 +157,7 @@ import Wire
         let ranked = try written(
             "PATCH", "/a.json",
             .committed([try change("a/t", "[1]"), try change("a/b", "{\".value\":1,\".priority\":2}")]))
-        #expect(text(ranked) == "{\"t\":{\"0\":1},\"b\":{\".value\":1,\".priority\":2}}")
+        #expect(text(ranked) == "{\"t\":[1],\"b\":{\".value\":1,\".priority\":2}}")
         #expect(text(try written("PATCH", "/a.json", .committed([]))) == "{}")
         #expect(text(try written("PATCH", "/a.json", .committed([try change("a", "null")]))) == "null")
         #expect(text(try written("PATCH", "/.json", .committed([try change("", "null")]))) == "null")
