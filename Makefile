@@ -23,7 +23,7 @@ BUILT ?= $(RELEASE)
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults fairness client-soak ha upgrade mutants namespaces year moves mirror-campaign regex fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
+.PHONY: help dependencies toolchain build run test stack compare bench public faults fairness client-soak ha upgrade mutants namespaces year moves mirror-campaign regex fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,11 @@ compare: toolchain ## Build, then compare all that clients see with another bina
 	@scripts/install-dependencies build run test
 	@test -n "$(NEW)" || $(RELEASE_BUILD) --product pathmirror
 	@python=$$(scripts/python-env) && PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/recorded/recorder.py compare $(OLD) $(or $(NEW),$(RELEASE)/pathmirror) $(ARGS)
+
+public: toolchain ## Build, then run public suites of Firebase SDKs from sources at hand: make public ARGS='--source firebase/geofire-js=PATH'
+	@scripts/install-dependencies build run test
+	@$(RELEASE_BUILD) --product pathmirror
+	@exec Tests/public/run $(ARGS)
 
 faults: toolchain ## Build, then try gateways, connections, PostgreSQL, disks and clocks for half an hour, `scripts/faults $(ARGS)`
 	@scripts/install-dependencies build run test faults
