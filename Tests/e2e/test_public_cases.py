@@ -4,6 +4,7 @@ Each test names its source. docs/reference/compatibility.md has the table."""
 
 import http.client
 import json
+import socket
 import time
 
 import pytest
@@ -557,3 +558,35 @@ def test_http_1_0_clients_are_answered(dev, at):
         answer = http.client.HTTPResponse(plain)
         answer.begin()
         assert (answer.status, answer.read()) == (200, b'"firebase demo"')
+
+
+# Found to differ from Firebase
+
+def test_queries_on_writes_are_refused_with_the_text_of_firebase(at):
+    """RomainVialard/FirebaseApp#13: an update of the selected records."""
+    for send in (at.patch, at.put, at.post):
+        refused(send(value={"a": 1}, **ordered(orderBy="$key", limitToFirst=1)), 400,
+                "Querying related parameters not supported on this request type")
+    refused(at.delete(**ordered(orderBy="$key", limitToFirst=1)), 400, "Querying related parameters not supported on this request type")
+
+
+def has_version_6() -> bool:
+    """Whether this machine has the address ::1."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_version_6(), reason="this machine has no ::1")
+def test_localhost_has_two_addresses(dev):
+    """firebase/firebase-admin-node#2084, firebase/firebase-js-sdk#6958 and firebase/firebase-tools#5367: from Node 17 to 19 `localhost` is ::1 first."""
+    for address in ("127.0.0.1", "::1"):
+        connection = http.client.HTTPConnection(address, dev.port, timeout=5)
+        connection.request("GET", "/.json?shallow=true", headers={"Host": f"localhost:{dev.port}"} | OWNER)
+        assert connection.getresponse().status == 200, address
+        connection.close()
+    with RealtimeClient(dev.port, address="::1", headers={"Host": f"localhost:{dev.port}"}) as client:
+        assert client.call("gauth", {"cred": "owner"})["s"] == "ok"

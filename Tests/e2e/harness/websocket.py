@@ -51,7 +51,7 @@ class WebSocket:
 
     def __init__(self, port: int, target: str, headers: dict | None = None, receive_buffer: int | None = None,
                  address: str = "127.0.0.1"):
-        self.plain = socket.socket()
+        self.plain = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         if receive_buffer:
             self.plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.plain.settimeout(PATIENCE)
