@@ -14,13 +14,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 from gateways import Gateways  # noqa: E402
 from outcome import Outcome, table  # noqa: E402
 from sources import Source, SourceError  # noqa: E402
-from suites import SUITES, Missing, Suite, remember  # noqa: E402
+from suites import SUITES, TAGS, Missing, Suite, remember  # noqa: E402
 
 
 def arguments(words) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="Tests/public/run", description=__doc__)
     parser.add_argument("--source", action="append", default=[], metavar="OWNER/REPOSITORY=PATH",
-                        help="a checkout, or a bare repository whose HEAD is used; may be given several times")
+                        help="a checkout, or a bare repository whose HEAD is used; OWNER/REPOSITORY@VERSION=PATH for a suite of that version, "
+                             "whose tag is used of a bare repository; may be given several times")
     parser.add_argument("--only", action="append", default=[], metavar="SUITE", help="runs these suites alone; it is an error if one can't run")
     parser.add_argument("--list", action="store_true", help="says what each suite needs, and runs nothing")
     parser.add_argument("--work", type=Path, help="a directory for copies and builds that is kept; without it a temporary one is used")
@@ -31,7 +32,7 @@ def arguments(words) -> argparse.Namespace:
 def listing() -> str:
     lines = []
     for suite in SUITES:
-        lines += [suite.name, f"    {suite.what}", f"    source    github.com/{suite.repository}, tried at {suite.tried}"]
+        lines += [suite.name, f"    {suite.what}", f"    source    --source {suite.repository}=PATH, of github.com/{suite.repository.partition('@')[0]}; tried at {suite.tried}"]
         lines += [f"    {kind:<9} {', '.join(needs)}" for kind, needs in (("tools", suite.tools), ("packages", suite.packages)) if needs]
         lines += [f"    known     {name}: {reason}" for name, reason in suite.known.items()]
     return "\n".join(lines)
@@ -71,7 +72,8 @@ def main(words) -> int:
         if not equals or name not in {suite.repository for suite in SUITES}:
             print(f"--source {pair}: no suite uses the repository {name}. --list shows them.", file=sys.stderr)
             return 2
-        sources[name] = Source(Path(path).resolve())
+        repository, _, version = name.partition("@")
+        sources[name] = Source(Path(path).resolve(), TAGS[repository].format(version) if version else "HEAD")
         remember(name, sources[name].path)
     chosen = [suite for suite in SUITES if not options.only or suite.name in options.only]
 

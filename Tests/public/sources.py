@@ -11,10 +11,10 @@ class SourceError(Exception):
 
 
 class Source:
-    """A directory with a work tree, or a bare repository, of which the files of HEAD are used."""
+    """A directory with a work tree, or a bare repository, of which the files of one revision are used."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, revision: str = "HEAD"):
+        self.path, self.revision = path, revision
         if not path.is_dir():
             raise SystemExit(f"--source: {path} is no directory")
         self.bare = (path / "HEAD").is_file() and (path / "objects").is_dir()
@@ -27,7 +27,7 @@ class Source:
 
     def _files(self) -> list[str]:
         if self.bare:
-            return self._git("ls-tree", "-r", "--name-only", "-z", "HEAD").decode().split("\0")[:-1]
+            return self._git("ls-tree", "-r", "--name-only", "-z", self.revision).decode().split("\0")[:-1]
         return [str(file.relative_to(self.path)) for file in self.path.rglob("*") if file.is_file() and ".git" not in file.parts[:-1]]
 
     def copy(self, into: Path, *wanted: str) -> Path:
@@ -44,7 +44,7 @@ class Source:
                 shutil.copyfile(self.path / file, into / file)
             return into
         # One process for all files: `git archive` fails where a snapshot lacks any large file.
-        answer = self._git("cat-file", "--batch", data="".join(f"HEAD:{file}\n" for file in files).encode())
+        answer = self._git("cat-file", "--batch", data="".join(f"{self.revision}:{file}\n" for file in files).encode())
         for file in files:
             head, _, answer = answer.partition(b"\n")
             if head.endswith(b"missing"):

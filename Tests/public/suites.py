@@ -85,12 +85,12 @@ def sdk(source: Source, directory: Path) -> Path:
     return copy
 
 
-def bundle(name: str, copy: Path, directory: Path, imports, aliases: dict[str, Path]) -> Path:
+def bundle(name: str, copy: Path, directory: Path, imports, aliases: dict[str, Path], *options: str) -> Path:
     """One program of modules that are loaded in this order."""
     entry, program = directory / f"{name}.entry.ts", directory / f"{name}.cjs"
     entry.write_text("".join(f"import {json.dumps(str(path))};\n" for path in imports))
     all_aliases = {f"@firebase/{key}": copy / "packages" / path for key, path in SDK_MODULES.items()} | {"idb": HERE / "node/idb.js"} | aliases
-    runners.build([esbuild(), entry, "--bundle", "--platform=node", "--format=cjs", f"--outfile={program}", "--sourcemap=inline", "--log-level=error",
+    runners.build([esbuild(), entry, "--bundle", "--platform=node", "--format=cjs", f"--outfile={program}", "--sourcemap=inline", "--log-level=error", *options,
                    *(f"--alias:{key}={path}" for key, path in all_aliases.items())], directory, {"NODE_PATH": ":".join(modules())}, directory / f"{name}.build.log")
     return program
 
@@ -99,21 +99,28 @@ def mocha(outcome: Outcome, program: Path, directory: Path, environment: dict, *
     runners.mocha(outcome, module("mocha") / "bin/mocha.js", program, directory, {"NODE_PATH": ":".join(modules()), **environment}, options)
 
 
+def transport_file(transport: str, copy: Path, directory: Path) -> Path:
+    """A module that makes the copy of the SDK use this transport."""
+    file, folder = directory / "transport.ts", copy / "packages/database/src/realtime"
+    file.write_text(
+        f"import {{ use }} from {json.dumps(str(HERE / 'node/transports.ts'))};\n"
+        f"import {{ BrowserPollConnection, FirebaseIFrameScriptHolder }} from {json.dumps(str(folder / 'BrowserPollConnection'))};\n"
+        f"import {{ WebSocketConnection }} from {json.dumps(str(folder / 'WebSocketConnection'))};\n"
+        f"use({json.dumps(transport)}, BrowserPollConnection, FirebaseIFrameScriptHolder, WebSocketConnection);\n")
+    return file
+
+
 def javascript(transport: str):
     def run(source: Source, directory: Path, gateways: Gateways, outcome: Outcome):
         copy = sdk(source, directory)
-        (directory / "transport.ts").write_text(
-            f"import {{ use }} from {json.dumps(str(HERE / 'node/transports.ts'))};\n"
-            f"import {{ BrowserPollConnection, FirebaseIFrameScriptHolder }} from {json.dumps(str(copy / 'packages/database/src/realtime/BrowserPollConnection'))};\n"
-            f"import {{ WebSocketConnection }} from {json.dumps(str(copy / 'packages/database/src/realtime/WebSocketConnection'))};\n"
-            f"use({json.dumps(transport)}, BrowserPollConnection, FirebaseIFrameScriptHolder, WebSocketConnection);\n")
+        first = transport_file(transport, copy, directory)
         port = gateways.start("test-emulator", json.loads((copy / "config/database.rules.json").read_text()))
         live = ("exp/integration", "connection")
         compat = ("database", "datasnapshot", "info", "order", "order_by", "promise", "query", "servervalues", "transaction")
         for package, start, names in (("database", "index.node", live), ("database-compat", "index.node", compat)):
             folder = copy / "packages" / package
             program = bundle(package, copy, directory, [
-                directory / "transport.ts", folder / "src" / start, *(folder / f"test/{name}.test" for name in names)], {})
+                first, folder / "src" / start, *(folder / f"test/{name}.test" for name in names)], {})
             mocha(outcome, program, directory, {"RTDB_EMULATOR_PORT": port, "RTDB_EMULATOR_NAMESPACE": "test-emulator"}, "--timeout", "5000", "--retries", "5")
     return run
 
@@ -150,8 +157,41 @@ def queue(source: Source, directory: Path, gateways: Gateways, outcome: Outcome)
     mocha(outcome, program, directory, {"FB_QUEUE_TEST_DB_URL": f"http://localhost:{port}?ns=queue"}, "--timeout", "10000")
 
 
+# Releases from before the SDK was made modular, which many pages still load.
+OLD_FILES = ("config", "packages/app", "packages/app-types", "packages/database", "packages/database-types", "packages/logger", "packages/util",
+             "package.json", "packages/*/package.json")
+OLD_MODULES = {"app": "packages/app/index.node.ts", "component": "packages/component/index.ts", "database": "packages/database/index.node.ts",
+               "logger": "packages/logger/index.ts", "util": "packages/util/index.node.ts", "app-exp": "packages-exp/app-exp/src/index.ts"}
+OLD_TESTS = ("connection", "database", "datasnapshot", "info", "order", "order_by", "promise", "query", "servervalues", "transaction")
+OLD_MORE = {"8.10.1": ("packages/component", "packages-exp/app-exp", "packages-exp/*/package.json")}
+
+
+def old_javascript(version: str, transport: str):
+    def run(source: Source, directory: Path, gateways: Gateways, outcome: Outcome):
+        copy = source.copy(directory / "sdk", *OLD_FILES, *OLD_MORE.get(version, ()))
+        (copy / "config/project.json").write_bytes((copy / "config/ci.config.json").read_bytes())
+        settings, database = copy / "config/tsconfig.base.json", copy / "packages/database"
+        # esbuild does not compile for browsers that old, and takes no module with one export for a function.
+        settings.write_text(settings.read_text().replace('"es5"', '"es2020"'))
+        for file in (database / "test").rglob("*.ts"):
+            file.write_text(file.read_text().replace("import * as chaiAsPromised", "import chaiAsPromised"))
+        (database / "index.ts").write_text("export * from './index.node';\n")
+        tests = [path for name in OLD_TESTS if (path := database / f"test/{name}.test.ts").exists()]
+        if not tests:
+            raise RuntimeError("the source has no tests of the database")
+        port = gateways.start("test-emulator", json.loads((copy / "config/database.rules.json").read_text()))
+        # The transport comes second: these releases patch long polling for Node themselves. Their own build was in strict mode.
+        program = bundle("tests", copy, directory, [database / "index.node", transport_file(transport, copy, directory), *tests],
+                         {f"@firebase/{name}": copy / path for name, path in OLD_MODULES.items() if (copy / path).exists()} | {
+                             name: HERE / "node/unused.js" for name in ("request", "dom-storage", "xmlhttprequest")}, "--banner:js='use strict';")
+        mocha(outcome, program, directory, {"RTDB_EMULATOR_PORT": port, "RTDB_EMULATOR_NAMESPACE": "test-emulator"}, "--timeout", "5000", "--retries", "5")
+    return run
+
+
 # The suites that use the JavaScript SDK take it from the same --source.
 SDK = "firebase/firebase-js-sdk"
+# How a repository names the tags of its versions.
+TAGS = {SDK: "firebase@{}"}
 _given: dict[str, Path] = {}
 
 
@@ -276,13 +316,17 @@ JAVA_KNOWN = {
 }
 
 NODE_TOOLS = ("node 20", "esbuild")
+TRANSPORTS = (("websocket", "over WebSockets"), ("polling", "over long polling alone"), ("upgrade", "over long polling that is upgraded to a WebSocket"))
 
 SUITES = [
     *(Suite(f"firebase-js-sdk-{name}", SDK, "6f865964 (2026-08-20)", f"The database's live tests of the JavaScript SDK, {how}.", javascript(name),
-            NODE_TOOLS, NODE_PACKAGES, node_is_there("chai-as-promised", "sinon", "sinon-chai", "lodash"))
-      for name, how in (("websocket", "over WebSockets"), ("polling", "over long polling alone"), ("upgrade", "over long polling that is upgraded to a WebSocket"))),
+            NODE_TOOLS, NODE_PACKAGES, node_is_there("chai-as-promised", "sinon", "sinon-chai", "lodash")) for name, how in TRANSPORTS),
     Suite("firebase-js-sdk-rest", SDK, "6f865964 (2026-08-20)", "The tests of the JavaScript SDK's read-only REST client, which pages have for crawlers.", crawler,
           NODE_TOOLS, NODE_PACKAGES, node_is_there()),
+    *(Suite(f"firebase-js-sdk-{version.partition('.')[0]}-{name}", f"{SDK}@{version}", f"its tag firebase@{version}",
+            f"The database's live tests of the JavaScript SDK {version}, {how}.", old_javascript(version, name),
+            NODE_TOOLS, NODE_PACKAGES, node_is_there("chai-as-promised", "sinon", "sinon-chai", "lodash"))
+      for version in ("8.10.1", "5.11.1") for name, how in TRANSPORTS),
     Suite("firebase-admin-python", "firebase/firebase-admin-python", "b40e7388 (2026-07-09)", "integration/test_db.py of the Admin SDK for Python.",
           python_admin, ("python 3.11",), ("those of Tests/e2e/requirements.txt, which the script installs",), python_is_there),
     Suite("firebase-admin-go", "firebase/firebase-admin-go", "eebb06f2 (2026-07-08)", "integration/db of the Admin SDK for Go.",

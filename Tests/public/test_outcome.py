@@ -109,7 +109,7 @@ def test_names_that_nobody_has(capsys):
 def test_the_list_names_all_needs():
     text = main.listing()
     for suite in suites.SUITES:
-        assert suite.name in text and f"github.com/{suite.repository}" in text and suite.tools
+        assert suite.name in text and f"github.com/{suite.repository.partition('@')[0]};" in text and suite.tools
 
 
 @pytest.mark.parametrize("bare", [False, True])
@@ -127,3 +127,17 @@ def test_copies_of_sources(tmp_path, bare):
     assert {str(path.relative_to(copy)): path.read_text() for path in Path(copy).rglob("*") if path.is_file()} == {"a/b/c.txt": "1", "a/d.json": "{}\n"}
     with pytest.raises(SourceError, match="has no q"):
         source.copy(tmp_path / "copy", "q")
+
+
+def test_a_version_of_a_bare_repository(tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    git = ["env", "-C", str(tree), "git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    assert os.spawnvp(os.P_WAIT, "env", [*git, "init", "-q", "."]) == 0
+    for text in ("old", "new"):
+        (tree / "a").write_text(text)
+        for words in (["add", "."], ["commit", "-q", "-m", text], ["tag", text]):
+            assert os.spawnvp(os.P_WAIT, "env", [*git, *words]) == 0
+    assert [(Source(tree / ".git", revision).copy(tmp_path / "copy", "a") / "a").read_text() for revision in ("old", "HEAD")] == ["old", "new"]
+    with pytest.raises(SourceError, match="lacking"):
+        Source(tree / ".git", "lacking").copy(tmp_path / "copy", "a")
