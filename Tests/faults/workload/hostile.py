@@ -188,11 +188,15 @@ class Conversation:
         """Answers in some way; whether the connection stays."""
         hook = self.server.hooks[request.path.partition("?")[0]]
         messages = request.messages
-        hook.notes.gave("webhook", messages, request.begun)
+        # A request that crossed unsolicited bytes was sent before them, or soon after: this thread may read it later than the client has
+        # gone on with its next request.
+        crossed = self.unsolicited is not None and request.begun - self.unsolicited < CROSSING
+        asked = self.unsolicited if crossed else request.begun
+        hook.notes.gave("webhook", messages, asked)
         if not is_signed(request, hook.secrets):
             hook.wrong.append(f"{hook.notes.name}: a request without a signature that holds: {request.headers}"[:300])
         if self.unsolicited is not None:
-            return self._answer_late(request, hook)
+            return self._answer_late(request, hook, crossed)
         if (wait := self.server.silent_until - time.monotonic()) > 0:
             time.sleep(min(wait, 2 * self.server.timeout))
         if self.server.calm:
@@ -200,11 +204,11 @@ class Conversation:
         way = self.dice.choices(WAYS, WEIGHTS)[0]
         return getattr(self, f"_{way}")(hook, messages)
 
-    def _answer_late(self, request: Request, hook: Hook) -> bool:
+    def _answer_late(self, request: Request, hook: Hook, crossed: bool) -> bool:
         """The client may take the bytes that were sent before for the answer."""
-        if request.begun - self.unsolicited < CROSSING:
+        if crossed:
             # The client has one answer too many from here on, and may send its next request before it can see that.
-            self._processed(hook, request.messages, "crossed", SUCCESS, request.begun)
+            self._processed(hook, request.messages, "crossed", SUCCESS, self.unsolicited)
             self.unsolicited = time.monotonic()
             return True
         with self.server._lock:
