@@ -34,7 +34,7 @@ final class RESTWrites {
             return respond(RESTError(400, "if-match is only supported on PUT and DELETE"), to: call)
         }
         if call.parameters.query != nil {
-            return respond(RESTError(400, "Query parameters are not supported on writes"), to: call)
+            return respond(RESTError(400, "Querying related parameters not supported on this request type"), to: call)
         }
         let snapshot = namespace.snapshot
         let permission = WritePermission(snapshot.rules.set, call.auth, now: Clock.unixMilliseconds)
