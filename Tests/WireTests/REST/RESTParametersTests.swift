@@ -40,7 +40,7 @@ import Wire
         #expect(try parse("callback=a.b$_[0]").callback == "a.b$_[0]")
         #expect(try parse("eventIds=true").wantsEventIDs == true)
         #expect(try parse("eventIds=false").wantsEventIDs == false)
-        #expect(try !parse("").wantsEventIDs)
+        #expect(try parse("").wantsEventIDs == nil)
     }
 
     @Test(arguments: [
