@@ -27,13 +27,16 @@ struct FirstValue: Sendable {
         snapshot.root[target.path].rowCount > settings.heavyRows || compound?.hashes.count ?? 0 > settings.heavyRows
     }
 
-    /// The message to the client: nothing where it has the value, parts where it says what parts it has, else all.
+    /// The message to the client: nothing if it has the value, the ranges that differ if its hashes of ranges show any, else
+    /// the whole value.
     func message() -> [UInt8]? {
         let value = group.value(in: snapshot)
         if let hash, value.isNull ? hash.isEmpty : (!hash.isEmpty && hash == value.hash) { return nil }
+        let ranges = compound.map { RangeMerge.differences(value, $0) }
         let push: [UInt8]
-        if let compound {
-            push = ServerMessage.rangeMerge(RangeMerge.differences(value, compound), listener: target.path)
+        // If the hash differs and no range does, the client has a priority that SDKs leave out of the hashes of ranges.
+        if let ranges, !ranges.isEmpty {
+            push = ServerMessage.rangeMerge(ranges, listener: target.path)
         } else {
             push = ServerMessage.push(.put(.root, value), listener: target.path, isTagged: target.query != nil)
         }

@@ -2,7 +2,7 @@ public import Tree
 
 extension RangeMerge {
     /// What a client has after these ranges, which are those of one message, in order: all its leaves in the ranges are
-    /// replaced by what the ranges bring; its others stay (reference: rtdb-protocol 3.7).
+    /// replaced by what the ranges bring; its others stay, those that the ranges repeat as well (reference: rtdb-protocol 3.7).
     ///
     /// Linear in the leaves of the node and of the ranges, times their depth.
     public static func apply(_ ranges: [RangeMerge], to node: Node) -> Node {

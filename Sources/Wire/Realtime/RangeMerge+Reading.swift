@@ -6,11 +6,13 @@ extension RangeMerge {
     /// - Parameter depth: the levels of the path that the ranges are below.
     init(_ fields: MessageFields, below depth: Int) throws(MessageError) {
         guard let data = fields["m"] else { throw MessageError(reason: "Invalid ranges: m is missing") }
-        start = try Self.bound(fields["s"])
-        end = try Self.bound(fields["e"])
+        let range = RangeMerge(start: try Self.bound(fields["s"]), end: try Self.bound(fields["e"]), rows: [])
         var reader = RangeReader(mostLevels: max(0, KeyRules.maxDepth - depth))
         try reader.read(data)
-        rows = try reader.sorted()
+        let rows = try reader.sorted()
+        self.init(
+            start: range.start, end: range.end, rows: rows.filter { range.includes($0.path) },
+            repeated: rows.filter { !range.includes($0.path) })
     }
 
     private static func bound(_ raw: RawJSON?) throws(MessageError) -> Path? {

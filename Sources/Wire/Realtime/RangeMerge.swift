@@ -9,28 +9,34 @@ public struct RangeMerge: Sendable, Equatable {
     public let end: Path?
     /// Exactly the leaves of the range, in depth-first order.
     let rows: [LeafRows.Row]
+    /// Leaves outside the range, in the same order: SDKs read the leaves of a range as a tree, in which a node without
+    /// leaves has no priority, and replace the priority of a leaf that lies at the range's start. Such a leaf is repeated
+    /// with the value that it has, and changes nothing else in a client.
+    let repeated: [LeafRows.Row]
 
-    /// The ranges of `node` in which it is not what the client's hashes say, in order.
-    public static func differences(_ node: Node, _ hash: CompoundHash) -> [RangeMerge] {
-        var found: [RangeMerge] = []
-        var leaves = LeafRows(node).rows[...]
-        var start: Path?
-        for (index, expected) in hash.hashes.enumerated() {
-            let end = index < hash.posts.count ? hash.posts[index] : nil
-            let count = end.map { end in leaves.prefix { RangeMerge.order($0.path, end) <= 0 }.count } ?? leaves.count
-            let range = leaves.prefix(count)
-            leaves = leaves.dropFirst(count)
-            if RangeText(range).hash != expected {
-                found.append(RangeMerge(start: start, end: end, rows: Array(range)))
-            }
-            start = end
-        }
-        return found
+    init(start: Path?, end: Path?, rows: [LeafRows.Row], repeated: [LeafRows.Row] = []) {
+        self.start = start
+        self.end = end
+        self.rows = rows
+        self.repeated = repeated
+    }
+
+    /// Whether a leaf at `path` belongs to the range.
+    func includes(_ path: Path) -> Bool {
+        start.map { Self.order($0, path) < 0 } ?? true && end.map { Self.order(path, $0) <= 0 } ?? true
+    }
+
+    /// All leaves of the message, in depth-first order.
+    private var written: [LeafRows.Row] {
+        guard let first = rows.first else { return repeated }
+        let count = repeated.prefix { Self.order($0.path, first.path) < 0 }.count
+        return repeated[..<count] + rows + repeated[count...]
     }
 
     /// Writes the leaves as nested objects. Not by way of a tree: a range may hold the priority of a node and none of its
     /// leaves.
     func write(to writer: inout JSONWriter) {
+        let rows = written
         guard let first = rows.first else { return writer.raw("null") }
         if first.path.isRoot { return writer.write(first.value) }
         var open: [Key] = []

@@ -86,10 +86,10 @@ def apply_range_merge(node, merges: list[dict]):
         kept = [(path, leaf) for path, leaf in rows
                 if (start is not None and path_rank(path) <= path_rank(start))
                 or (end is not None and path_rank(path) > path_rank(end))]
-        fresh = merge_leaves(merge["m"])
+        # Leaves outside the range are repeated for SDKs, whose priorities depend on them, and change nothing.
+        fresh = [(path, leaf) for path, leaf in merge_leaves(merge["m"])
+                 if (start is None or path_rank(path) > path_rank(start)) and (end is None or path_rank(path) <= path_rank(end))]
         for path, _ in fresh:
-            assert start is None or path_rank(path) > path_rank(start), (merge, path)
-            assert end is None or path_rank(path) <= path_rank(end), (merge, path)
             # A leaf takes the place of whatever was there.
             kept = [(other, leaf) for other, leaf in kept if other[:len(path)] != path]
         rows = kept + fresh
