@@ -34,6 +34,17 @@ import Tree
         #expect(world.areQueuesEmpty)
     }
 
+    /// Clients whose other writes send their transactions early give up after 25 refusals.
+    @Test(arguments: [10, 20], 1...1 as ClosedRange<UInt64>)
+    func clientsThatAlsoWriteElsewhere(pause: Int64, seed: UInt64) {
+        var world = GatewaysWorld(
+            gateways: 2, clientsEach: 30, lostPercent: 0, seed: seed, patience: 400, pause: pause)
+        let isDone = world.run()
+        #expect(isDone, "every client has added what it wanted")
+        #expect(world.mostRefusals < 25)
+        #expect(world.value == world.wanted && world.areQueuesEmpty)
+    }
+
     /// What the messages are for: without them a client of a busy path is refused more often.
     @Test func messagesSpareRefusals() {
         var worst: [Int: Int] = [:]
@@ -70,6 +81,8 @@ private struct QueueWorld {
 
     private var queue = TransactionQueue()
     private var clients: [State]
+    /// Of each client, since the queue knows it.
+    private var refusals: [Int]
     /// Whom the queue knows: who was refused or waits.
     private var members: Set<String> = []
     /// The slots that have begun and are looked at.
@@ -78,7 +91,10 @@ private struct QueueWorld {
     private static let patience: Int64 = 100
     private static let remote = "gateway x"
 
-    init(clients count: Int) { clients = Array(repeating: .idle, count: count) }
+    init(clients count: Int) {
+        clients = Array(repeating: .idle, count: count)
+        refusals = Array(repeating: 0, count: count)
+    }
 
     private func name(_ client: Int) -> String { "c\(client)" }
 
@@ -113,15 +129,20 @@ private struct QueueWorld {
         now += 1
         switch event {
         case .arrives(let client, let mayWait):
-            let isSent = queue.arrives(name(client), mayWait: mayWait, at: now)
-            clients[client] = isSent ? .sending : .waiting
-            if !isSent {
-                if !mayWait { Issue.record("who may not wait waits") }
-                members.insert(name(client))
+            let arrival = queue.arrives(name(client), mayWait: mayWait, at: now)
+            clients[client] = arrival == .isSent ? .sending : .waiting
+            if arrival != .isSent { members.insert(name(client)) }
+            let mostBefore = TransactionQueue.refusalsBeforeHolding - 1
+            switch arrival {
+            case .waits where !mayWait: Issue.record("who may not wait waits")
+            case .holds where refusals[client] <= mostBefore: Issue.record("held after \(refusals[client]) refusals")
+            case .waits where refusals[client] > mostBefore: Issue.record("not held after \(refusals[client]) refusals")
+            default: break
             }
         case .refused(let client):
             clients[client] = .idle
             members.insert(name(client))
+            refusals[client] += 1
             follow(queue.wasRefused(name(client), at: now))
         case .succeeded(let client):
             clients[client] = .idle
@@ -147,6 +168,7 @@ private struct QueueWorld {
 
     private mutating func leave(_ client: Int) {
         members.remove(name(client))
+        refusals[client] = 0
         follow(queue.leaves(name(client), at: now))
     }
 
@@ -172,6 +194,7 @@ private struct QueueWorld {
                 slots.append(slot)
             case .expired(let outcome):
                 members.remove(slot.session)
+                if let client = clients.indices.first(where: { name($0) == slot.session }) { refusals[client] = 0 }
                 follow(outcome)
             }
         }
@@ -202,9 +225,17 @@ private struct GatewaysWorld {
         var read = 0
         var refusals = 0
         var isWaiting = false
+        /// Its other writes wait as well.
+        var isHolding = false
+        /// How often it has waited.
+        var waits = 0
     }
 
     private enum Work {
+        /// The client writes something elsewhere.
+        case other(Int)
+        /// It has waited too long, if it still waits for the same slot.
+        case late(Int, waits: Int)
         /// The client has read, and now writes.
         case send(Int)
         /// Its write reaches the database.
@@ -224,17 +255,26 @@ private struct GatewaysWorld {
     private var now: Int64 = 0
     private var random: SeededGenerator
     private let lostPercent: Int
-    private static let patience: Int64 = 40
+    private let patience: Int64
+    /// Milliseconds between two other writes of a client; 0: there are none.
+    private let pause: Int64
 
-    init(gateways: Int, clientsEach: Int, lostPercent: Int, seed: UInt64) {
+    init(
+        gateways: Int, clientsEach: Int, lostPercent: Int, seed: UInt64, patience: Int64 = 40, pause: Int64 = 0
+    ) {
         random = SeededGenerator(seed: seed)
         self.lostPercent = lostPercent
+        self.patience = patience
+        self.pause = pause
         queues = Array(repeating: TransactionQueue(), count: gateways)
         for gateway in 0..<gateways {
             for _ in 0..<clientsEach { clients.append(Client(gateway: gateway, left: 5)) }
         }
         wanted = clients.count * 5
-        for client in clients.indices { add(.send(client), after: Int64(random.below(10))) }
+        for client in clients.indices {
+            add(.send(client), after: Int64(random.below(10)))
+            if pause > 0 { add(.other(client), after: 1 + Int64(random.below(Int(pause)))) }
+        }
     }
 
     var areQueuesEmpty: Bool { queues.allSatisfy(\.isEmpty) }
@@ -251,7 +291,7 @@ private struct GatewaysWorld {
             (agenda[$0].time, agenda[$0].order) < (agenda[$1].time, agenda[$1].order)
         }) {
             steps += 1
-            if steps > 100_000 { return false }
+            if steps > 500_000 { return false }
             let (time, _, work) = agenda.remove(at: next)
             now = time
             perform(work)
@@ -264,11 +304,17 @@ private struct GatewaysWorld {
         case .send(let client):
             let gateway = clients[client].gateway
             clients[client].read = value
-            if queues[gateway].arrives("\(client)", mayWait: true, at: now) {
-                add(.commit(client), after: Int64(1 + random.below(5)))
-            } else {
-                clients[client].isWaiting = true
-            }
+            let arrival = queues[gateway].arrives("\(client)", mayWait: true, at: now)
+            guard arrival != .isSent else { return add(.commit(client), after: Int64(1 + random.below(5))) }
+            clients[client].isWaiting = true
+            clients[client].isHolding = arrival == .holds
+            clients[client].waits += 1
+            add(.late(client, waits: clients[client].waits), after: patience * 10)
+        case .other(let client):
+            if !clients[client].isHolding { sendEarly(client) }
+            if clients[client].left > 0 { add(.other(client), after: pause) }
+        case .late(let client, let waits):
+            if clients[client].waits == waits { sendEarly(client) }
         case .commit(let client): commit(client)
         case .notice(let kind, let from, let to):
             let name = "gateway \(from)"
@@ -277,12 +323,25 @@ private struct GatewaysWorld {
             case .isDone: follow(queues[to].leaves(name, at: now), gateway: to)
             }
         case .check(let slot, let gateway):
-            switch queues[gateway].check(slot, patience: Self.patience, at: now) {
+            switch queues[gateway].check(slot, patience: patience, at: now) {
             case .over: break
             case .goesOn(let time): add(.check(slot, gateway: gateway), after: time)
             case .expired(let outcome): follow(outcome, gateway: gateway)
             }
         }
+    }
+
+    private mutating func sendEarly(_ client: Int) {
+        guard clients[client].isWaiting else { return }
+        queues[clients[client].gateway].sendsEarly("\(client)")
+        endWait(client)
+    }
+
+    /// What waited is sent as it was: read when it came.
+    private mutating func endWait(_ client: Int) {
+        clients[client].isWaiting = false
+        clients[client].isHolding = false
+        add(.commit(client), after: Int64(1 + random.below(5)))
     }
 
     private mutating func commit(_ client: Int) {
@@ -307,10 +366,8 @@ private struct GatewaysWorld {
             }
         }
         guard let slot = outcome.next else { return }
-        add(.check(slot, gateway: gateway), after: Self.patience)
+        add(.check(slot, gateway: gateway), after: patience)
         guard !slot.isRemote, let client = Int(slot.session), clients[client].isWaiting else { return }
-        // What waited is sent as it was: read when it came.
-        clients[client].isWaiting = false
-        add(.commit(client), after: Int64(1 + random.below(5)))
+        endWait(client)
     }
 }

@@ -10,8 +10,11 @@ private final class Line {
 
     var isEmpty: Bool { queue.isEmpty }
 
-    func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Bool {
+    func arrival(_ session: String, mayWait: Bool, at now: Int64) -> TransactionQueue.Arrival {
         queue.arrives(session, mayWait: mayWait, at: now)
+    }
+    func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Bool {
+        arrival(session, mayWait: mayWait, at: now) == .isSent
     }
     func sendsEarly(_ session: String) { queue.sendsEarly(session) }
     func wasRefused(_ session: String, at now: Int64) -> TransactionQueue.Outcome { queue.wasRefused(session, at: now) }
@@ -61,6 +64,29 @@ private final class Line {
         #expect(queue.arrives("d", mayWait: false, at: 0))
         #expect(queue.leaves("d", at: 0) == Outcome())
         #expect(queue.leaves("a", at: 1).next?.session == "b")
+    }
+
+    /// A client whose other requests send its transaction early is held after a few refusals.
+    @Test func refusedClientsHoldTheirRequests() {
+        _ = queue.wasRefused("a", at: 0)
+        for refusal in 1..<TransactionQueue.refusalsBeforeHolding {
+            #expect(queue.arrival("b", mayWait: true, at: 0) == .waits, "after \(refusal - 1) refusals")
+            queue.sendsEarly("b")
+            #expect(queue.wasRefused("b", at: 0) == Outcome())
+        }
+        #expect(queue.arrival("b", mayWait: false, at: 0) == .isSent)
+        #expect(queue.wasRefused("b", at: 0) == Outcome())
+        #expect(queue.arrival("b", mayWait: true, at: 0) == .holds)
+        queue.sendsEarly("b")
+        #expect(queue.wasRefused("b", at: 0) == Outcome())
+        // Requests that wait already make no difference.
+        #expect(queue.arrival("b", mayWait: false, at: 0) == .holds)
+        // In its slot it sends, and its next transaction starts without refusals.
+        #expect(queue.leaves("a", at: 1).next?.session == "b")
+        #expect(queue.arrival("b", mayWait: false, at: 1) == .isSent)
+        #expect(queue.arrival("c", mayWait: true, at: 1) == .waits)
+        #expect(queue.leaves("b", at: 2).next?.session == "c")
+        #expect(queue.arrival("b", mayWait: true, at: 3) == .waits)
     }
 
     @Test func whoeverLeavesFromTheMiddleIsSkipped() {

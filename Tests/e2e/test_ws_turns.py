@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from harness.contention import contend
 from harness.waiting import wait_until
 from harness.websocket_client import Holder, RealtimeClient
 from oracle.hashes import node_hash
@@ -109,6 +110,17 @@ def test_a_distant_client_has_its_turn_among_near_ones(gateway_pair, place):
     assert max(distant.sends) <= 25
 
 
+def test_clients_that_also_write_elsewhere(gateway_pair):
+    """Their other writes would send each of their transactions before its slot."""
+    path = f"counter{random.randrange(1 << 40)}"
+    result = contend([gateway.port for gateway in gateway_pair], path, count=60, pause=0.01, seconds=5)
+    print(f"\nclients that also write elsewhere: {result}")
+    assert result.given_up == 0
+    assert len(result.sends) >= 60
+    for gateway in gateway_pair:
+        wait_until(lambda: gateway.rest.value(path) == len(result.sends), "both gateways to have all")
+
+
 # Turns, one step at a time
 
 def put(client: RealtimeClient, path: str, value, over) -> int:
@@ -181,6 +193,25 @@ def test_nothing_waits_behind_a_transaction_that_waits(patient, line):
     line[0].socket.close()
     assert second.answer(put(second, "x", 22, over=2)) == OK
     assert third.answer(thirds) == STALE
+
+
+def test_requests_of_a_refused_client_wait(patient, line):
+    first, second, *_ = line
+    for refusal in range(3):
+        waiting = put(second, "x", 2, over="else")
+        wait_for_waiting(patient, 1)
+        second.put("y", refusal)
+        assert second.answers.pop(waiting) == STALE
+    waiting = put(second, "x", 2, over=1)
+    wait_for_waiting(patient, 1)
+    others = [second.ask("p", {"p": "y", "d": "later"}), second.ask("g", {"p": "y"})]
+    # The others' requests don't wait.
+    first.put("z", 1)
+    assert patient.metric("pathmirror_transactions_waiting") == 1
+    assert patient.rest.value("y") == 2
+    assert first.answer(put(first, "x", 1, over=0)) == OK
+    assert second.answer(others[1]) == {"s": "ok", "d": "later"}
+    assert second.answers.pop(others[0]) == OK and second.answers.pop(waiting) == OK
 
 
 def test_other_writes_and_other_paths_wait_for_nobody(patient, line):

@@ -35,16 +35,25 @@ extension RealtimeSession {
         case .control: break
         case .request(let request):
             guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
-            sendWaitingTransaction()
-            if !isWaiting, !mustWait(request), !loop.isSliceOver {
-                perform(request, byteCount)
-                return true
+            if !isHeldByTransaction { sendWaitingTransaction() }
+            while !hasTaken(request, byteCount) {
+                // There is no room for requests that wait, so the transaction before them does not wait either.
+                guard isHeldByTransaction else { return false }
+                sendWaitingTransaction()
             }
-            guard let share = context.memory.take(byteCount + 256, for: memoryAddress),
-                enqueue(.read(request, share))
-            else { return false }
-            performLater()
         }
+        return true
+    }
+
+    /// Performs a request, or keeps it until those before it are done. False if there is no room for it.
+    private func hasTaken(_ request: ClientRequest, _ byteCount: Int) -> Bool {
+        if !isWaiting, !mustWait(request), !loop.isSliceOver {
+            perform(request, byteCount)
+            return true
+        }
+        guard let share = context.memory.take(byteCount + 256, for: memoryAddress), enqueue(.read(request, share))
+        else { return false }
+        performLater()
         return true
     }
 
@@ -53,7 +62,7 @@ extension RealtimeSession {
             context.logger.debug("no room for a realtime message", [("session", id)])
             return false
         }
-        sendWaitingTransaction()
+        if !isHeldByTransaction { sendWaitingTransaction() }
         guard enqueue(.unread(message, share)) else { return false }
         performWaiting()
         return true

@@ -9,12 +9,15 @@ struct WaitingTransaction {
     let write: Write
     let place: TransactionKey
     let share: MemoryShare?
+    /// Whether later requests of the client wait for it.
+    let isHolding: Bool
     /// Sends it anyway when its slot is too long in coming.
     let timer: LoopTimer
 }
 
 extension RealtimeSession {
-    /// Sends a conditional write, or keeps it until its slot when others contend for the path.
+    /// Sends a conditional write, or keeps it until its slot when others contend for the path. The client's next request sends
+    /// it before its slot, unless the client has been refused a few times: then its requests wait, too.
     ///
     /// - Parameters:
     ///   - mayJoin: false for what the rules would refuse as the tree is: nobody waits for that.
@@ -25,22 +28,40 @@ extension RealtimeSession {
         guard settings.transactionSlotMilliseconds > 0, mayJoin else {
             return submit(number, write, at: place, performed)
         }
-        if queues.arrives(id, at: place, mayWait: mayWait) { return submit(number, write, at: place, performed) }
+        let arrival = queues.arrives(id, at: place, mayWait: mayWait)
+        guard arrival != .isSent else { return submit(number, write, at: place, performed) }
         contended.insert(place)
         let timer = loop.schedule(afterMilliseconds: settings.transactionSlotMilliseconds * 10) { [weak self] in
             self?.sendWaitingTransaction()
         }
         waitingTransaction = WaitingTransaction(
-            number: number, write: write, place: place, share: performed, timer: timer)
+            number: number, write: write, place: place, share: performed, isHolding: arrival == .holds, timer: timer)
         context.metrics.waitingTransactions.add(1)
+        if arrival == .holds { hold() }
     }
 
-    /// Sends the transaction that waits for its slot, if any: requests are applied in the order of their arrival
-    /// (reference: rtdb-protocol 3.6), and none has to wait for other clients.
+    /// Whether a transaction waits for its slot, and the client's later requests with it.
+    var isHeldByTransaction: Bool { waitingTransaction?.isHolding ?? false }
+
+    /// Sends the transaction that waits for its slot, if any, and performs what waited for it: requests are applied in the
+    /// order of their arrival (reference: rtdb-protocol 3.6).
     func sendWaitingTransaction() {
         guard let waiting = takeWaitingTransaction() else { return }
         context.transactionQueues.sendsEarly(id, at: waiting.place)
         submit(waiting.number, waiting.write, at: waiting.place, waiting.share)
+        if waiting.isHolding { release() }
+    }
+
+    /// Sends the transactions that wait, so that no request waits for a slot.
+    func sendWaitingTransactions() {
+        while waitingTransaction != nil { sendWaitingTransaction() }
+    }
+
+    /// Forgets the transactions that wait, and performs what waited for them.
+    func dropWaitingTransactions() {
+        while let waiting = takeWaitingTransaction() {
+            if waiting.isHolding { release() }
+        }
     }
 
     private func takeWaitingTransaction() -> WaitingTransaction? {
@@ -73,7 +94,6 @@ extension RealtimeSession {
     /// The session is over: nobody waits for it, and what waits is not done. Clients send it again, or not: they never
     /// had an answer.
     func leaveQueues() {
-        _ = takeWaitingTransaction()
         for place in contended { host.follow(context.transactionQueues.leaves(id, place), at: place) }
         contended.removeAll()
     }

@@ -69,7 +69,7 @@ final class RealtimeSession {
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
     /// The write among them that others may overtake, but nothing of this client's, its end included.
     var largeWrite: UInt64?
-    /// The transaction that waits for its slot. Nothing that came after it waits.
+    /// The transaction that waits for its slot. What came after it waits only if it is holding.
     var waitingTransaction: WaitingTransaction?
     /// Where others may wait for a transaction of this client.
     var contended: Set<TransactionKey> = []
@@ -136,8 +136,8 @@ final class RealtimeSession {
     /// Takes no more requests, answers the writes that are under way, and closes: the client reconnects.
     func close() {
         guard !isClosing, !isEnded else { return }
+        sendWaitingTransactions()
         isClosing = true
-        sendWaitingTransaction()
         closeIfDone()
     }
 
@@ -157,6 +157,8 @@ final class RealtimeSession {
     /// The connection is gone, however that came: its onDisconnect operations are executed.
     func ended(_ completion: @escaping @Sendable () -> Void = {}) {
         guard !isEnded else { return completion() }
+        // SDKs do not expect the transaction to be done. Writes that waited for it are done.
+        dropWaitingTransactions()
         isEnded = true
         leaveQueues()
         upgrade?.transport.close()

@@ -27,13 +27,25 @@ struct TransactionQueue {
         var notice: Notice?
     }
 
+    /// What becomes of a write that arrives.
+    enum Arrival: Equatable {
+        case isSent
+        /// It waits for its slot, or until the session has another request.
+        case waits
+        /// It waits for its slot, and so do later requests of the session.
+        case holds
+    }
+
     private struct Member {
         let ticket: UInt64
         /// A write of it waits for its slot.
         var isWaiting = false
         /// A write of it is under way.
         var isSending = false
+        /// Since it has a place.
         var refusals = 0
+        /// Those among them that came while it had the slot.
+        var refusalsInSlot = 0
         /// Other gateways were asked to let it go first.
         var hasAsked = false
     }
@@ -41,6 +53,9 @@ struct TransactionQueue {
     /// From this refusal on other gateways are asked. Two are usual: that which made a client wait here, and that of what
     /// it sent before it knew.
     static let refusalsBeforeAsking = 4
+    /// From this refusal on later requests of a session wait behind its write. A client that also writes elsewhere would
+    /// otherwise never wait for its slot, and use up the 25 attempts of its SDK before it.
+    static let refusalsBeforeHolding = 3
 
     private var members: [String: Member] = [:]
     /// Everybody's places. Whoever has left is skipped: its ticket is not its member's any more.
@@ -54,19 +69,21 @@ struct TransactionQueue {
 
     // MARK: Clients
 
-    /// A session has a write. True: it is to be sent now; false: it waits, for its slot or until the session no longer
-    /// wants to wait.
-    mutating func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Bool {
-        if isEmpty { return true }
+    /// A session has a write.
+    ///
+    /// - Parameter mayWait: false if requests wait behind it.
+    mutating func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Arrival {
+        if isEmpty { return .isSent }
         let hasSlot = current?.session == session
         if hasSlot { lastSign = now }
-        if hasSlot || !mayWait {
+        let isToHold = members[session].map { $0.refusals >= Self.refusalsBeforeHolding } ?? false
+        if hasSlot || !mayWait && !isToHold {
             members[session]?.isSending = true
-            return true
+            return .isSent
         }
         join(session)
         members[session]?.isWaiting = true
-        return false
+        return isToHold ? .holds : .waits
     }
 
     /// The session sends its waiting write before its slot. It keeps its place.
@@ -80,11 +97,13 @@ struct TransactionQueue {
         let wasEmpty = isEmpty
         join(session)
         members[session]?.isSending = false
+        members[session]?.refusals += 1
         if wasEmpty { return Outcome(next: begin(at: now)) }
         guard current?.session == session else { return Outcome() }
         lastSign = now
-        members[session]?.refusals += 1
-        guard let member = members[session], member.refusals >= Self.refusalsBeforeAsking else { return Outcome() }
+        members[session]?.refusalsInSlot += 1
+        guard let member = members[session], member.refusalsInSlot >= Self.refusalsBeforeAsking
+        else { return Outcome() }
         // Again each time: so the others see that it is still there.
         members[session]?.hasAsked = true
         return Outcome(notice: .asks)

@@ -14,9 +14,9 @@ final class TransactionQueues: Sendable {
     private let queues = Mutex<[TransactionKey: TransactionQueue]>([:])
 
     /// See `TransactionQueue.arrives`.
-    func arrives(_ session: String, at place: TransactionKey, mayWait: Bool) -> Bool {
+    func arrives(_ session: String, at place: TransactionKey, mayWait: Bool) -> TransactionQueue.Arrival {
         queues.withLock { queues in
-            queues[place]?.arrives(session, mayWait: mayWait, at: Clock.monotonicMilliseconds) ?? true
+            queues[place]?.arrives(session, mayWait: mayWait, at: Clock.monotonicMilliseconds) ?? .isSent
         }
     }
 

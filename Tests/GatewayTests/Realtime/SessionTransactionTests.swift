@@ -118,6 +118,116 @@ import Tree
         }
     }
 
+    // MARK: Clients that also write elsewhere
+
+    /// Has a client refused so often that its requests are held from then on.
+    private func refuse(_ client: Client, _ bench: SessionBench) throws {
+        for _ in 0..<TransactionQueue.refusalsBeforeHolding {
+            let number = try client.ask("p", put("3", over: "0"))
+            #expect(eventually { waiting(bench) == 1 })
+            let other = try client.ask("p", #"{"p":"/m","d":1}"#)
+            try client.expect(Client.answer(number, "datastale", Self.stale), Client.ok(other))
+        }
+    }
+
+    @Test func requestsOfARefusedClientWaitForItsSlot() throws {
+        try withContention { bench, first, second in
+            try refuse(second, bench)
+            let answered = second.transport.messages.count
+            let number = try second.ask("p", put("3", over: "2"))
+            #expect(eventually { waiting(bench) == 1 })
+            let others = [
+                try second.ask("p", #"{"p":"/m","d":2}"#), try second.ask("g", #"{"p":"/m"}"#),
+                try second.ask("p", #"{"p":"/m","d":3}"#),
+            ]
+            try bench.settle()
+            #expect(waiting(bench) == 1)
+            #expect(second.transport.messages.count == answered)
+            #expect(try bench.value("m") == "1")
+            // The others don't wait.
+            try first.ask("p", #"{"p":"/o","d":1}"#, gives: "ok")
+            try first.ask("p", put("2", over: "1"), gives: "ok")
+            try second.expect(
+                Client.ok(number), Client.ok(others[0]), Client.ok(others[1], "2"), Client.ok(others[2]))
+            #expect(waiting(bench) == 0)
+            #expect(try bench.value("n") == "3" && bench.value("m") == "3")
+            // After its success, requests send what waits again.
+            try first.ask("p", put("9", over: "0"), gives: "datastale", Self.stale)
+            let next = try second.ask("p", put("4", over: "3"))
+            #expect(eventually { waiting(bench) == 1 })
+            let other = try second.ask("p", #"{"p":"/m","d":4}"#)
+            try second.expect(Client.ok(next), Client.ok(other))
+        }
+    }
+
+    @Test func requestsThatComeTogetherAreHeldToo() throws {
+        try withContention { bench, first, second in
+            try refuse(second, bench)
+            let numbers = try second.askTogether([("p", try put("3", over: "2")), ("p", #"{"p":"/m","d":2}"#)])
+            #expect(eventually { waiting(bench) == 1 })
+            #expect(try bench.value("m") == "1")
+            try first.ask("p", put("2", over: "1"), gives: "ok")
+            try second.expect(Client.ok(numbers[0]), Client.ok(numbers[1]))
+        }
+    }
+
+    /// However often it is refused, each of its requests is answered: slots end.
+    @Test func heldRequestsAreAnsweredInTheEnd() throws {
+        try withContention(slotMilliseconds: 50) { _, _, second in
+            for _ in 0..<TransactionQueue.refusalsBeforeHolding * 3 {
+                let number = try second.ask("p", put("3", over: "0"))
+                let other = try second.ask("p", #"{"p":"/m","d":1}"#)
+                try second.expect(Client.answer(number, "datastale", Self.stale), Client.ok(other))
+            }
+        }
+    }
+
+    /// The transaction of a client that is gone is not done; what it sent afterwards is, as it would be otherwise.
+    @Test func heldWritesOfWhoIsGoneAreDone() throws {
+        try withContention { bench, first, second in
+            try refuse(second, bench)
+            _ = try second.ask("p", put("3", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            // A second transaction, which would wait as well, and a write behind that.
+            _ = try second.ask("p", put("4", over: "1"))
+            _ = try second.ask("p", #"{"p":"/m","d":"gone"}"#)
+            try second.disconnect()
+            #expect(waiting(bench) == 0)
+            #expect(eventually { (try? bench.value("m")) == #""gone""# })
+            try first.ask("p", put("2", over: "1"), gives: "ok")
+        }
+    }
+
+    @Test func heldRequestsAreDoneWhenTheSessionCloses() throws {
+        try withContention { bench, _, second in
+            try refuse(second, bench)
+            let number = try second.ask("p", put("3", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            let other = try second.ask("p", #"{"p":"/m","d":"closed"}"#)
+            _ = try second.on { $0.close() }
+            try second.expect(Client.ok(number), Client.ok(other))
+            #expect(second.transport.waits(for: .close))
+        }
+    }
+
+    /// Requests for which there is no room send the transaction that holds them.
+    @Test func heldRequestsTakeNoMoreThanTheirShare() throws {
+        try withBench {
+            $0.transactionSlotMilliseconds = 60_000
+            $0.maxQueuedRequests = 3
+        } _: { bench in
+            try bench.write("n", "1")
+            let (first, second) = (try bench.connect(), try bench.connect())
+            try first.ask("p", put("2", over: "0"), gives: "datastale", Self.stale)
+            try refuse(second, bench)
+            let number = try second.ask("p", put("3", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            let others = try (0..<4).map { try second.ask("p", #"{"p":"/m","d":\#($0)}"#) }
+            for each in [number] + others { try second.expect(Client.ok(each)) }
+            #expect(waiting(bench) == 0)
+        }
+    }
+
     @Test func aSlotEndsWithItsSession() throws {
         try withContention { bench, first, second in
             let number = try second.ask("p", put("3", over: "1"))
