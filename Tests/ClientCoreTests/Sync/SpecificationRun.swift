@@ -22,8 +22,10 @@ struct SpecificationRun {
     mutating func play(_ test: SpecificationCase) throws {
         for (number, step) in test.steps.enumerated() {
             let effects = try play(step)
-            let raised = effects.events.map(event)
-            compare(raised, step.events, "step \(number) (\(step.type) \(step.path))")
+            let raised = effects.events.map { EventComparison.Raised(listener: $0.registration, event: event($0)) }
+            let isBeginning = step.type == "listen" || step.type == "unlisten"
+            let comparison = EventComparison(raised, with: step.events, isBeginning: isBeginning)
+            failures += comparison.faults.map { "step \(number) (\(step.type) \(step.path)): \($0)" }
             follow(effects.listens, step.listens, "step \(number)")
         }
     }
@@ -84,23 +86,6 @@ struct SpecificationRun {
             }
         return SpecificationCase.Event(
             path: path, type: type, name: name?.text, previous: previous?.text, data: event.node)
-    }
-
-    /// The events of one place come together, and the places in the order said. For each listener they come by kind.
-    private mutating func compare(
-        _ raised: [SpecificationCase.Event], _ expected: [SpecificationCase.Event], _ step: String
-    ) {
-        var left = expected
-        for event in raised {
-            guard let path = left.first?.path, event.path == path,
-                let index = left.prefix(while: { $0.path == path }).firstIndex(where: { $0.matches(event) })
-            else {
-                failures.append("\(step): unexpected \(event)")
-                continue
-            }
-            left.remove(at: index)
-        }
-        for event in left { failures.append("\(step): missing \(event)") }
     }
 
     /// What is listened to is listened to once, and nothing ends that was not begun.
