@@ -28,6 +28,8 @@ extern "C" pathmirror_re2 *pathmirror_re2_compile(const char *pattern, size_t le
         // A byte is a character, in patterns and texts.
         options.set_encoding(RE2::Options::EncodingLatin1);
         options.set_max_mem(max_memory);
+        // The answer is the same, and the order of alternatives makes no states of its own.
+        options.set_longest_match(true);
         auto *compiled = new pathmirror_re2(re2::StringPiece(pattern, length), options);
         if (compiled->re.ok()) return compiled;
         copy_error(compiled->re.error().c_str(), error, error_capacity);

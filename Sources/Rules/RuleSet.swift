@@ -8,7 +8,7 @@ public struct RuleSet: Sendable {
     let compiled: CompiledRules
     /// The document as it was given, with its comments.
     public let source: [UInt8]
-    /// What is legal, but probably not what the author meant.
+    /// What is legal, but probably not what the author meant: the first `maxWarnings`, if they were asked for.
     public let warnings: [RulesError.Problem]
     public let limits: RuleLimits
     /// Whether callers elsewhere are denied everything.
@@ -18,10 +18,16 @@ public struct RuleSet: Sendable {
     /// change of its rules.
     public static let maxBytes = 1 << 20
 
+    /// The most warnings of a document.
+    public static let maxWarnings = 100
+
     /// Checks and compiles a document (reference: security-rules 1 to 6, 12).
     ///
+    /// - Parameter keepsWarnings: for those who show them. A gateway, which holds the rules of many namespaces, does not.
     /// - Throws: every mistake, each with its place and, where it is known, the original's wording.
-    public init(json: [UInt8], limits: RuleLimits = RuleLimits()) throws(RulesError) {
+    public init(
+        json: [UInt8], limits: RuleLimits = RuleLimits(), keepsWarnings: Bool = false
+    ) throws(RulesError) {
         guard json.count <= Self.maxBytes else {
             throw RulesError(
                 [TextError(offset: 0, message: "The rules have more than \(Self.maxBytes) bytes.")], in: [])
@@ -30,7 +36,9 @@ public struct RuleSet: Sendable {
         if let zero = json.firstIndex(of: 0) {
             throw RulesError([TextError(offset: zero, message: "The rules have a character U+0000 here.")], in: json)
         }
-        (compiled, warnings) = try RuleSetCompiler.compile(json)
+        let compilation = try RuleSetCompiler.compile(json)
+        compiled = compilation.rules
+        warnings = keepsWarnings ? compilation.warnings : []
         source = json
         self.limits = limits
         isForThisMachine = false

@@ -40,6 +40,29 @@ import Tree
         #expect(try !judge("^.{1,10000}$", 10_000, limits: RuleLimits(maxStepsPerRule: 100)))
     }
 
+    /// Patterns of which RE2 keeps all states are charged for the text only.
+    @Test func longTextsAreJudgedInAPatternOfFewStates() throws {
+        let base64 = "[A-Za-z0-9+\\/=]+$"
+        for (pattern, prefix, count) in [
+            ("^\(base64)", "", 3_000_000),
+            ("^data:image\\/(png|jpeg);base64,\(base64)", "data:image/png;base64,", 3_000_000),
+            ("^\\w+( \\w+)*$", "a b ", 2_000_000), ("<.+>", "<b", 2_000_000),
+        ] {
+            let data = "{\"long\": \"\(prefix)\(String(repeating: "A", count: count))\"}"
+            let expression = "data.child('long').val().matches(/\(pattern)/)"
+            #expect(try evaluates(pattern == "<.+>" ? "!\(expression)" : expression, data: data), "\(pattern)")
+        }
+    }
+
+    /// Where all parts of a pattern may be active at each place, the price is that of trying all of them.
+    @Test(arguments: ["^(.*a){300}b$", "(.*a){300}b$", "^(a*){300}b$", "a.{300}[cx]$", "^((.*a){20}b|(.*b){20}a){8}$"])
+    func ambiguousPatternsAreDear(pattern: String) throws {
+        let data =
+            "{\"long\": \"\(String(repeating: "a", count: 20_000))\", \"short\": \"\(String(repeating: "a", count: 20))\"}"
+        #expect(try !evaluates("!data.child('long').val().matches(/\(pattern)/)", data: data))
+        #expect(try evaluates("!data.child('short').val().matches(/\(pattern)/)", data: data))
+    }
+
     /// Short texts put in many places: the sum is charged, not each, which is less than a step.
     @Test func textThatGrowsIsCharged() throws {
         let data = "{\"long\": \"\(String(repeating: "a", count: 20_000))\"}"

@@ -139,12 +139,51 @@ import Tree
     }
 
     @Test func oddRegularExpressionsAreWarnedOf() throws {
-        let rules = try rules("{\"rules\":{\".read\":\"auth.uid.matches(/(?:x)\\\\t/)\"}}")
+        let text = "{\"rules\":{\".read\":\"auth.uid.matches(/(?:x)\\\\t/)\"}}"
         #expect(
-            rules.warnings.map(\.description) == [
+            try warnings(text).map(\.description) == [
                 "1:37: '(?' in a regular expression looks for the character '?'",
                 "1:37: '\\t' in a regular expression looks for the character 't'",
             ])
+    }
+
+    private func warnings(_ text: String) throws -> [RulesError.Problem] {
+        try RuleSet(json: Array(text.utf8), keepsWarnings: true).warnings
+    }
+
+    /// Warnings take memory that does not depend on the document's size, and none where they are not asked for.
+    @Test func warningsAreBounded() throws {
+        let long = "{\"rules\":{\".read\":\"auth.uid.matches(/a\(String(repeating: "+", count: 1_000_000))/)\"}}"
+        #expect(try warnings(long).count == 1)
+        #expect(try rules(long).warnings.isEmpty)
+        let nodes = (0..<500).map { "\"n\($0)\":{\".read\":\"auth.uid.matches(/a+?/)\"}" }.joined(separator: ",")
+        #expect(try warnings("{\"rules\":{\(nodes)}}").count == RuleSet.maxWarnings)
+    }
+
+    /// All that compiling and keeping regular expressions takes counts: what is trimmed, wide classes, caches, and work for
+    /// patterns that turn out to be wrong.
+    @Test(arguments: [
+        Patterns(count: 100, text: "(", repeated: "\\\\W", times: 3000, end: ")?", flags: "i"),
+        Patterns(count: 800, text: "", repeated: "[\\\\W]", times: 3, end: ")", flags: "i"),
+        Patterns(count: 100, text: "", repeated: "[Ѐ-ѿ]", times: 300, end: ")", flags: "i"),
+        Patterns(count: 100, text: "[", repeated: "\\\\W", times: 3000, end: "]", flags: ""),
+        Patterns(count: 3000, text: "a.{12}[cX]$", repeated: "", times: 0, end: "", flags: ""),
+    ]) func regularExpressionsHaveACommonBudget(patterns: Patterns) throws {
+        let pattern = patterns.text + String(repeating: patterns.repeated, count: patterns.times) + patterns.end
+        let node = ":{\".read\":\"auth.uid.matches(/\(pattern)/\(patterns.flags))\"}"
+        let nodes = (0..<patterns.count).map { "\"n\($0)\"" + node }
+        let message = uploadError("{\"rules\":{\(nodes.joined(separator: ","))}}")
+        #expect(message?.contains("the regular expressions of these rules are too large together") == true)
+    }
+
+    struct Patterns: CustomTestStringConvertible {
+        let count: Int
+        let text: String
+        let repeated: String
+        let times: Int
+        let end: String
+        let flags: String
+        var testDescription: String { text + repeated + end }
     }
 
     @Test func theSourceIsKept() throws {

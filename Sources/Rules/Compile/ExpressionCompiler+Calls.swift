@@ -91,11 +91,10 @@ extension ExpressionCompiler {
             _ = try compile(arguments[0])
             throw error("matches() expects a regular expression literal argument.", arguments[0])
         }
-        guard program.regexSize <= Program.maxRegexSize else {
-            throw error("the regular expressions of these rules are too large together", arguments[0])
-        }
         let regex: Regex
-        do { regex = try Regex(literal) } catch { throw self.error(error.message, arguments[0]) }
+        do { regex = try Regex(literal, budget: &program.regexBudget) } catch {
+            throw self.error(error.message, arguments[0])
+        }
         for warning in regex.warnings { warn(warning, arguments[0]) }
         return emit(.matches(receiver, program.append(regex)), .boolean, syntax)
     }

@@ -97,7 +97,8 @@ struct RuleSetCompiler {
             program = Program()
             defer { program = compiler.program }
             let root = try compiler.rule(syntax)
-            warnings += compiler.warnings.map { located($0, source.text) }
+            let more = compiler.warnings.prefix(max(0, RuleSet.maxWarnings - warnings.count))
+            warnings += more.map { located($0, source.text) }
             var constant: Bool?
             if case .boolean(let value) = compiler.program[root] { constant = value }
             let isSteady = !compiler.program.operations[first...].contains(where: \.looksAround)

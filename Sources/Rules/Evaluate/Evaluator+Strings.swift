@@ -139,8 +139,7 @@ extension Evaluator {
 
     mutating func matches(_ operand: OpRef, _ regex: Regex, _ ref: OpRef) throws(EvaluationError) -> Bool {
         let text = try string(operand, ref)
-        // RE2 is linear in the text, at worst times the instructions that may be active at a time.
-        try spend(4 + (text.utf16.count * regex.width) >> 8, ref)
+        try spend(regex.steps(units: text.utf16.count), ref)
         return regex.matches(text)
     }
 }

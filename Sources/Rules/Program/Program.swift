@@ -10,11 +10,9 @@ struct Program: Sendable {
     var texts: [String] = []
     var keys: [Key] = []
     var regexes: [Regex] = []
-    /// The instructions of all of them.
-    private(set) var regexSize = 0
-    /// From so many instructions on no further regular expression is taken: compiling one takes a microsecond and some
-    /// bytes for each.
-    static let maxRegexSize = 200_000
+    /// What further ones may cost: 1 is at most a few microseconds for compiling, and 128 bytes that are kept.
+    var regexBudget = Program.maxRegexCost
+    static let maxRegexCost = 320_000
 
     @inline(__always)
     subscript(ref: OpRef) -> Op { operations[Int(ref.index)] }
@@ -43,7 +41,6 @@ struct Program: Sendable {
 
     mutating func append(_ regex: Regex) -> Int32 {
         regexes.append(regex)
-        regexSize += regex.programSize
         return Int32(regexes.count - 1)
     }
 }

@@ -7,20 +7,49 @@ final class Regex: Sendable {
     let programSize: Int
     /// Instructions that may be active at one time: the factor by which a text's length bounds the work.
     let width: Int
+    /// Whether RE2's cache has room for all states: then only a text's length bounds the work.
+    let isLinear: Bool
+    /// What compiling and keeping the pattern takes, in instructions.
+    let cost: Int
+    /// The greatest size of RE2's cache of states.
+    let cacheBytes: Int
     let warnings: [String]
 
-    struct Invalid: Error {
+    struct Invalid: Error, Equatable {
         let message: String
     }
 
-    /// Bytes for the program and its caches. A state of a cache takes some 150 bytes.
-    private static func memory(_ size: Int) -> Int64 { max(1 << 20, Int64(size) * 128) }
+    /// Bytes of a cache that cost as much as an instruction.
+    private static let bytesPerInstruction = 128
 
-    init(_ literal: RegexLiteral) throws(Invalid) {
+    static let tooLargeTogether = Invalid(
+        message: "the regular expressions of these rules are too large together")
+
+    /// - Parameter budget: the greatest cost. The cost is taken from it, and what was done in vain if there is an error.
+    init(_ literal: RegexLiteral, budget: inout Int) throws(Invalid) {
+        guard budget > 0 else { throw Self.tooLargeTogether }
+        var work = 0
         let parsed: RegexParser.Result
-        do { parsed = try RegexParser.parse(literal) } catch { throw Invalid(message: error.message) }
+        do {
+            parsed = try RegexParser.parse(literal, work: &work)
+        } catch {
+            budget -= work
+            throw Invalid(message: error.message)
+        }
+        guard parsed.size <= budget else {
+            budget = 0
+            throw Self.tooLargeTogether
+        }
         let translation = RegexTranslation(parsed)
+        // Where not all states fit in, a larger cache does not help.
+        cacheBytes = 64 * translation.size + (translation.stateBytes ?? 8 << 10)
+        cost = max(translation.size, parsed.size) + translation.work / 16 + cacheBytes / Self.bytesPerInstruction
+        let isAffordable = cost <= budget
+        budget = isAffordable ? budget - cost : 0
         guard translation.size <= RegexParser.maxSize else { throw Invalid(message: RegexParser.tooLarge.message) }
+        guard isAffordable else { throw Self.tooLargeTogether }
+        // RE2 takes a third of it for this cache.
+        let memory = Int64(3 * cacheBytes + 64 * translation.size)
         var pattern = translation.pattern
         var message = ""
         let compiled = pattern.withUTF8 { text in
@@ -28,7 +57,7 @@ final class Regex: Sendable {
                 buffer.initialize(repeating: 0)
                 let handle = text.withMemoryRebound(to: CChar.self) { text in
                     pathmirror_re2_compile(
-                        text.baseAddress, text.count, Self.memory(translation.size), buffer.baseAddress, 256)
+                        text.baseAddress, text.count, memory, buffer.baseAddress, 256)
                 }
                 if handle == nil, let base = buffer.baseAddress { message = String(cString: base) }
                 return handle
@@ -38,24 +67,66 @@ final class Regex: Sendable {
         handle = compiled
         programSize = Int(pathmirror_re2_program_size(compiled))
         width = max(8, min(programSize, translation.width))
+        isLinear = translation.stateBytes != nil
         warnings = parsed.warnings
+    }
+
+    /// A pattern alone.
+    convenience init(_ literal: RegexLiteral) throws(Invalid) {
+        var budget = Int.max
+        try self.init(literal, budget: &budget)
     }
 
     deinit { pathmirror_re2_free(handle) }
 
+    /// The price of matching with a text of this many units. A step pays for at most some 200 nanoseconds.
+    func steps(units: Int) -> Int { 4 + (units * (isLinear ? 8 : 32 * width)) >> 8 }
+
     /// True when the pattern is found in the text: anywhere, or where its anchors say.
     func matches(_ text: String) -> Bool {
-        let count = text.utf16.count * 2
-        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { buffer in
-            var index = 0
-            for unit in text.utf16 {
-                buffer[index] = UInt8(truncatingIfNeeded: unit >> 8)
-                buffer[index + 1] = UInt8(truncatingIfNeeded: unit)
-                index += 2
-            }
-            return buffer.withMemoryRebound(to: CChar.self) {
-                pathmirror_re2_matches(handle, $0.baseAddress, count)
+        var text = text
+        return text.withUTF8 { bytes in
+            // No text has more units than bytes.
+            withUnsafeTemporaryAllocation(of: UInt8.self, capacity: bytes.count * 2) { buffer in
+                let count = Self.write(bytes, to: buffer)
+                return buffer.withMemoryRebound(to: CChar.self) {
+                    pathmirror_re2_matches(handle, $0.baseAddress, count)
+                }
             }
         }
+    }
+
+    /// Writes UTF-8 as UTF-16 with the high byte first; returns the number of bytes.
+    private static func write(_ text: UnsafeBufferPointer<UInt8>, to buffer: UnsafeMutableBufferPointer<UInt8>) -> Int {
+        var count = 0
+        func append(_ unit: UInt32) {
+            buffer[count] = UInt8(truncatingIfNeeded: unit >> 8)
+            buffer[count + 1] = UInt8(truncatingIfNeeded: unit)
+            count += 2
+        }
+        var index = 0
+        while index < text.count {
+            let byte = UInt32(text[index])
+            func next(_ offset: Int) -> UInt32 {
+                index + offset < text.count ? UInt32(text[index + offset]) & 0x3F : 0
+            }
+            switch byte {
+            case ..<0x80:
+                append(byte)
+                index += 1
+            case ..<0xE0:
+                append((byte & 0x1F) << 6 | next(1))
+                index += 2
+            case ..<0xF0:
+                append((byte & 0x0F) << 12 | next(1) << 6 | next(2))
+                index += 3
+            default:
+                let scalar = (byte & 0x07) << 18 | next(1) << 12 | next(2) << 6 | next(3)
+                append(0xD800 + (scalar &- 0x1_0000) >> 10 & 0x3FF)
+                append(0xDC00 + scalar & 0x3FF)
+                index += 4
+            }
+        }
+        return count
     }
 }

@@ -6,10 +6,11 @@ struct RegexParser {
     private let ignoresCase: Bool
     private var index = 0
     private var nesting = 0
-    /// Characters and classes so far, with more for those whose other cases take time to find.
+    /// Characters, classes and members of classes so far, and the pairs of letters that were looked at for the flag `i`.
     private var work = 0
-    /// What is legal, but probably not what the author meant.
+    /// What is legal, but probably not what the author meant: the first case of each kind.
     private var warnings: [String] = []
+    private var warned: Set<Warning> = []
 
     struct Invalid: Error, Equatable {
         let message: String
@@ -21,7 +22,10 @@ struct RegexParser {
         /// included.
         let isAnchoredAtStart: Bool
         let isAnchoredAtEnd: Bool
+        /// At most one of each kind, in the order of the pattern.
         let warnings: [String]
+        /// About how many instructions the pattern takes before it is trimmed, or what reading it took if that is more.
+        let size: Int
     }
 
     /// The most groups within groups.
@@ -29,21 +33,24 @@ struct RegexParser {
     /// The most instructions of a pattern whose repetitions are written out.
     static let maxSize = 200_000
 
-    static func parse(_ literal: RegexLiteral) throws(Invalid) -> Result {
+    /// - Parameter work: set to what reading the pattern took, in characters, also if there is an error.
+    static func parse(_ literal: RegexLiteral, work: inout Int) throws(Invalid) -> Result {
         var units = ArraySlice(literal.pattern.utf16)
         let isAnchoredAtStart = units.first == unit("^")
         if isAnchoredAtStart { units = units.dropFirst() }
         let isAnchoredAtEnd = units.last == unit("$") && !isEscaped(units.endIndex - 1, in: units)
         if isAnchoredAtEnd { units = units.dropLast() }
         var parser = RegexParser(units: Array(units), ignoresCase: literal.ignoresCase)
+        defer { work = parser.work }
         let syntax = units.isEmpty ? RegexSyntax.empty : try parser.union()
         guard parser.index == parser.units.count else {
             throw illegal("end-of-string expected at position \(parser.index)")
         }
-        guard syntax.size(limit: maxSize) <= maxSize else { throw tooLarge }
+        let size = syntax.size(limit: maxSize)
+        guard size <= maxSize else { throw tooLarge }
         return Result(
             syntax: syntax, isAnchoredAtStart: isAnchoredAtStart, isAnchoredAtEnd: isAnchoredAtEnd,
-            warnings: parser.warnings)
+            warnings: parser.warnings, size: max(size, parser.work))
     }
 
     private init(units: [UInt16], ignoresCase: Bool) {
@@ -97,9 +104,12 @@ struct RegexParser {
     /// The first item is read whatever it begins with: an operator there is a character.
     private mutating func concatenation() throws(Invalid) -> RegexSyntax {
         if peeks("*", "+", "?", "{", "|", ")") {
-            let before = index > 0 ? text((index - 1)..<index) : ""
-            let operation = text(index..<(index + 1))
-            warn("'\(before)\(operation)'", "looks for the character '\(operation)'")
+            warn(.operation) {
+                let operation = $0.text($0.index..<($0.index + 1))
+                return (
+                    "'\($0.text(max(0, $0.index - 1)..<($0.index + 1)))'", "looks for the character '\(operation)'"
+                )
+            }
         }
         var items = [try repetition()]
         while index < units.count, !peeks(")", "|") { items.append(try repetition()) }
@@ -111,9 +121,12 @@ struct RegexParser {
         let begin = index
         while peeks("?", "*", "+", "{") {
             if index > begin, peeks("?", "+") {
-                warn(
-                    "'\(text((index - 1)..<(index + 1)))'",
-                    "repeats a repetition: there are no lazy or possessive quantifiers")
+                warn(.quantifier) {
+                    (
+                        "'\($0.text(($0.index - 1)..<($0.index + 1)))'",
+                        "repeats a repetition: there are no lazy or possessive quantifiers"
+                    )
+                }
             }
             if match("?") {
                 item = item.repeating(0, 1)
@@ -141,7 +154,7 @@ struct RegexParser {
         var high: Int? = low
         if match(",") { high = try number() }
         guard match("}") else { throw Self.illegal("expected '}' at position \(index)") }
-        if let high, high < low { warn("'\(text(begin..<index))'", "matches nothing") }
+        if let high, high < low { warn(.count) { ("'\($0.text(begin..<$0.index))'", "matches nothing") } }
         return (low, high)
     }
 
@@ -156,8 +169,7 @@ struct RegexParser {
     }
 
     private mutating func atom() throws(Invalid) -> RegexSyntax {
-        work += 1
-        guard work <= Self.maxSize else { throw Self.tooLarge }
+        try charge(1)
         if match("[") { return try characterClass() }
         if match(".") { return .units(.all) }
         if match("\"") { return try quotation() }
@@ -167,8 +179,9 @@ struct RegexParser {
         }
         if peeks("$") { throw Invalid(message: "$ is only allowed as the last character of a regular expression") }
         switch try character() {
-        case .unit(let unit): return .units(cased(UnitSet(unit)))
-        case .set(let set): return .set(cased(set))
+        case .unit(let unit): return .units(try cased(UnitSet(unit)))
+        // Predefined sets have the other cases of their letters.
+        case .set(let set): return .set(set)
         }
     }
 
@@ -184,12 +197,13 @@ struct RegexParser {
 
     /// A text between double quotes, without escapes.
     private mutating func quotation() throws(Invalid) -> RegexSyntax {
-        warn("'\"'", "begins and ends a quoted text; '\\\"' looks for the character")
+        warn(.quotation) { _ in ("'\"'", "begins and ends a quoted text; '\\\"' looks for the character") }
         let begin = index
         while index < units.count, !peeks("\"") { index += 1 }
         guard match("\"") else { throw Self.illegal("expected '\"' at position \(index)") }
-        let items = units[begin..<(index - 1)].map { RegexSyntax.units(cased(UnitSet($0))) }
-        work += items.count
+        try charge(index - begin)
+        var items: [RegexSyntax] = []
+        for unit in units[begin..<(index - 1)] { items.append(.units(try cased(UnitSet(unit)))) }
         return .joined(items)
     }
 
@@ -211,7 +225,8 @@ struct RegexParser {
         case "S": return .set(UnitSet.space.complement)
         case let scalar?:
             switch scalar {
-            case "0"..."9", "A"..."Z", "a"..."z": warn("'\\\(scalar)'", "looks for the character '\(scalar)'")
+            case "0"..."9", "A"..."Z", "a"..."z":
+                warn(.escape) { _ in ("'\\\(scalar)'", "looks for the character '\(scalar)'") }
             default: break
             }
             return .unit(unit)
@@ -223,10 +238,14 @@ struct RegexParser {
 
     private mutating func characterClass() throws(Invalid) -> RegexSyntax {
         let isNegated = match("^")
-        var ranges = try classMember()
-        while index < units.count, !peeks("]") { ranges += try classMember() }
+        var ranges: [ClosedRange<UInt16>] = []
+        repeat {
+            let member = try classMember()
+            try charge(max(1, member.count))
+            ranges += member
+        } while index < units.count && !peeks("]")
         guard match("]") else { throw Self.illegal("expected ']' at position \(index)") }
-        let set = cased(UnitSet(ranges))
+        let set = try cased(UnitSet(ranges))
         return .set(isNegated ? set.complement : set)
     }
 
@@ -243,19 +262,33 @@ struct RegexParser {
             case .set(let set): return [low...low, hyphen...hyphen] + set.ranges
             case .unit(let high):
                 if low <= high { return [low...high] }
-                warn("'\(text(begin..<index))'", "is a range without characters")
+                warn(.range) { ("'\($0.text(begin..<$0.index))'", "is a range without characters") }
                 return []
             }
         }
     }
 
-    private mutating func cased(_ set: UnitSet) -> UnitSet {
+    private mutating func cased(_ set: UnitSet) throws(Invalid) -> UnitSet {
         guard ignoresCase else { return set }
-        if set.isWide { work += 32 }
-        return set.ignoringCase
+        var pairs = 0
+        let cased = set.ignoringCase(&pairs)
+        try charge(pairs / 8)
+        return cased
     }
 
-    private mutating func warn(_ part: String, _ message: String) {
+    private mutating func charge(_ work: Int) throws(Invalid) {
+        self.work += work
+        guard self.work <= Self.maxSize else { throw Self.tooLarge }
+    }
+
+    // MARK: Warnings
+
+    private enum Warning { case operation, quantifier, count, quotation, escape, range }
+
+    /// Makes the text of the first warning of a kind only: a pattern may give reason for a million.
+    private mutating func warn(_ kind: Warning, _ text: (Self) -> (part: String, message: String)) {
+        guard warned.insert(kind).inserted else { return }
+        let (part, message) = text(self)
         warnings.append("\(part) in a regular expression \(message)")
     }
 }

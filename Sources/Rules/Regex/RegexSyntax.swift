@@ -76,15 +76,16 @@ indirect enum RegexSyntax: Equatable {
         switch self {
         case .empty, .nothing, .units: return self
         case .sequence(var items):
-            while let edge = atStart ? items.first : items.last {
-                let trimmed = edge.trimmed(atStart: atStart)
-                if trimmed != .empty {
-                    items[atStart ? 0 : items.count - 1] = trimmed
-                    break
-                }
-                if atStart { items.removeFirst() } else { items.removeLast() }
+            // An index, because removing the first item moves all others.
+            var edge = atStart ? 0 : items.count - 1
+            while items.indices.contains(edge) {
+                let trimmed = items[edge].trimmed(atStart: atStart)
+                items[edge] = trimmed
+                if trimmed != .empty { break }
+                edge += atStart ? 1 : -1
             }
-            return .joined(items)
+            guard items.indices.contains(edge) else { return .empty }
+            return .joined(Array(atStart ? items[edge...] : items[...edge]))
         case .choice(let branches):
             let trimmed = branches.map { $0.trimmed(atStart: atStart) }
             return trimmed.contains(.empty) ? .empty : .either(trimmed)

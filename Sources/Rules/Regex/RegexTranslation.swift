@@ -8,6 +8,10 @@ struct RegexTranslation {
     let size: Int
     /// A bound on the instructions that are active at one time, which bounds the time a unit of text takes.
     let width: Int
+    /// Bytes for all states of a deterministic automaton, or nil if there may be many.
+    let stateBytes: Int?
+    /// Steps that it took to find them.
+    let work: Int
 
     init(_ parsed: RegexParser.Result) {
         var syntax = parsed.syntax
@@ -19,6 +23,8 @@ struct RegexTranslation {
         pattern = search + part.grouped + end
         size = part.size + 4
         width = (parsed.isAnchoredAtStart ? part.width : part.size) + 4
+        (stateBytes, work) = RegexStates.bytes(
+            syntax, isAnchoredAtStart: parsed.isAnchoredAtStart, isAnchoredAtEnd: parsed.isAnchoredAtEnd, size: size)
     }
 
     /// A translated part of a pattern.
@@ -29,8 +35,9 @@ struct RegexTranslation {
         var size: Int
         /// The instructions that are active at one time if the part is entered once.
         var width: Int
-        /// The number of units that every match has, or nil if that is not fixed.
-        var length: Int?
+        /// The least and the greatest number of units of a match. The greatest is nil if there is none.
+        var least: Int
+        var greatest: Int?
         /// The greatest product of nested counts in RE2's syntax.
         var product = 1
 
@@ -39,63 +46,71 @@ struct RegexTranslation {
 
     /// RE2 refuses nested counts whose product is larger.
     private static let maxProduct = 1000
+    /// As many optional copies may be one repetition of RE2's syntax.
+    private static let maxOptional = 100
 
     private static func part(_ syntax: RegexSyntax) -> Part {
         switch syntax {
-        case .empty: return Part(text: "(?:)", size: 1, width: 1, length: 0)
-        case .nothing: return Part(text: "[^\\x00-\\xff]", size: 1, width: 1, length: nil)
+        case .empty: return Part(text: "(?:)", size: 1, width: 1, least: 0, greatest: 0)
+        case .nothing: return Part(text: "[^\\x00-\\xff]", size: 1, width: 1, least: 0, greatest: nil)
         case .units(let units):
             let pairs = UnitPairs(units)
-            return Part(text: pairs.text, isChoice: pairs.isChoice, size: pairs.size, width: pairs.size, length: 1)
+            return Part(
+                text: pairs.text, isChoice: pairs.isChoice, size: pairs.size, width: pairs.size, least: 1, greatest: 1)
         case .sequence(let items): return sequence(items.map(part))
         case .choice(let branches):
             let parts = branches.map(part)
-            let length = parts[0].length
             return Part(
                 text: parts.map(\.text).joined(separator: "|"), isChoice: true,
                 size: parts.reduce(0) { $0 + $1.size + 1 }, width: parts.reduce(0) { $0 + $1.width + 1 },
-                length: parts.allSatisfy { $0.length == length } ? length : nil,
+                least: parts.reduce(.max) { min($0, $1.least) },
+                greatest: parts.reduce(0) { sum, part in sum.flatMap { sum in part.greatest.map { max(sum, $0) } } },
                 product: parts.reduce(1) { max($0, $1.product) })
         case .repeated(let item, let low, let high): return repeated(part(item), low, high)
         }
     }
 
-    /// Items up to the first whose length varies are active one after the other; what follows it may be entered at many
-    /// places and be active as a whole.
+    /// An item is active from the first unit at which a match may reach it to the last one. If that is a range, the item
+    /// may be entered at each unit of the range.
     private static func sequence(_ items: [Part]) -> Part {
-        var width = 0
-        var rest: Int?
-        var length: Int? = 0
+        var (width, active) = (0, 0)
+        // The items that are active with the current one begin with this index.
+        var oldest = 0
+        var ends: [Int] = []
+        var widths: [Int] = []
+        var first = 0
+        var last: Int? = 0
         for item in items {
-            if let before = rest {
-                rest = before + item.size
-            } else if let fixed = item.length {
-                width = max(width, item.width)
-                length = length.map { $0 + fixed }
-                continue
-            } else {
-                rest = item.width
+            let next = last.flatMap { last in item.greatest.map { last + $0 } }
+            ends.append(next ?? .max)
+            while oldest < widths.count, ends[oldest] <= first {
+                active -= widths[oldest]
+                oldest += 1
             }
-            length = nil
+            let entries = last.map { $0 - first + 1 } ?? item.size
+            widths.append(min(item.size, min(entries, item.size) * item.width))
+            active += widths[widths.count - 1]
+            width = max(width, active)
+            first += item.least
+            last = next
         }
         return Part(
-            text: items.map(\.grouped).joined(), size: items.reduce(0) { $0 + $1.size },
-            width: max(width, rest ?? 0), length: length, product: items.reduce(1) { max($0, $1.product) })
+            text: items.map(\.grouped).joined(), size: items.reduce(0) { $0 + $1.size }, width: width, least: first,
+            greatest: last, product: items.reduce(1) { max($0, $1.product) })
     }
 
     private static func repeated(_ item: Part, _ low: Int, _ high: Int?) -> Part {
         let text = "(?:\(item.text))"
         let most = max(1, maxProduct / item.product)
         let optional = high.map { $0 - low } ?? 1
-        // Each optional copy has a branch, and two forms where there are more than RE2 counts to.
-        let size =
-            item.size * (high == nil && low > 0 ? low - 1 : low) + (item.size + 1) * optional
-            * (optional > most ? 2 : 1)
-        // Copies of an item of fixed length follow one another; where some are optional, two may be active at a time.
-        let width = item.length == nil ? size : 2 * item.width + 4
-        let length = item.length.flatMap { low == high ? $0 * low : nil }
+        // Each optional copy has a branch.
+        let size = item.size * (high == nil && low > 0 ? low - 1 : low) + (item.size + 1) * optional
+        // Copies of an item of fixed length follow one another.
+        let copies = 1 + (optional > min(most, maxOptional) ? Blocks(optional, most).rest + 1 : 0)
+        let width = item.least == item.greatest ? min(size, copies * item.width + 4) : size
+        let greatest = high.flatMap { high in item.greatest.map { $0 * high } }
         func result(_ text: String, product: Int) -> Part {
-            Part(text: text, size: size, width: width, length: length, product: product)
+            Part(text: text, size: size, width: width, least: item.least * low, greatest: greatest, product: product)
         }
         switch (low, high) {
         case (0, nil): return result(text + "*", product: item.product)
@@ -114,17 +129,46 @@ struct RegexTranslation {
         return String(repeating: whole, count: count / most) + (rest == 0 ? "" : rest == 1 ? text : "\(text){\(rest)}")
     }
 
-    /// At most `count` copies. More than RE2 counts to are fewer than that, or that many and then the others.
+    /// At most `count` copies. RE2 takes time for every optional copy times the optional copies after it, so that many are
+    /// blocks of copies, of which each is optional, and then fewer copies than a block has.
     private static func upTo(_ count: Int, _ text: String, _ most: Int) -> String {
-        if count == 0 { return "" }
-        if count <= most { return count == 1 ? "\(text)?" : "\(text){0,\(count)}" }
-        let steps = (count - 1) / most
-        let last = upTo(count - steps * most, text, most)
-        if most == 1 {
-            return String(repeating: "(?:\(text)", count: steps) + last + String(repeating: ")?", count: steps)
+        func few(_ count: Int) -> String {
+            switch count {
+            case 0: ""
+            case 1: "\(text)?"
+            default:
+                most == 1
+                    ? String(repeating: "(?:\(text)", count: count) + String(repeating: ")?", count: count)
+                    : "\(text){0,\(count)}"
+            }
         }
-        let fewer = most == 2 ? "\(text)?" : "\(text){0,\(most - 1)}"
-        return String(repeating: "(?:\(fewer)|\(text){\(most)}", count: steps) + last
-            + String(repeating: ")", count: steps)
+        if count <= min(most, maxOptional) { return few(count) }
+        let blocks = Blocks(count, most)
+        return String(repeating: "(?:" + exactly(blocks.length, text, most), count: blocks.count)
+            + String(repeating: ")?", count: blocks.count) + few(blocks.length - 1) + few(blocks.rest)
+    }
+
+    /// Optional copies as blocks: `count` blocks, `length` - 1 copies, and `rest` copies.
+    private struct Blocks {
+        let count: Int
+        let length: Int
+        /// As few as possible: these copies may begin at every place at which the copies before them may end.
+        let rest: Int
+
+        init(_ copies: Int, _ most: Int) {
+            var root = 1
+            while root * root <= copies { root += 1 }
+            var (length, rest) = (1, 0)
+            if most > 1 {
+                rest = .max
+                for candidate in min(most, max(2, root / 2))...min(most, root * 2) where rest > 0 {
+                    let left = (copies + 1) % candidate
+                    if left < rest { (length, rest) = (candidate, left) }
+                }
+            }
+            self.length = length
+            self.rest = rest
+            count = (copies + 1) / length - 1
+        }
     }
 }

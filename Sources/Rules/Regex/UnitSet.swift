@@ -24,9 +24,6 @@ struct UnitSet: Equatable {
 
     var isEmpty: Bool { ranges.isEmpty }
 
-    /// More units than are looked at one by one.
-    var isWide: Bool { ranges.reduce(0) { $0 + $1.count } > 128 }
-
     func union(_ other: UnitSet) -> UnitSet { UnitSet(ranges + other.ranges) }
 
     var complement: UnitSet {
@@ -40,29 +37,27 @@ struct UnitSet: Equatable {
         return UnitSet(gaps)
     }
 
-    /// The set with the other cases of its letters.
-    var ignoringCase: UnitSet {
+    /// The set with the other cases of its letters. Adds the number of pairs of letters that were looked at to `work`.
+    func ignoringCase(_ work: inout Int) -> UnitSet {
         guard let last = ranges.last else { return self }
         var added: [ClosedRange<UInt16>] = []
         if last.upperBound < 0x80 {
             for range in ranges {
                 for unit in range where UnitSet.isLetter(unit) { added.append((unit ^ 0x20)...(unit ^ 0x20)) }
             }
-        } else if !isWide {
-            for range in ranges {
-                for unit in range { added += (CaseOrbits.shared.others[unit] ?? []).map { $0...$0 } }
-            }
         } else {
-            for (unit, others) in CaseOrbits.shared.others where contains(unit) {
-                added += others.map { $0...$0 }
+            for range in ranges {
+                let pairs = CaseOrbits.shared.pairs(of: range)
+                work += pairs.count
+                for pair in pairs where !contains(pair.other) { added.append(pair.other...pair.other) }
             }
         }
-        return UnitSet(ranges + added)
+        return added.isEmpty ? self : UnitSet(ranges + added)
     }
 
     private static func isLetter(_ unit: UInt16) -> Bool { (unit | 0x20) &- 0x61 < 26 }
 
-    private func contains(_ unit: UInt16) -> Bool {
+    func contains(_ unit: UInt16) -> Bool {
         var low = 0
         var high = ranges.count
         while low < high {
@@ -76,8 +71,8 @@ struct UnitSet: Equatable {
 /// The letters of the Basic Multilingual Plane that are equal under the flag `i`: those whose upper case is the same single
 /// unit. As in JavaScript, no other letter is equal to an ASCII letter.
 private struct CaseOrbits: Sendable {
-    /// The equal units of each unit that has any.
-    let others: [UInt16: [UInt16]]
+    /// Each unit that equals others with each of the others, in ascending order of the units.
+    private let pairs: [(unit: UInt16, other: UInt16)]
 
     static let shared = CaseOrbits()
 
@@ -87,11 +82,30 @@ private struct CaseOrbits: Sendable {
             guard let upper = Self.upper(unit) else { continue }
             orbits[upper, default: [upper]].append(unit)
         }
-        var others: [UInt16: [UInt16]] = [:]
+        var pairs: [(unit: UInt16, other: UInt16)] = []
         for orbit in orbits.values {
-            for unit in orbit { others[unit] = orbit.filter { $0 != unit } }
+            for unit in orbit { for other in orbit where other != unit { pairs.append((unit, other)) } }
         }
-        self.others = others
+        self.pairs = pairs.sorted { ($0.unit, $0.other) < ($1.unit, $1.other) }
+    }
+
+    func pairs(of range: ClosedRange<UInt16>) -> ArraySlice<(unit: UInt16, other: UInt16)> {
+        let begin = index { $0 >= range.lowerBound }
+        // Most ranges are short.
+        var end = begin
+        while end < pairs.count, pairs[end].unit <= range.upperBound { end += 1 }
+        return pairs[begin..<end]
+    }
+
+    /// The first pair whose unit fulfils a condition that holds from some unit on.
+    private func index(_ holds: (UInt16) -> Bool) -> Int {
+        var low = 0
+        var high = pairs.count
+        while low < high {
+            let middle = (low + high) / 2
+            if holds(pairs[middle].unit) { high = middle } else { low = middle + 1 }
+        }
+        return low
     }
 
     /// The upper case of a unit, or nil if that is the unit itself, takes several units, or would be an ASCII letter.

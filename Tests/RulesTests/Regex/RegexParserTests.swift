@@ -5,7 +5,8 @@ import Testing
 /// What the parser of regular expressions makes of a pattern, and what it says of a wrong one.
 @Suite struct RegexParserTests {
     private func parsed(_ pattern: String) throws -> RegexParser.Result {
-        try RegexParser.parse(RegexLiteral(pattern: pattern, ignoresCase: false))
+        var work = 0
+        return try RegexParser.parse(RegexLiteral(pattern: pattern, ignoresCase: false), work: &work)
     }
 
     private func unit(_ character: Unicode.Scalar) -> RegexSyntax { .units(UnitSet(UInt16(character.value))) }
@@ -52,6 +53,30 @@ import Testing
         #expect(result.isAnchoredAtStart == start && result.isAnchoredAtEnd == end)
     }
 
+    /// Predefined sets have the other cases of their letters; for other wide sets the work of finding them counts.
+    @Test func workIsCounted() throws {
+        func size(_ pattern: String) throws -> Int {
+            var work = 0
+            let parsed = try RegexParser.parse(RegexLiteral(pattern: pattern, ignoresCase: true), work: &work)
+            #expect(work <= parsed.size)
+            return parsed.size
+        }
+        #expect(try size("\\W") < 20 && size("\\w") < 20)
+        #expect(try size("[\\W]") > 200 && size("[Ѐ-ѿ]") > 10)
+        #expect(try size("(\(String(repeating: "\\W", count: 100)))?") > 500)
+        var work = 0
+        #expect(throws: RegexParser.Invalid.self) {
+            try RegexParser.parse(RegexLiteral(pattern: "[\\W])", ignoresCase: true), work: &work)
+        }
+        #expect(work > 200)
+        #expect(UnitSet.word.complement.ignoringCase(&work) == UnitSet.word.complement)
+        #expect(UnitSet.space.complement.ignoringCase(&work) == UnitSet.space.complement)
+    }
+
+    @Test func oneWarningOfAKind() throws {
+        #expect(try parsed("a++a+?\\b\\t\"a\"\"b\"[c-a][b-a]a{2,1}b{3,1}").warnings.count == 5)
+    }
+
     @Test func nestingIsBounded() throws {
         func nested(_ count: Int) -> String {
             String(repeating: "(", count: count) + "a" + String(repeating: ")", count: count)
@@ -67,7 +92,7 @@ import Testing
     @Test(arguments: [
         "((a{1000}){1000}){1000}", "a{2147483647}", "(a{2}){100001}", ".{100001}",
         "a{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}",
-        "(a|b{60000}|c{60000})", "^[0-9a-z]{0,40000}$", "a{0,2147483647}",
+        "(a|b{60000}|c{60000})", "^[0-9a-z]{0,60000}$", "a{0,2147483647}",
     ]) func largeOnesAreRefused(pattern: String) {
         do {
             _ = try Regex(RegexLiteral(pattern: pattern, ignoresCase: false))

@@ -91,6 +91,51 @@ import Testing
         ] { #expect(try regex(pattern).programSize == regex(shorter).programSize, "\(pattern)") }
     }
 
+    /// No chain of optional copies is so long that RE2 takes long for it: its time grows with the square of the length.
+    @Test(arguments: [
+        "^.{1,33000}$", "^(a{20}){0,3000}$", "^(a|bc){0,20000}$", "^(a{600}){0,100}$", "^[0-9a-z]{0,40000}$",
+    ])
+    func optionalCopiesAreNested(pattern: String) throws {
+        var work = 0
+        let translation = RegexTranslation(
+            try RegexParser.parse(RegexLiteral(pattern: pattern, ignoresCase: false), work: &work))
+        for count in translation.pattern.matches(of: /\{0,(\d+)\}/) { #expect(try #require(Int(count.1)) <= 400) }
+        #expect(translation.size <= RegexParser.maxSize)
+        #expect(try regex(pattern).programSize <= translation.size + 2000)
+    }
+
+    /// What lies before the trimmed end was read, and costs.
+    @Test func trimmedPartsCost() throws {
+        let many = try regex(String(repeating: "a?", count: 20_000) + "b")
+        #expect(many.programSize < 20 && many.cost >= 40_000)
+    }
+
+    /// RE2's cache is as large as the pattern needs.
+    @Test func cachesAreSmall() throws {
+        #expect(try regex("a.{12}[cX]$").cacheBytes < 16 << 10)
+        #expect(try regex("^[a-z]+$").cacheBytes < 16 << 10)
+        let large = try regex("^(.*a){300}b$")
+        #expect(large.cacheBytes < 128 << 10 && large.cost >= large.cacheBytes / 128)
+    }
+
+    @Test(arguments: [
+        "^[A-Za-z0-9+\\/=]+$", "^data:image\\/(png|jpeg);base64,[A-Za-z0-9+\\/=]+$",
+        "^[\\w.%+-]+@[\\w.-]+\\.[A-Za-z]{2,}$",
+        "^(https?:\\/\\/)[\\w.-]+(\\/[^ ]*)?$", "<.+>", "^([0-9a-f-]{36},)*$", "(error|warning|fatal)", "^$", "()",
+        "a{3,2}",
+        "^(19|20)\\d\\d-(0[1-9]|1[012])$", "^[à-ÿĀ-ž ]+$", "^.*$", "^.{1,40}$", "(a|b)*abb",
+    ]) func linearOnes(pattern: String) throws {
+        let regex = try regex(pattern)
+        #expect(regex.isLinear && regex.steps(units: 3_000_000) < 100_000)
+    }
+
+    @Test(arguments: ["a.{12}[cX]$", "^(.*a){300}b$", "(a|b)*a(a|b){16}$", "^(a*){300}b$"])
+    func ambiguousOnes(pattern: String) throws {
+        let regex = try regex(pattern)
+        // Twice as many bytes as units, each of which all active instructions may take.
+        #expect(!regex.isLinear && regex.steps(units: 20_000) >= 20_000 * 2 * regex.width / 16)
+    }
+
     @Test func widths() throws {
         for (pattern, most) in [
             ("^.{1,5000}$", 20), ("^[a-z]{3}-\\d{4}$", 20), ("^(ab|cd){1,900}$", 60), ("^\\w{1,64}$", 40),

@@ -13,7 +13,11 @@ struct RulesCheckCommand: Command {
         }
         var errors: [RulesError.Problem] = []
         var warnings: [RulesError.Problem] = []
-        do throws(RulesError) { warnings = try RuleSet(json: text).warnings } catch { errors = error.problems }
+        do throws(RulesError) {
+            warnings = try RuleSet(json: text, keepsWarnings: true).warnings
+        } catch {
+            errors = error.problems
+        }
         console.write(
             JSONOutput.object([
                 "valid": .bool(errors.isEmpty), "errors": RulesText.json(errors), "warnings": RulesText.json(warnings),

@@ -8,7 +8,7 @@ enum RulesText {
     /// Compiles a text; tells what may be a mistake on standard error.
     static func compile(_ text: [UInt8], _ name: String, _ console: Console) throws -> RuleSet {
         do throws(RulesError) {
-            let rules = try RuleSet(json: text)
+            let rules = try RuleSet(json: text, keepsWarnings: true)
             for warning in rules.warnings { console.error("\(name):\(warning) (warning)") }
             return rules
         } catch {
