@@ -48,6 +48,7 @@ final class HistoryBuilder {
     ///
     /// - Parameter follows: afterwards the mirror is brought to the log's head.
     func run(follows: Bool) throws -> MirrorBuilder.Outcome {
+        try definition.checkUsable()
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
         defer { BuildLock.release(mirror.id, target) }
         try source.checkIsThere(mirror)

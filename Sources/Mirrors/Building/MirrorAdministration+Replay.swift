@@ -51,6 +51,7 @@ extension MirrorAdministration {
         let cursor = try MirrorCursor.of(mirror, target)
         let definition = cursor?.definition ?? mirror.definition
         if definition.keeps != nil, let cursor { return try surveyHistory(mirror, cursor, target, progress) }
+        try definition.checkUsable()
         let projector = Projector(definition)
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
             throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
@@ -120,6 +121,7 @@ extension MirrorAdministration {
             guard let cursor = try MirrorCursor.of(mirror, target, locking: true) else {
                 throw MirrorError.refused("Mirror \"\(mirror.name)\" has no table yet.")
             }
+            try cursor.definition.checkUsable()
             guard let record = try source.beginSnapshot(mirror.namespaceID) else {
                 throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
             }

@@ -82,6 +82,7 @@ public final class MirrorBuilder {
 
     /// Builds and swaps. Throws `refused` while somebody else builds the same mirror.
     public func run() throws -> Outcome {
+        try definition.checkUsable()
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
         defer { BuildLock.release(mirror.id, target) }
         try source.checkIsThere(mirror)

@@ -105,6 +105,10 @@ extension MirrorPlan {
         if !isThere, old.tableName == definition.tableName {
             return plan(.rebuild, reasons + ["the table is gone"], [])
         }
+        // What else differs is not known.
+        if cursor.definition.mistake != nil {
+            return plan(.rebuild, reasons + ["the former definition can't be used"], [])
+        }
         if reasons.isEmpty { return plan(.unchanged, [], []) }
         try checkNames(table, replacing: cursor.definition, target)
         // Records that wait for a value of a unique index that goes would have to get their rows.

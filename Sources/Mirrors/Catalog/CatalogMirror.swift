@@ -69,16 +69,6 @@ extension MirrorCursor {
     }
 }
 
-extension MirrorDefinition {
-    /// A definition as it is stored.
-    fileprivate init(stored json: [UInt8]) throws {
-        guard let definition = try MirrorDefinition.read(json, source: "pathmirror.mirror").first else {
-            throw MirrorError.refused("A stored definition is empty.")
-        }
-        self = definition
-    }
-}
-
 extension LogConnection {
     /// All mirrors of this database's namespaces, by namespace and name.
     public func catalogMirrors() throws -> [CatalogMirror] { try mirrors().map { try CatalogMirror($0) } }

@@ -44,9 +44,42 @@ extension MirrorDefinition {
     }
 }
 
+extension MirrorDefinition {
+    /// A definition as it is stored. What can't be read of it is left out, and `mistake` names it: one definition must not keep
+    /// others from being read.
+    ///
+    /// - Throws: what is wrong with a text that has no name, or is no JSON object.
+    init(stored json: [UInt8]) throws(DefinitionError) {
+        let source = "pathmirror.mirror"
+        let value: SourceValue
+        do {
+            value = try SourceText.read(json)
+        } catch {
+            throw DefinitionError(source: source, problems: [.init(place: error.place, part: "", reason: error.reason)])
+        }
+        var reader = DefinitionReader(isStored: true)
+        guard var definition = reader.definition(value) else {
+            throw DefinitionError(source: source, problems: reader.problems)
+        }
+        if !reader.problems.isEmpty {
+            definition.mistake = reader.problems.map { "\($0.part): \($0.reason)" }.joined(separator: "; ")
+        }
+        self = definition
+    }
+
+    /// - Throws: `MirrorError.refused` if the stored definition has a mistake.
+    func checkUsable() throws(MirrorError) {
+        guard let mistake else { return }
+        throw .refused(
+            "The stored definition of mirror \"\(name)\" can't be used: \(mistake). Apply a definition that can.")
+    }
+}
+
 /// Makes a definition out of a JSON value and notes every mistake on the way.
 struct DefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
+    /// Whether a definition with mistakes is made, too.
+    var isStored = false
     /// The histories that are to stand beside the mirror.
     var histories: [MirrorDefinition.Keeps] = []
     /// Columns that have a mistake of their own: who names them makes none.
@@ -77,7 +110,8 @@ struct DefinitionReader: DefinitionNoting {
         let target = members["target"].flatMap { self.target($0) }
         let namespace = members["namespace"].flatMap { text($0, "namespace") }
         let comment = members["comment"].flatMap { text($0, "comment") }
-        guard problems.isEmpty, let pattern, let name else { return nil }
+        guard problems.isEmpty || isStored, let name else { return nil }
+        guard let pattern = pattern ?? (isStored ? try? PathPattern("/{key}") : nil) else { return nil }
         return MirrorDefinition(
             name: name, namespace: namespace, pattern: pattern, filter: filter, schema: schema, table: table,
             target: target, comment: comment, keys: keys, columns: columns, rest: rest, generated: generated,
@@ -122,7 +156,7 @@ struct DefinitionReader: DefinitionNoting {
             return try RecordFilter(text, for: pattern)
         } catch {
             note(value.place, "filter", error.reason)
-            return nil
+            return isStored ? RecordFilter(unusable: text, for: pattern) : nil
         }
     }
 

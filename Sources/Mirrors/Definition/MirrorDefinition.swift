@@ -86,6 +86,9 @@ public struct MirrorDefinition: Sendable, Equatable {
     public internal(set) var keeps: Keeps?
     /// Nil for a table that is one.
     public internal(set) var partitioning: Partitioning?
+    /// What this version can't read in a stored definition: an expression that does not compile any more, or a member of a
+    /// newer version. Such a mirror is broken: it can be listed, dropped and applied again, but not run.
+    public internal(set) var mistake: String?
 
     /// What `keptErrors` is, and the most that it may be: whoever stores errors counts those that there are.
     public static let defaultKeptErrors = 10_000

@@ -8,7 +8,8 @@ import Tree
 public struct RecordFilter: Sendable {
     /// The expression, as the definition has it.
     public let text: String
-    private let rules: RuleSet
+    /// Nil for a stored expression that does not compile any more.
+    private let rules: RuleSet?
     private let pattern: PathPattern
 
     /// Ten times what a rule may take, as no client waits: about 250 MB of text gone over.
@@ -27,6 +28,7 @@ public struct RecordFilter: Sendable {
                     "a filter needs captures that it can name as variables: {\(name)} is not made of letters, digits and _, or begins with a digit"
             )
         }
+        let rules: RuleSet
         do throws(RulesError) {
             rules = try RuleSet(.read, text, at: pattern, limits: RuleLimits(maxStepsPerRule: Self.maxSteps))
         } catch {
@@ -40,6 +42,14 @@ public struct RecordFilter: Sendable {
                 reason:
                     "names \(names.joined(separator: " and ")); a filter sees the record, as data, and its keys only")
         }
+        self.rules = rules
+        self.text = text
+        self.pattern = pattern
+    }
+
+    /// A stored expression that does not compile any more. It admits no record; a mirror with it is not run.
+    init(unusable text: String, for pattern: PathPattern) {
+        rules = nil
         self.text = text
         self.pattern = pattern
     }
@@ -47,6 +57,7 @@ public struct RecordFilter: Sendable {
     /// Whether the record with these captured keys is one of the mirror's. An expression that fails, such as one that
     /// compares a text with a number, says no.
     func admits(_ record: Node, keys: [Key]) -> Bool {
+        guard let rules else { return false }
         let path = pattern.path(of: keys)
         return rules.mayRead(
             path, query: QueryContext(nil), root: Node.null.replacing(path, with: record), auth: .unauthenticated,

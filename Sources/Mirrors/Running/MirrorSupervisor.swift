@@ -48,7 +48,8 @@ final class MirrorSupervisor: AnnouncementListener {
         guard !core.stopsNow else { return }
         let error = MirrorError(error)
         if error.isSilence { core.abandonSilent(since: askedAt) }
-        core.logger.debug("mirrors have lost the database", [("error", "\(error)")])
+        core.logger.log(
+            error.endsConnection ? .debug : .error, "mirrors can't be looked up", [("error", "\(error)")])
     }
 
     func close(_ connection: LogConnection) { core.close(connection) }

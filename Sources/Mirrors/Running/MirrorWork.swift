@@ -26,6 +26,9 @@ struct MirrorWork {
     /// Why some of these can't be made anew now.
     var rebuildFailures: [String: String] = [:]
     private var paused: [(name: String, seq: Int64)] = []
+    /// Those whose definitions can't be used, with the reasons.
+    private var unusable: [(mirror: CatalogMirror, seq: Int64, mistake: String)] = []
+    private var mistakes: [String: String] = [:]
     private var troubles: [String: Trouble] = [:]
     /// Mirrors that somebody else holds, and when to look again.
     private var heldUntil: [String: Int64] = [:]
@@ -70,11 +73,16 @@ struct MirrorWork {
         let before = active
         active = []
         paused = []
+        unusable = []
         building = []
         takenBack = []
         for mirror in mirrors {
             guard let cursor = cursors.first(where: { $0.id == mirror.id }) else {
                 building.append(mirror.name)
+                continue
+            }
+            if let mistake = cursor.definition.mistake {
+                unusable.append((mirror, cursor.seq, mistake))
                 continue
             }
             if mirror.isPaused {
@@ -97,12 +105,22 @@ struct MirrorWork {
             }
             active.append(one)
         }
+        tellOfMistakes()
         let names = Set(active.map(\.name))
         troubles = troubles.filter { names.contains($0.key) }
         heldUntil = heldUntil.filter { names.contains($0.key) }
         rebuildFailures = rebuildFailures.filter { failure in takenBack.contains { $0.mirror.name == failure.key } }
         needsReload = false
         mayBeLate = true
+    }
+
+    private mutating func tellOfMistakes() {
+        for (mirror, _, mistake) in unusable where mistakes[mirror.name] != mistake {
+            core.logger.error(
+                "mirror is broken, as its definition can't be used: apply another one",
+                [("namespace", group.namespace), ("mirror", mirror.name), ("error", mistake)])
+        }
+        mistakes = Dictionary(unusable.map { ($0.mirror.name, $0.mistake) }, uniquingKeysWith: { $1 })
     }
 
     /// What `load` found has been dealt with, or can't be: it has to look again.
@@ -242,6 +260,12 @@ struct MirrorWork {
             report.seq = seq
             reports.append(report)
         }
+        for (mirror, seq, mistake) in unusable {
+            var report = MirrorReport(namespace: group.namespace, name: mirror.name, state: .broken)
+            report.seq = seq
+            report.message = mistake
+            reports.append(report)
+        }
         for index in reports.indices {
             let name = reports[index].name
             reports[index].lagEntries = max(0, head - reports[index].seq)
@@ -278,7 +302,12 @@ struct MirrorWork {
                 unkeptErrors: asks ? try MirrorErrors.unkept(target, mirror.asGeneration) : nil,
                 retryMilliseconds: trouble.map { max(0, $0.retryAt - now) })
         }
-        try source.reportMirrors(runs, gateway: core.settings.gateway)
+        let broken = unusable.map { mirror, seq, mistake in
+            MirrorRun(
+                namespace: mirror.namespaceID, mirror: mirror.id, trouble: mistake, seq: seq, errors: nil,
+                unkeptErrors: nil, retryMilliseconds: nil)
+        }
+        try source.reportMirrors(runs + broken, gateway: core.settings.gateway)
     }
 }
 

@@ -43,7 +43,10 @@ public final class MirrorProjection: VerifiableProjection {
                 let elsewhere = try mirror.target.map { try connector.connect($0, as: "log verify") }
                 try elsewhere?.executeScript("begin isolation level repeatable read read only")
                 let cursor = try MirrorCursor.of(mirror, elsewhere ?? log.forOtherTables)
-                if cursor == nil {
+                if let mistake = cursor?.definition.mistake {
+                    elsewhere?.close()
+                    problems.append("mirror \(mirror.name) can't be verified: its definition can't be used: \(mistake)")
+                } else if cursor == nil {
                     elsewhere?.close()
                     unbuilt.append(mirror.name)
                 } else {
