@@ -22,8 +22,12 @@ extension RuleSet {
         writer.writeKey(kind.rawValue, isFirst: true)
         writer.writeString(expression)
         for _ in 0..<(pattern.parts.count + 2) { writer.endObject() }
-        try self.init(json: writer.bytes, limits: limits)
+        try self.init(json: writer.bytes, limits: limits, maxRegexCost: Self.maxRegexCostOfExpression)
     }
+
+    /// What the regular expressions of one expression may cost together, about 20 milliseconds for compiling: threads that serve
+    /// all namespaces compile filters.
+    public static let maxRegexCostOfExpression = 40_000
 
     /// Whether an expression can name a capture of this name, as `$name`: ASCII letters, digits and `_`, no digit first.
     public static func isVariable(_ name: String) -> Bool {

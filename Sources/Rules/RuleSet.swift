@@ -18,6 +18,10 @@ public struct RuleSet: Sendable {
     /// change of its rules.
     public static let maxBytes = 1 << 20
 
+    /// What the regular expressions of a document may cost together: 1 is at most a few microseconds for compiling, and 128
+    /// bytes that are kept.
+    public static let maxRegexCost = 320_000
+
     /// The most warnings of a document.
     public static let maxWarnings = 100
 
@@ -28,6 +32,12 @@ public struct RuleSet: Sendable {
     public init(
         json: [UInt8], limits: RuleLimits = RuleLimits(), keepsWarnings: Bool = false
     ) throws(RulesError) {
+        try self.init(json: json, limits: limits, keepsWarnings: keepsWarnings, maxRegexCost: Self.maxRegexCost)
+    }
+
+    init(
+        json: [UInt8], limits: RuleLimits, keepsWarnings: Bool = false, maxRegexCost: Int
+    ) throws(RulesError) {
         guard json.count <= Self.maxBytes else {
             throw RulesError(
                 [TextError(offset: 0, message: "The rules have more than \(Self.maxBytes) bytes.")], in: [])
@@ -36,7 +46,7 @@ public struct RuleSet: Sendable {
         if let zero = json.firstIndex(of: 0) {
             throw RulesError([TextError(offset: zero, message: "The rules have a character U+0000 here.")], in: json)
         }
-        let compilation = try RuleSetCompiler.compile(json)
+        let compilation = try RuleSetCompiler.compile(json, maxRegexCost: maxRegexCost)
         compiled = compilation.rules
         warnings = keepsWarnings ? compilation.warnings : []
         source = json

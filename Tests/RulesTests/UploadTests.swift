@@ -176,6 +176,16 @@ import Tree
         #expect(message?.contains("the regular expressions of these rules are too large together") == true)
     }
 
+    /// Expressions alone, as filters are, have less of it.
+    @Test func expressionsHaveABudget() throws {
+        let pattern = try PathPattern("/a/{k}")
+        #expect(throws: RulesError.self) {
+            try RuleSet(.write, "newData.val().matches(/^.{1,33000}$/)", at: pattern)
+        }
+        #expect(throws: Never.self) { try RuleSet(.write, "newData.val().matches(/^.{1,1000}$/)", at: pattern) }
+        #expect(try evaluates("data.val().matches(/^.{1,33000}$/)", data: "\"a\""))
+    }
+
     struct Patterns: CustomTestStringConvertible {
         let count: Int
         let text: String

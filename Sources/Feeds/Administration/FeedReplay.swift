@@ -66,7 +66,7 @@ public struct FeedReplay {
         let stopped =
             definition.deadPolicy == .stop ? try connection.blockedFeedKeys(record.namespaceID, record.id) : []
         return Side(
-            record: record, matcher: try FeedMatcher(definition), progress: progress,
+            record: record, matcher: FeedMatcher(definition), progress: progress,
             stoppedKeys: Set(stopped.map { FeedKey($0) }))
     }
 

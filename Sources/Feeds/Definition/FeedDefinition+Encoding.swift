@@ -18,7 +18,7 @@ extension FeedDefinition {
         writer.writeWords(Event.allCases.filter(events.contains).map(\.rawValue))
         if let filter {
             writer.writeKey("filter", isFirst: false)
-            writer.writeString(filter)
+            writer.writeString(filter.text)
         }
         writer.writeKey("include", isFirst: false)
         writer.writeWords(Part.allCases.filter(include.contains).map(\.rawValue))

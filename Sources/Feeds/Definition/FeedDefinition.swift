@@ -57,8 +57,8 @@ public struct FeedDefinition: Sendable, Equatable {
     /// Nil for all.
     public var operations: Set<Tree.Operation>?
     public var events: Set<Event>
-    /// An expression of the rules language.
-    public var filter: String?
+    /// Compiled once, when the definition is read.
+    public var filter: FeedFilter?
     public var include: Set<Part>
     /// How many parts of the pattern lead to the record that `include` means by `record`.
     public var recordDepth: Int

@@ -143,9 +143,10 @@ struct FeedDefinitionReader: DefinitionNoting {
                 number(value, "record_depth", Int64(1)...Int64(max(1, definition.pattern.depth))))
         }
         if let value = members["filter"], let text = text(value, "filter") {
-            definition.filter = text
             do throws(RulesError) {
-                if try FeedFilter(text, for: definition.pattern).asksWhoWrites {
+                let filter = try FeedFilter(text, for: definition.pattern)
+                definition.filter = filter
+                if filter.asksWhoWrites {
                     note(value.place, "filter", "names auth, which a feed's filter does not have")
                 }
             } catch {

@@ -5,11 +5,17 @@ import Tree
 ///
 /// `data` is the record before the change and `newData` the record after it; the pattern's captures are variables (`$order_id`), `root` and
 /// `now` are as in rules. An expression that fails, such as one that compares a text with a number, says no.
-struct FeedFilter: Sendable {
+public struct FeedFilter: Sendable {
+    /// The expression, as the definition has it.
+    public let text: String
     private let rules: RuleSet
+    /// The expression is compiled for this pattern.
+    private let pattern: PathPattern
 
     init(_ text: String, for pattern: PathPattern) throws(RulesError) {
         rules = try RuleSet(.write, text, at: pattern)
+        self.text = text
+        self.pattern = pattern
     }
 
     /// Whether it names `auth`. Nobody is there when a filter is evaluated, so that it would always be null.
@@ -22,5 +28,12 @@ struct FeedFilter: Sendable {
         rules.mayWrite(
             CollectionOfOne(path), root: before, newRoot: after, auth: .unauthenticated, now: now
         ).isAllowed
+    }
+}
+
+extension FeedFilter: Equatable {
+    /// The same expression for the same pattern.
+    public static func == (first: FeedFilter, second: FeedFilter) -> Bool {
+        first.text == second.text && first.pattern == second.pattern
     }
 }

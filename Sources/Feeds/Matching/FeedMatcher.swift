@@ -7,17 +7,11 @@ import Tree
 /// changed filter gives no message another id.
 struct FeedMatcher: Sendable {
     let definition: FeedDefinition
-    private let filter: FeedFilter?
     private let captures: [String]
 
-    init(_ definition: FeedDefinition) throws(RulesError) {
+    init(_ definition: FeedDefinition) {
         self.definition = definition
         captures = definition.pattern.captures
-        if let text = definition.filter {
-            filter = try FeedFilter(text, for: definition.pattern)
-        } else {
-            filter = nil
-        }
     }
 
     /// Whether an entry of this operation can become messages.
@@ -34,7 +28,11 @@ struct FeedMatcher: Sendable {
         let event: FeedDefinition.Event =
             change.before.isNull ? .created : change.after.isNull ? .deleted : .updated
         guard definition.events.contains(event) else { return nil }
-        if let filter, !filter.admits(change.path, before: before, after: after, now: entry.committedAt) { return nil }
+        if let filter = definition.filter,
+            !filter.admits(change.path, before: before, after: after, now: entry.committedAt)
+        {
+            return nil
+        }
         let keys = definition.pattern.capturedKeys(of: change.path)
         return FeedMessage(
             position: position, key: keys.count == 1 ? keys[0].text : keys.map(\.text).joined(separator: "/"),

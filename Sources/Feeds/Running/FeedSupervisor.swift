@@ -172,7 +172,8 @@ final class FeedSupervisor: AnnouncementListener {
     private func claim(_ feeds: [FeedRecord], _ worker: [UInt8], _ connection: LogConnection) throws {
         let now = Clock.monotonicMilliseconds
         for record in feeds where mine[record.id] == nil {
-            guard !core.stopsNow else { return }
+            // The lease is renewed before the others are claimed, however long these take.
+            guard !core.stopsNow, Clock.monotonicMilliseconds - now < core.settings.beatMilliseconds else { return }
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
             guard let claimed = try connection.claimFeed(record.namespaceID, record.id, by: worker) else { continue }
@@ -217,7 +218,7 @@ final class FeedSupervisor: AnnouncementListener {
     ) throws -> Start? {
         guard let text = try connection.feedDefinition(record.namespaceID, record.id) else { return nil }
         let definition = try FeedDefinition.read(text, name: record.name)
-        let matcher = try FeedMatcher(definition)
+        let matcher = FeedMatcher(definition)
         guard var progress = FeedProgress(stored) else {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
         }

@@ -12,13 +12,14 @@ struct RuleSetCompiler {
     private var warnings: [TextError] = []
 
     static func compile(
-        _ text: [UInt8]
+        _ text: [UInt8], maxRegexCost: Int
     ) throws(RulesError) -> (rules: CompiledRules, warnings: [RulesError.Problem]) {
         guard String(validating: text, as: UTF8.self) != nil else {
             throw RulesError([TextError(offset: 0, message: "Parse error.")], in: text)
         }
         var parser = DocumentParser(text)
         var compiler = RuleSetCompiler()
+        compiler.program.regexBudget = maxRegexCost
         do {
             let root = try parser.document()
             _ = compiler.node(root, pattern: [], captures: [])

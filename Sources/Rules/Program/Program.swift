@@ -10,9 +10,8 @@ struct Program: Sendable {
     var texts: [String] = []
     var keys: [Key] = []
     var regexes: [Regex] = []
-    /// What further ones may cost: 1 is at most a few microseconds for compiling, and 128 bytes that are kept.
-    var regexBudget = Program.maxRegexCost
-    static let maxRegexCost = 320_000
+    /// What further ones may cost.
+    var regexBudget = RuleSet.maxRegexCost
 
     @inline(__always)
     subscript(ref: OpRef) -> Op { operations[Int(ref.index)] }

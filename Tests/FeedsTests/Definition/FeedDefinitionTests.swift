@@ -102,10 +102,24 @@ extension FeedDefinitionTests {
         }
     }
 
+    /// The thread that renews the right to work feeds compiles filters: what one may cost is bounded.
+    @Test(arguments: [
+        ("/^.{1,33000}$/", true), ("/^([^<>]{1,9}){900}$/", true), ("/^.{1,1000}$/", false),
+        ("/^[^<>]{1,1000}$/", false),
+        ("/^[A-Z0-9._%+-]+@[A-Z0-9.-]+\\\\.[A-Z]{2,4}$/i", false),
+    ]) func aFilterIsBounded(_ pattern: String, _ isRefused: Bool) throws {
+        let text = #"{"path":"/a/{x}","filter":"newData.val().matches(\#(pattern))"}"#
+        do {
+            #expect(try read(text).filter != nil && !isRefused)
+        } catch {
+            #expect(isRefused && "\(error)".contains("too large"))
+        }
+    }
+
     /// A text that says "auth" names nobody.
     @Test func aFilterMaySpellIt() throws {
         let filter = "newData.child('auth').val() == 'auth'"
-        #expect(try read(#"{"path":"/a/{x}","filter":"\#(filter)"}"#).filter == filter)
+        #expect(try read(#"{"path":"/a/{x}","filter":"\#(filter)"}"#).filter?.text == filter)
     }
 }
 

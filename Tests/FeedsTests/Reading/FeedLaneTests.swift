@@ -31,7 +31,7 @@ import Tree
 
     /// Records that the definition leaves out have their numbers all the same.
     @Test func numbersAreTheRecords() throws {
-        let feed = try LaneBench.feed(1, "/a/{k}") { $0.filter = "newData.val() % 3 == 1" }
+        let feed = try LaneBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 3 == 1") }
         var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))
         let (found, _) = LaneBench.pass(&lane, LaneBench.set(1, "/a", LaneBench.wide(8)))
         #expect(found[0].messages.map(\.position.index) == [1, 4, 7])

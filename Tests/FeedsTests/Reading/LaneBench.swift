@@ -9,12 +9,12 @@ enum LaneBench {
     /// A feed with room for so many messages.
     static func feed(
         _ id: Int64, _ pattern: String, room: Int = 1_000_000, letters: [FeedPosition: FeedLetter] = [:],
-        _ change: (inout FeedDefinition) -> Void = { _ in }
+        _ change: (inout FeedDefinition) throws -> Void = { _ in }
     ) throws -> LaneFeed {
         var definition = FeedDefinition(name: "f\(id)", pattern: try PathPattern(pattern))
-        change(&definition)
+        try change(&definition)
         return LaneFeed(
-            claim: FeedClaim(namespace: 1, feed: id, worker: [], generation: 1), matcher: try FeedMatcher(definition),
+            claim: FeedClaim(namespace: 1, feed: id, worker: [], generation: 1), matcher: FeedMatcher(definition),
             window: FeedWindow(room: room, bytes: 1 << 30), letters: letters)
     }
 
@@ -74,4 +74,9 @@ enum LaneBench {
         feed.window.take(count, bytes: 0)
         _ = feed.window.mayGoOn(room: room, bytes: 1 << 30, enough: 1)
     }
+}
+
+extension FeedDefinition {
+    /// Sets the filter.
+    mutating func filter(_ text: String) throws { filter = try FeedFilter(text, for: pattern) }
 }

@@ -67,7 +67,7 @@ import Tree
 
     /// Nothing but records that the filter leaves out: it ends all the same, in slices.
     @Test func nothingToFind() throws {
-        let feed = try LaneBench.feed(1, "/a/{k}", room: 1) { $0.filter = "newData.val() < 0" }
+        let feed = try LaneBench.feed(1, "/a/{k}", room: 1) { try $0.filter("newData.val() < 0") }
         var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))
         var (found, left) = LaneBench.pass(&lane, LaneBench.set(1, "/a", LaneBench.wide(3_500)))
         found += goOn(&left[0])
@@ -106,7 +106,7 @@ import Tree
 
     /// Where a snapshot begins anew in its middle, the rest is what it would have been.
     @Test func aFilteredSnapshotGoesOn() throws {
-        let feed = try LaneBench.feed(1, "/a/{k}") { $0.filter = "newData.val() % 2 == 0" }
+        let feed = try LaneBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 2 == 0") }
         let root = Node(children: [(Key("a"), LaneBench.wide(1_200))])
         let whole = (0..<2).map { part -> [String] in
             var lane = FeedLane(feed, snapshot: root, at: LogCursor(seq: 1), from: Int64(part) * 601, time: 0)
