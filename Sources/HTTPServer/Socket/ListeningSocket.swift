@@ -11,7 +11,8 @@ struct ListeningSocket {
 
     /// Opens, binds and listens.
     ///
-    /// `sharing`: other sockets may listen at the same port too (SO_REUSEPORT), the kernel then spreads connections.
+    /// - Parameter sharing: Whether other sockets of this user may listen at the port before and after this one
+    ///   (SO_REUSEPORT): the kernel then spreads connections over all of them.
     init(_ wanted: ListenAddress, isSecure: Bool, sharing: Bool, backlog: Int32) throws(HTTPServerError) {
         guard let (made, length) = wanted.makeSocketAddress() else {
             throw .invalidSettings(["\"\(wanted.host)\" is not a numeric IPv4 or IPv6 address"])
@@ -50,6 +51,18 @@ struct ListeningSocket {
         close(descriptor)
     }
 
+    /// Lets sockets that are opened from now on listen at the same port.
+    ///
+    /// The kernel has refused this socket if another one listened at the port, whatever options that one had. Of two
+    /// sockets that are opened at the same moment, at least one is refused.
+    private func share() throws(HTTPServerError) {
+        var one: Int32 = 1
+        let size = socklen_t(MemoryLayout<Int32>.size)
+        guard setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &one, size) == 0 else {
+            throw .cannotListen(address: address.description, step: "SO_REUSEPORT", errorNumber: errno)
+        }
+    }
+
     private static func port(of descriptor: Int32) -> UInt16 {
         var storage = sockaddr_storage()
         return pathmirror_local_address(descriptor, &storage) == 0 ? PeerAddress(storage).port : 0
@@ -64,15 +77,12 @@ extension ListeningSocket {
             for (address, isSecure) in settings.addresses.map({ ($0, false) })
                 + settings.tlsAddresses.map({ ($0, true) })
             {
-                let sharing = settings.loops > 1 || settings.sharesPorts
-                if sharing, !settings.sharesPorts, address.port != 0 {
-                    // SO_REUSEPORT would quietly share the port with another server of ours. A socket without it is
-                    // refused where anybody listens.
-                    try ListeningSocket(address, isSecure: isSecure, sharing: false, backlog: 1).closeDescriptor()
-                }
+                // The first socket takes the port alone: SO_REUSEPORT would share the port with another server of this
+                // user, without a word. Only then may the sockets of the other loops join.
                 let first = try ListeningSocket(
-                    address, isSecure: isSecure, sharing: sharing, backlog: settings.backlog)
+                    address, isSecure: isSecure, sharing: settings.sharesPorts, backlog: settings.backlog)
                 opened[0].append(first)
+                if settings.loops > 1, !settings.sharesPorts { try first.share() }
                 for loop in 1..<max(1, settings.loops) {
                     opened[loop].append(
                         try ListeningSocket(
