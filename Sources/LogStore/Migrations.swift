@@ -91,21 +91,20 @@ public enum Migrations {
         _ connection: PostgresConnection, through last: Int = .max, functions: [FunctionFiles.File] = FunctionFiles.all,
         begins: (String) -> Void = { _ in }
     ) throws(LogStoreError) -> Applied {
-        try translated { () throws(PostgresError) in
-            // Under a lock, as creating a schema that exists by then is an error all the same.
-            try connection.executeScript(
-                """
-                begin;
-                select pg_advisory_xact_lock(\(lock));
-                create schema if not exists pathmirror;
-                create table if not exists pathmirror.migration (
-                    version integer primary key,
-                    name text not null,
-                    checksum text not null,
-                    applied_at timestamptz not null default now()
-                );
-                commit;
-                """)
+        // Under a lock, as creating a schema that exists by then is an error all the same.
+        try inTransaction(connection) { () throws(LogStoreError) in
+            try translated { () throws(PostgresError) in
+                try connection.executeScript(
+                    """
+                    \(SchemaMaking.ownSQL);
+                    create table if not exists pathmirror.migration (
+                        version integer primary key,
+                        name text not null,
+                        checksum text not null,
+                        applied_at timestamptz not null default now()
+                    );
+                    """)
+            }
         }
         var done = Applied()
         for migration in all where migration.version <= last {

@@ -8,6 +8,8 @@ public struct RightsFacts: Sendable, Equatable {
     /// Whether the role that gateways are members of is there, and whether this user is one of them.
     public var hasGatewayRole = false
     public var isGateway = false
+    /// The statement that lets this user make schemas in the database; nil where it may.
+    public var schemaGrant: String?
     /// Tables on which the gateways' role has a right that this user lacks: `insert on log`.
     public var missing: [String] = []
     /// Tables that the gateways' role may not even read: they were made while the role was not there.
@@ -26,7 +28,9 @@ extension LogConnection {
             let rows = try postgres.execute(
                 """
                 select pg_has_role(nspowner, 'usage'), gateway.oid is not null,
-                    gateway.oid is not null and pg_has_role(gateway.oid, 'usage')
+                    gateway.oid is not null and pg_has_role(gateway.oid, 'usage'),
+                    case when not has_database_privilege(current_database(), 'create')
+                        then format('grant create on database %I to %I', current_database(), current_user) end
                 from pg_namespace left join pg_roles as gateway on gateway.rolname = 'pathmirror_gateway'
                 where nspname = 'pathmirror'
                 """)
@@ -35,6 +39,7 @@ extension LogConnection {
             facts.ownsSchema = try rows.bool(0, 0)
             facts.hasGatewayRole = try rows.bool(0, 1)
             facts.isGateway = try rows.bool(0, 2)
+            facts.schemaGrant = rows.isNull(0, 3) ? nil : try rows.string(0, 3)
             facts.missing = try strings(Self.missingRights)
             facts.unknownToGateways = try strings(Self.tablesWithoutGateways)
             facts.givenToEverybody = try strings(Self.rightsOfEverybody)

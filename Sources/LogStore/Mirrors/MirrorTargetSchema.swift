@@ -11,7 +11,7 @@ public enum MirrorTargetSchema {
         set local lock_timeout = '5s';
         -- Several may come at once.
         select pg_advisory_xact_lock(hashtextextended('pathmirror mirror target', 0));
-        create schema if not exists pathmirror;
+        \(SchemaMaking.sql("pathmirror"));
         create table if not exists pathmirror.mirror_cursor (
             namespace_id bigint not null,
             mirror uuid not null,

@@ -1,3 +1,4 @@
+import LogStore
 import Postgres
 import Tree
 
@@ -86,6 +87,7 @@ extension MirrorPlan {
                 "Mirror \"\(definition.name)\" can't move to another database: drop it, then apply the definition.")
         }
         let table = MirrorTable(definition, name: definition.table, label: "")
+        try target.executeScript(SchemaMaking.usageSQL(definition.schema))
         let isThere = try target.execute(
             "select to_regclass($1) is not null", [.text(table.qualifiedName)]
         ).bool(0, 0)

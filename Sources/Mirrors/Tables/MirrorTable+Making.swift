@@ -1,3 +1,4 @@
+import LogStore
 import Postgres
 
 extension MirrorTable {
@@ -7,7 +8,7 @@ extension MirrorTable {
             "\(quotedIdentifier(column.name)) \(column.sqlType)\(column.isNotNull ? " not null" : "")"
         }
         return [
-            "create schema if not exists \(quotedIdentifier(schema))",
+            SchemaMaking.sql(schema),
             "create table \(qualifiedName) (\(lines.joined(separator: ", ")))\(partitionClause)",
         ] + defaultPartitionSQL
     }

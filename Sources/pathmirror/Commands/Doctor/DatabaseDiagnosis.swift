@@ -24,6 +24,13 @@ enum DatabaseDiagnosis {
             found.append(
                 .ok("rights.role", facts.ownsSchema ? "\(user) owns the schema" : "\(user) has the gateways' role"))
         }
+        if let grant = facts.schemaGrant {
+            found.append(
+                .note(
+                    "rights.create",
+                    "\(user) lacks the privilege CREATE on the database, which a mirror takes whose table has a schema that is not there",
+                    fix: "as a superuser or the owner of the database: \(grant)"))
+        }
         if !facts.unknownToGateways.isEmpty {
             found.append(
                 .warning(

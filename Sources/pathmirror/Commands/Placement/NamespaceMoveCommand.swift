@@ -158,7 +158,9 @@ struct NamespaceMoving {
 
     /// Which right is missing, if one is.
     private static func right(_ error: any Error, _ source: String, _ target: String) -> String {
-        guard case .database(let cause) = LogStoreError(error), cause.sqlState == "42501" else { return "" }
+        guard case .database(let cause) = LogStoreError(error), cause.sqlState == "42501", cause.hint == nil else {
+            return ""
+        }
         let places = [DatabaseRecord.home, source, target].reduce(into: [String]()) { list, name in
             if !list.contains(name) { list.append(name) }
         }
