@@ -83,6 +83,12 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         if case .database(let error) = self { error.kind == .timeout || error.isSilentConnect } else { false }
     }
 
+    /// No session can be had, or the one that there was is lost: the server, or the database, may be away or gone. Not where another
+    /// database answers than the one that is meant.
+    public var isUnreachable: Bool {
+        if case .database(let error) = self { error.endsConnection } else { false }
+    }
+
     /// There is a server, and it is not one to work with.
     public var isRefusedServer: Bool {
         switch self {

@@ -23,6 +23,14 @@ extension NamespaceMover {
     ///
     /// - Throws: `misplaced` where it moves between other databases than this mover's: these were looked up before its lock was taken.
     func record() throws -> Record? {
+        try Self.record(of: namespace, from: source.name, to: target.name, home)
+    }
+
+    /// - Parameters:
+    ///   - source, target: Names of databases.
+    static func record(
+        of namespace: String, from source: String, to target: String, _ home: LogConnection
+    ) throws -> Record? {
         let rows = try home.postgres.execute(
             """
             select id::text, source_id, stream_key::text, has_left::text, source, target
@@ -30,7 +38,7 @@ extension NamespaceMover {
             """, [.text(namespace)])
         guard rows.rowCount == 1 else { return nil }
         let (from, to) = (try rows.string(0, 4), try rows.string(0, 5))
-        guard from == source.name, to == target.name else {
+        guard from == source, to == target else {
             throw LogStoreError.misplaced(
                 "\"\(namespace)\" is on its way from \(from) to \(to): finish that first, or --abort it.")
         }
@@ -43,7 +51,8 @@ extension NamespaceMover {
         if let record = try record() {
             let copy = try copyFact(record)
             return MoveFacts(
-                record: record.hasLeft ? .left : .copying, source: try sourceFact(record), copy: copy.fact,
+                record: record.hasLeft ? .left : .copying,
+                source: try Self.sourceFact(record, of: namespace, source.connection), copy: copy.fact,
                 isNameTaken: try isNameTaken(but: copy.id), isLogShortened: try isLogShortened(record))
         }
         let place = try home.database(of: namespace)?.name ?? DatabaseRecord.home
@@ -62,8 +71,10 @@ extension NamespaceMover {
             isNameTaken: try isNameTaken(but: nil))
     }
 
-    private func sourceFact(_ record: Record) throws -> MoveFacts.Source {
-        let found = try source.connection.postgres.execute(
+    static func sourceFact(
+        _ record: Record, of namespace: String, _ source: LogConnection
+    ) throws -> MoveFacts.Source {
+        let found = try source.postgres.execute(
             """
             select case
                 when exists (

@@ -256,11 +256,18 @@ extension NamespaceMover {
     private func inTransaction(
         _ connection: LogConnection, _ begin: String = "begin", _ body: (PostgresConnection) throws -> Void
     ) throws {
+        try Self.inTransaction(connection, begin, body)
+    }
+
+    static func inTransaction<Result>(
+        _ connection: LogConnection, _ begin: String = "begin", _ body: (PostgresConnection) throws -> Result
+    ) throws -> Result {
         let postgres = connection.postgres
         try postgres.executeScript(begin)
         do {
-            try body(postgres)
+            let result = try body(postgres)
             try postgres.executeScript("commit")
+            return result
         } catch {
             if postgres.isOpen { try? postgres.executeScript("rollback") }
             throw error

@@ -57,9 +57,9 @@ public final class NamespaceMover {
     ///
     /// - Throws: `misplaced` where it can't be done.
     public func run(_ wish: MoveMachine.Wish) throws {
-        try lock(home, seed: 7_061_746_864)
-        try lock(source.connection, seed: 7_061_746_865)
-        try lock(target.connection, seed: 7_061_746_865)
+        try Self.lock(namespace, home, seed: Self.homeSeed)
+        try Self.lock(namespace, source.connection, seed: Self.placeSeed)
+        try Self.lock(namespace, target.connection, seed: Self.placeSeed)
         while true {
             let facts = try self.facts()
             switch MoveMachine.next(wish, facts) {
@@ -88,7 +88,11 @@ public final class NamespaceMover {
         }
     }
 
-    private func lock(_ connection: LogConnection, seed: Int64) throws {
+    static let homeSeed: Int64 = 7_061_746_864
+    static let placeSeed: Int64 = 7_061_746_865
+
+    /// Keeps other movers of a namespace away for as long as the session lasts.
+    static func lock(_ namespace: String, _ connection: LogConnection, seed: Int64) throws {
         let isMine = try connection.postgres.execute(
             "select pg_try_advisory_lock(hashtextextended($1, $2))", [.text(namespace), .int8(seed)]
         ).bool(0, 0)

@@ -29,6 +29,8 @@ struct DatabaseVisit {
         hasRulesFile = other.hasRulesFile
     }
 
+    static let reachable = "postgresql.reachable"
+
     func findings() -> [Finding] {
         var found: [Finding] = []
         let hosts = url.unverifiedHosts()
@@ -44,7 +46,7 @@ struct DatabaseVisit {
             connection = try connect()
         } catch {
             let fix = "look whether it runs, at the URL, and at pg_hba.conf"
-            return found + [.problem("postgresql.reachable", "the database can't be reached: \(error)", fix: fix)]
+            return found + [.problem(Self.reachable, "the database can't be reached: \(error)", fix: fix)]
         }
         defer { connection.close() }
         return found + ask(connection)

@@ -12,6 +12,9 @@ struct PlacementFacts {
     /// What each database that could be asked, the home included, has that nobody serves.
     var hidden: [String: HiddenNamespaces] = [:]
 
+    /// Whether a database besides the home could not be asked.
+    func mayBeGone(_ database: String) -> Bool { database != DatabaseRecord.home && present[database] == nil }
+
     /// Whether a database could be asked, and does not have a namespace.
     func lacks(_ namespace: String, at database: String) -> Bool {
         if database == DatabaseRecord.home { return !atHome.contains(namespace) }
@@ -61,17 +64,23 @@ enum PlacementDiagnosis {
                     "\(move.namespace) has moved from \(move.source) to \(move.target), and what is left of it is not cleared up",
                     fix: "if nobody does that at the moment, 'pathmirror namespace move \(move.namespace)' goes on")
             }
+            let abandoning =
+                facts.mayBeGone(move.target)
+                ? "; where \(move.target) is gone for good, 'pathmirror namespace move \(move.namespace) --abort --abandon' forgets the move"
+                : ""
             if facts.lacks(move.namespace, at: move.source) {
                 return Finding.problem(
                     "placement.moving",
                     "\(move.namespace) has left \(move.source) and has not arrived in \(move.target) as far as the home says: nobody is served it",
-                    fix: "if nobody moves it at the moment, 'pathmirror namespace move \(move.namespace)' finishes it")
+                    fix:
+                        "if nobody moves it at the moment, 'pathmirror namespace move \(move.namespace)' finishes it\(abandoning)"
+                )
             }
             return Finding.warning(
                 "placement.moving",
                 "\(move.namespace) is on its way from \(move.source) to \(move.target) since \(move.beganAt)",
                 fix:
-                    "if nobody moves it any more, 'pathmirror namespace move \(move.namespace)' goes on, and with --abort it throws the copy away"
+                    "if nobody moves it any more, 'pathmirror namespace move \(move.namespace)' goes on, and with --abort it throws the copy away\(abandoning)"
             )
         }
         for (name, hidden) in facts.hidden.sorted(by: { $0.key < $1.key }) {
@@ -127,6 +136,16 @@ enum PlacementDiagnosis {
                     fix: "pathmirror namespace create NAME --in \(name) has them served"))
         }
         return found
+    }
+
+    /// What is found at one of several databases: that it is away is a warning, as gateways serve the namespaces of the others.
+    static func ofAnother(_ finding: Finding) -> Finding {
+        guard finding.check == DatabaseVisit.reachable, finding.level == .problem else { return finding }
+        return .warning(
+            finding.check, finding.what,
+            fix:
+                "\(finding.fix ?? "look whether it runs"); where it is gone for good, see docs/placement.md#when-a-database-is-gone-for-good"
+        )
     }
 
     static func anotherDatabase(_ record: DatabaseRecord) -> Finding {

@@ -56,7 +56,7 @@ struct PlacementVisit {
             return ([.problem("placement.login", "how to get in can't be read: \(error)", fix: fix)], nil, nil)
         }
         let visit = DatabaseVisit(home, at: url)
-        let findings = visit.findings()
+        let findings = visit.findings().map(PlacementDiagnosis.ofAnother)
         guard let connection = try? visit.connect() else { return (findings, nil, nil) }
         defer { connection.close() }
         guard let installation = try? connection.installation() else { return (findings, nil, nil) }

@@ -23,7 +23,15 @@ struct MigrateUpCommand: Command {
                 let isChanged = try migrate(record, home, arguments, console)
                 if isChanged, !arguments.has("json") { console.write("\(record.name): migrated") }
             } catch {
-                failures.append("\(record.name) (\(error))")
+                try console.interruption.check()
+                guard LogStoreError(error).isUnreachable else {
+                    failures.append("\(record.name) (\(error))")
+                    continue
+                }
+                // Gateways migrate it once they reach it.
+                console.error(
+                    "pathmirror: warning: \(record.name) can't be reached, and was not migrated: \(error). The same command, or a gateway that reaches it, does that later."
+                )
             }
         }
         if arguments.has("json") {

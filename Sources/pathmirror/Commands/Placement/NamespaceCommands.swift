@@ -75,7 +75,7 @@ extension NamespaceCreateCommand {
 /// Lists namespaces.
 struct NamespaceListCommand: Command {
     static let specification = CommandSpecification(
-        "namespace ls", "lists the namespaces with their databases; exits 1 if a database can't be asked",
+        "namespace ls", "lists the namespaces with their databases, and warns of databases that can't be reached",
         options: [.json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -89,6 +89,7 @@ struct NamespaceListCommand: Command {
             found = try home.allNamespaces().map { ($0.name, DatabaseRecord.home, $0.head) }
         }
         var failures: [String] = []
+        var away: [String] = []
         for record in try home.databases() where wanted == nil || wanted == record.name {
             let names = placements.filter { $0.database == record.name }.map(\.namespace)
             var heads: [String: Int64] = [:]
@@ -99,7 +100,13 @@ struct NamespaceListCommand: Command {
                     for namespace in try database.allNamespaces() { heads[namespace.name] = namespace.head }
                 }
             } catch {
-                failures.append("\(record.name) (\(error))")
+                try console.interruption.check()
+                if LogStoreError(error).isUnreachable, wanted == nil {
+                    away.append(
+                        "\(record.name) can't be reached, and the heads of its namespaces are not known: \(error)")
+                } else {
+                    failures.append("\(record.name) (\(error))")
+                }
             }
             found += names.map { ($0, record.name, heads[$0]) }
         }
@@ -115,6 +122,7 @@ struct NamespaceListCommand: Command {
                 ]).line)
         }
         table.write(to: console)
+        for warning in away { console.error("pathmirror: warning: \(warning)") }
         if !failures.isEmpty {
             throw CommandFailure("Databases that can't be asked: \(failures.joined(separator: "; ")).")
         }
@@ -249,9 +257,17 @@ struct NamespaceRemoveCommand: Command {
         let isQuiet = arguments.has("json")
         var isRemoved = try removeLeftovers(of: name, in: home, isQuiet, console)
         for record in try home.databases() {
-            let database = try NamespaceOptions.database(record, home, arguments, console)
-            defer { database.close() }
-            if try removeLeftovers(of: name, in: database, isQuiet, console) { isRemoved = true }
+            do {
+                let database = try NamespaceOptions.database(record, home, arguments, console)
+                defer { database.close() }
+                if try removeLeftovers(of: name, in: database, isQuiet, console) { isRemoved = true }
+            } catch {
+                try console.interruption.check()
+                guard LogStoreError(error).isUnreachable else { throw error }
+                console.error(
+                    "pathmirror: warning: \(record.name) can't be reached, and what it has left of \(name) stays: \(error)"
+                )
+            }
         }
         let text = isRemoved ? "What was left of \(name) was removed." : "Nothing is left of \(name)."
         tell(name, isRemoved: isRemoved, text, isQuiet, console)

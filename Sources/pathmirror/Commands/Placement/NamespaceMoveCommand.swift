@@ -12,13 +12,18 @@ struct NamespaceMoveCommand: Command {
         positionals: ["NS"],
         options: [
             .init("to", "DB", "the database, or home"),
-            .init("abort", nil, "throws away the copy of a move that was interrupted"), .json,
+            .init("abort", nil, "throws away the copy of a move that was interrupted"),
+            .init(
+                "abandon", nil,
+                "with --abort: forgets a move to a database that is gone for good; what is left of the copy stays"),
+            .json,
         ] + DatabaseOptions.home)
     static let whenInterrupted =
         "The same command goes on; --abort throws the copy away, unless the namespace has left its database already."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
+        guard arguments.has("abort") || !arguments.has("abandon") else { throw UsageError("--abandon takes --abort.") }
         let homeURL = try Database.home(arguments)
         let home = try Database.open(homeURL, console, "namespace move")
         defer { home.close() }
@@ -33,6 +38,13 @@ struct NamespaceMoveCommand: Command {
             throw CommandFailure("\(name) is on its way to \(interrupted.target): finish that first, or --abort it.")
         }
         let moving = NamespaceMoving(arguments, console, home, homeURL)
+        if arguments.has("abandon") {
+            guard let interrupted else {
+                throw CommandFailure("The home knows of no move of \(name): there is nothing to forget.")
+            }
+            let abandoned = try moving.abandon(name, from: interrupted.source, to: target)
+            return console.write(arguments.has("json") ? abandoned.json(name) : abandoned.text(name))
+        }
         let moved = try moving.move(name, to: target, isAborting: arguments.has("abort"))
         console.write(arguments.has("json") ? moved.json(name) : moved.text(name))
     }
@@ -42,8 +54,8 @@ struct NamespaceMoveCommand: Command {
 struct MovedNamespace {
     let source: String
     let target: String
-    /// Where it is now.
-    let place: String
+    /// Where it is now; nil where it is nowhere any more.
+    let place: String?
     /// How long writers were held up; nil where they were not.
     let milliseconds: Int64?
     /// What mirrors' tables had and do not have there, as sentences.
@@ -51,12 +63,13 @@ struct MovedNamespace {
 
     func json(_ name: String) -> String {
         JSONOutput.object([
-            "name": .text(name), "from": .text(source), "to": .text(target), "database": .text(place),
+            "name": .text(name), "from": .text(source), "to": .text(target), "database": JSONOutput(place),
             "milliseconds": milliseconds.map { .number($0) } ?? .null, "lost": .list(lost.map { .text($0) }),
         ]).line
     }
 
     func text(_ name: String) -> String {
+        guard let place else { return lost.joined(separator: "\n") }
         guard source != target else { return "\(name) is in \(place) already." }
         let stood = milliseconds.map { " Writers waited for \($0) ms." } ?? ""
         return (["\(name) is in \(place).\(stood)"] + lost).joined(separator: "\n")
@@ -90,7 +103,7 @@ struct NamespaceMoving {
         }
         let from = try place(source)
         defer { from.connection.close() }
-        let to = try place(target)
+        let to = try interrupted == nil ? place(target) : placeOfMove(target, of: name)
         defer { to.connection.close() }
         var stood: Int64?
         var rows = 0
@@ -131,6 +144,75 @@ struct NamespaceMoving {
         return MovedNamespace(
             source: source, target: target, place: isAborting ? source : target, milliseconds: stood,
             lost: isAborting ? [] : mirrorMover.lost)
+    }
+
+    /// The target of a move that was interrupted.
+    private func placeOfMove(_ target: String, of name: String) throws -> NamespaceMover.Place {
+        do {
+            return try place(target)
+        } catch {
+            try console.interruption.check()
+            guard target != DatabaseRecord.home, LogStoreError(error).isUnreachable else { throw error }
+            throw CommandFailure(
+                "\(target) can't be reached: \(error). Nothing was changed. If that database is gone for good, 'pathmirror namespace move \(name) --abort --abandon' forgets the move."
+            )
+        }
+    }
+
+    /// Forgets a move whose target is gone for good.
+    ///
+    /// - Throws: Where the target can be reached: there the move can be aborted.
+    func abandon(_ name: String, from source: String, to target: String) throws -> MovedNamespace {
+        guard try isGone(target) else {
+            throw CommandFailure(
+                "\(target) can be reached: --abort without --abandon throws the copy away. Nothing was changed.")
+        }
+        let from = try place(source)
+        defer { from.connection.close() }
+        let lost: [String]
+        do {
+            lost = Self.losses(try AbandonedMove(name, home: home, from: from, to: target).run(), name, source, target)
+        } catch LogStoreError.misplaced(let reason) {
+            throw CommandFailure(reason)
+        }
+        return MovedNamespace(
+            source: source, target: target, place: lost.isEmpty ? source : nil, milliseconds: nil, lost: lost)
+    }
+
+    private static func losses(
+        _ outcome: AbandonedMove.Outcome, _ name: String, _ source: String, _ target: String
+    ) -> [String] {
+        switch outcome {
+        case .stays: []
+        case .removed: ["\(name) was removed from \(source) before."]
+        case .isLost(let id):
+            [
+                "\(name) had left \(source) and is lost with \(target): nobody serves it. Its name can be used again."
+                    + (id.map {
+                        " What \(source) has not cleared up of it is still there, under the number \($0) of pathmirror.former_namespace."
+                    } ?? "")
+            ]
+        }
+    }
+
+    /// Whether the database that was added under a name is not where the home says.
+    private func isGone(_ name: String) throws -> Bool {
+        guard name != DatabaseRecord.home, let record = try home.databases().first(where: { $0.name == name }) else {
+            return name != DatabaseRecord.home
+        }
+        do {
+            let there = try LogConnection(try url(record).withApplicationName("pathmirror namespace move"))
+            defer { there.close() }
+            console.interruption.stops(there.cancelHandle)
+            try there.check(is: record)
+            return false
+        } catch LogStoreError.anotherInstallation {
+            return true
+        } catch {
+            try console.interruption.check()
+            guard LogStoreError(error).isUnreachable else { throw error }
+            return true
+        }
     }
 
     private func stays(_ name: String, in source: String) throws -> MovedNamespace {
