@@ -111,7 +111,19 @@ public final class Engine: Sendable {
         core.withNamespace(name, body)
     }
 
-    /// Answers who wants to read a part of a namespace: with the whole once it is loaded, or before with the part.
+    /// The same for a request that need not have the namespace where its rules refuse that whatever is stored: calls back with nil
+    /// then, and the tree is not read for it.
+    ///
+    /// - Parameter isRefused: Whether rules do. Called on any thread, and not where the namespace is in use.
+    public func withNamespace(
+        _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
+        _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
+    ) {
+        core.withNamespace(name, unless: isRefused, body)
+    }
+
+    /// Answers who wants to read a part of a namespace: with the whole once it is loaded, or before with the part, or as refused where
+    /// the rules refuse it whatever is stored.
     public func withNamespace(_ name: String, for read: PartRead) { core.withNamespace(name, for: read) }
 
     /// Reads entries after one seq and up to another from the log, page by page, on another thread. `each` gets a page, its

@@ -49,6 +49,11 @@ final class Loader {
             core.namespaces.beginsAnew(job.name)
             if !core.loads.postpone(job) { core.namespaces.loaded(job.name, .failure(.stopping)) }
             return true
+        case .askedAgain:
+            core.namespaces.beginsAnew(job.name)
+            if !core.loads.putBack(job) { core.namespaces.loaded(job.name, .failure(.stopping)) }
+            return true
+        case .refused: return true
         case .failed(let error): return core.namespaces.loaded(job.name, .failure(error))
         case .loaded(let namespace):
             // Before anybody has it: else it could be let go at once.

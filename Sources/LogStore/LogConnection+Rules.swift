@@ -7,6 +7,26 @@ extension LogConnection {
         try rules(namespace, "order by seq desc limit 1", []).first
     }
 
+    /// A namespace's head, and the rules that hold there, as of one moment; nil where there is no such namespace of that name.
+    public func rulesAtHead(
+        _ namespace: Int64, named name: String
+    ) throws(LogStoreError) -> (head: Int64, rules: StoredRules?)? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select known.head, newest.seq, newest.source from pathmirror.namespace as known
+                left join lateral (
+                    select seq, source from pathmirror.rule where namespace_id = known.id order by seq desc limit 1
+                ) as newest on true
+                where known.id = $1 and known.name = $2
+                """, [.int8(namespace), .text(name)])
+            guard rows.rowCount == 1 else { return nil }
+            let head = try rows.int64(0, 0)
+            guard !rows.isNull(0, 1) else { return (head, nil) }
+            return (head, StoredRules(seq: try rows.int64(0, 1), source: try rows.bytes(0, 2)))
+        }
+    }
+
     /// The rules that an entry brought.
     public func rules(_ namespace: Int64, at seq: Int64) throws(LogStoreError) -> StoredRules? {
         try rules(namespace, "and seq = $2", [.int8(seq)]).first

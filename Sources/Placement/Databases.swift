@@ -128,6 +128,20 @@ public final class Databases: Sendable {
         member.engine.withNamespace(name, body)
     }
 
+    /// The same for a request that need not have the namespace where its rules refuse that whatever is stored: calls back with nil
+    /// then.
+    ///
+    /// - Parameter isRefused: Whether rules do. Called on any thread, and not where the namespace is in use.
+    public func withNamespace(
+        _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
+        _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
+    ) {
+        guard let member = member(of: name) else {
+            return body(.failure(.unavailable("it is not connected yet")))
+        }
+        member.engine.withNamespace(name, unless: isRefused, body)
+    }
+
     /// Answers who wants to read a part of a namespace: with the whole once it is loaded, or before with the part.
     public func withNamespace(_ name: String, for read: PartRead) {
         guard let member = member(of: name) else {

@@ -256,3 +256,36 @@ def test_what_is_refused_is_not_read(serve, method, body, headers):
     assert (answer.status, answer.error) == (401, "Permission denied")
     let_in = rest.send(method, "/a.json", body, {**headers, **ADMIN})
     assert let_in.status in (400, 415)
+
+
+REFUSED = {
+    "GET": ("GET", "/mine/a.json", None, {}), "HEAD": ("HEAD", "/mine/a.json", None, {}), "query": ("GET", '/mine.json?orderBy="$key"&limitToFirst=1', None, {}),
+    "PUT": ("PUT", "/mine/a.json", b"1", {}), "POST": ("POST", "/mine.json", b"1", {}), "PATCH": ("PATCH", "/elsewhere.json", b'{"a":1}', {}),
+    "DELETE": ("DELETE", "/mine/a.json", None, {}), "conditional": ("PUT", "/mine/a.json", b"1", {"if-match": "null_etag"}),
+    "no JSON": ("PUT", "/mine/a.json", b"{", {}), "stream": ("GET", "/mine/a.json", None, {"Accept": "text/event-stream"}),
+    "for a seq": ("GET", "/mine/a.json", None, {"X-Pathmirror-Min-Seq": "1"}), "for a late seq": ("PUT", "/mine/a.json", b"1", {"X-Pathmirror-Min-Seq": "1000"}),
+    "for no seq": ("GET", "/mine/a.json", None, {"X-Pathmirror-Min-Seq": "x"}), "if-match on PATCH": ("PATCH", "/elsewhere.json", b"{}", {"if-match": "x"}),
+    "query on PUT": ("PUT", '/mine/a.json?orderBy="$key"', b"1", {}),
+}
+
+
+def test_no_tree_is_loaded_for_whom_the_rules_refuse_whatever_is_stored(serve):
+    """The answers are those of a gateway that has the tree."""
+    first = serve()
+    first.rest.set("mine/a", 1)
+    put_rules(first, {"open": {".read": True}, "mine": {"$id": {".read": "auth != null", ".write": "auth != null && data.exists()"}}})
+    late = serve(name="late")
+    for name, (method, target, body, headers) in REFUSED.items():
+        expected, answer = (gateway.rest.send(method, target, body, headers) for gateway in (first, late))
+        assert answer.status in (400, 401), name
+        assert (answer.status, answer.body) == (expected.status, expected.body), name
+    assert late.metric("pathmirror_namespace_loads_total") == 0
+    assert late.metric("pathmirror_writes_denied_total") > 0
+    # What the rules may let in has to have the data.
+    assert late.rest.get("open").status == 200 and late.rest.value("mine/a", auth=SECRET) == 1
+    assert late.metric("pathmirror_namespace_loads_total") == 1
+    # New rules hold for who comes next, also where nobody has the namespace.
+    third = serve(name="third")
+    assert third.rest.get("mine/a").status == 401
+    put_rules(first, {".read": True})
+    assert third.rest.value("mine/a") == 1

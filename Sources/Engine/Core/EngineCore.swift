@@ -97,13 +97,34 @@ final class EngineCore: Sendable {
 
     /// Calls back with the namespace once it is loaded: at once where it is in use, else from another thread.
     func withNamespace(_ name: String, _ body: @escaping NamespaceTable.Completion) {
-        guard namespaces.request(name, body) else { return }
-        if let refusal = loads.add(name) { namespaces.loaded(name, .failure(refusal)) }
+        request(name, unless: nil, body)
+    }
+
+    /// The same for who need not have the namespace where its rules refuse them whatever is stored: calls back with nil then.
+    ///
+    /// - Parameter isRefused: Whether rules do. Called on any thread, and not where the namespace is in use.
+    func withNamespace(
+        _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
+        _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
+    ) {
+        let refusal = EarlyRefusal { rules, _ in
+            guard isRefused(rules) else { return false }
+            body(.success(nil))
+            return true
+        }
+        request(name, unless: refusal) { body($0.map(Optional.some)) }
+    }
+
+    private func request(
+        _ name: String, unless refusal: EarlyRefusal?, _ body: @escaping NamespaceTable.Completion
+    ) {
+        guard namespaces.request(name, unless: refusal, body) else { return }
+        if let error = loads.add(name) { namespaces.loaded(name, .failure(error)) }
     }
 
     /// The same for who wants to read a part, and takes that, too, where the whole is large and not there yet.
     func withNamespace(_ name: String, for read: PartRead) {
-        withNamespace(name) { result in read.complete(result.map { .whole($0) }) }
+        request(name, unless: read.earlyRefusal) { result in read.complete(result.map { .whole($0) }) }
         guard settings.parts.rows > 0, read.isOfAPart, read.isWaiting else { return }
         if let namespace = namespaces.wait(for: read, of: name) {
             parts.add(PartQueue.Item(read: read, name: name, namespace: namespace))

@@ -97,6 +97,15 @@ final class LoadQueue: Sendable {
         }
     }
 
+    /// Puts a job back behind the others that wait. False when nothing is loaded any more.
+    func putBack(_ job: Job) -> Bool {
+        state.broadcast { state in
+            if state.isStopped { return false }
+            if job.isLarge { state.large.append(job.name) } else { state.small.append(job.name) }
+            return true
+        }
+    }
+
     /// The job is done, whatever came of it.
     func finished(_ job: Job) {
         guard job.isLarge else { return }

@@ -9,6 +9,10 @@ struct NamespaceLoader {
         case failed(EngineError)
         /// It is large, and has to wait for others that are.
         case postponed
+        /// Its rules have refused all who asked for it, and others have come meanwhile.
+        case askedAgain
+        /// Its rules have refused all who asked for it: nobody waits for it any more.
+        case refused
     }
 
     private let core: EngineCore
@@ -37,6 +41,11 @@ struct NamespaceLoader {
             found = try connection.namespace(named: name)
         }
         guard let record = found else { return .failed(.unknownNamespace(name)) }
+        switch try refuse(record, connection) {
+        case .goesOn: break
+        case .judgesAgain: return .askedAgain
+        case .ends: return .refused
+        }
         core.namespaces.watchAnnouncements(of: record.id)
         var isKept = false
         defer { if !isKept { _ = core.namespaces.takeAnnounced(of: record.id) } }
@@ -74,6 +83,18 @@ struct NamespaceLoader {
         note(namespace, nanoseconds: Clock.monotonicNanoseconds - start)
         isKept = true
         return .loaded(namespace)
+    }
+
+    /// Answers those whom the stored rules refuse whatever is stored. The tree is read where that leaves anybody.
+    ///
+    /// The rules are read after those have asked who are judged by them.
+    private func refuse(
+        _ record: NamespaceRecord, _ connection: LogConnection
+    ) throws(LogStoreError) -> NamespaceTable.AfterRefusals {
+        let count = core.namespaces.countRefusable(record.name)
+        guard count > 0, let found = try connection.rulesAtHead(record.id, named: record.name) else { return .goesOn }
+        let version = rules.version(found.rules, of: record.name)
+        return core.namespaces.refuse(count, of: record.name, by: version, at: found.head)
     }
 
     private func note(_ namespace: LiveNamespace, nanoseconds: UInt64) {

@@ -13,9 +13,16 @@ final class NamespaceTable: Sendable {
         case missing(until: Milliseconds)
     }
 
-    /// Those who wait for a namespace.
+    /// One who waits for a namespace.
+    struct Waiter: Sendable {
+        let complete: Completion
+        /// Nil where nobody but the namespace itself can answer.
+        let refusal: EarlyRefusal?
+    }
+
+    /// Those who wait for a namespace, in the order in which they came.
     struct Loading: Sendable {
-        var waiting: [Completion] = []
+        var waiting: [Waiter] = []
         var parts = Parts()
         /// It has come from another database since its reading began: what is read may be what was here before.
         var isOutdated = false
@@ -65,7 +72,9 @@ final class NamespaceTable: Sendable {
     var count: Int { state.withLock { $0.recency.count } }
 
     /// Calls back with the namespace, now or once it is loaded. True when the caller has to see that it is.
-    func request(_ name: String, _ completion: @escaping Completion) -> Bool {
+    ///
+    /// - Parameter refusal: May answer instead, before the namespace is loaded.
+    func request(_ name: String, unless refusal: EarlyRefusal? = nil, _ completion: @escaping Completion) -> Bool {
         enum Answer {
             case now(Result<LiveNamespace, EngineError>)
             case later, load
@@ -79,13 +88,13 @@ final class NamespaceTable: Sendable {
             case .loading(var loading):
                 // Taken out first: with another reference to it the list would be copied for each who asks.
                 state.slots[name] = .loading(Loading())
-                loading.waiting.append(completion)
+                loading.waiting.append(Waiter(complete: completion, refusal: refusal))
                 state.slots[name] = .loading(loading)
                 return .later
             case .missing(let until) where until > now():
                 return .now(.failure(.unknownNamespace(name)))
             case .missing, nil:
-                state.slots[name] = .loading(Loading(waiting: [completion]))
+                state.slots[name] = .loading(Loading(waiting: [Waiter(complete: completion, refusal: refusal)]))
                 return .load
             }
         }
@@ -179,7 +188,7 @@ final class NamespaceTable: Sendable {
         }
         guard let loading else { return false }
         if loading.isSuspect, case .success(let namespace) = result { namespace.suspect() }
-        for completion in loading.waiting { completion(result) }
+        for waiter in loading.waiting { waiter.complete(result) }
         withExtendedLifetime(former) {}
         return true
     }

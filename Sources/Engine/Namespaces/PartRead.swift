@@ -1,4 +1,5 @@
 public import Rules
+import Runtime
 import Synchronization
 public import Tree
 
@@ -9,7 +10,8 @@ public enum ReadableNamespace: Sendable {
     case part(NamespacePart)
 }
 
-/// A part of a namespace that was read from the database, and what the rules say of whoever asked for it.
+/// A part of a namespace that was read from the database, and what the rules say of whoever asked for it. Nothing but the rules was read
+/// where these refuse whatever is stored.
 public struct NamespacePart: Sendable {
     /// The entry as of which it is.
     public let seq: Int64
@@ -64,6 +66,18 @@ public final class PartRead: Sendable {
             return completion
         }
         completion?(result)
+    }
+
+    /// Answers it as refused by rules alone; nil for an administrator, whom none refuse.
+    var earlyRefusal: EarlyRefusal? {
+        guard !auth.isAdmin else { return nil }
+        return EarlyRefusal { [self] rules, seq in
+            let now = Clock.unixMilliseconds
+            guard !rules.set.mayEverRead(path, query: context, auth: auth, now: now) else { return false }
+            let decision = rules.set.mayRead(path, query: context, root: .null, auth: auth, now: now)
+            complete(.success(.part(NamespacePart(seq: seq, rules: rules, decision: decision, node: .null))))
+            return true
+        }
     }
 
     /// The most bytes of a path that is looked up in the database.

@@ -9,12 +9,14 @@ final class NamespaceWaits {
     private let databases: Databases
     private let responder: Responder
     private let waits: ExchangeWaits<Result<LiveNamespace, EngineError>>
+    private let admissions: ExchangeWaits<Result<LiveNamespace?, EngineError>>
     private let reads: ExchangeWaits<Result<ReadableNamespace, EngineError>>
 
     init(_ databases: Databases, _ services: LoopServices) {
         self.databases = databases
         responder = services.responder
         waits = ExchangeWaits(services.loop)
+        admissions = ExchangeWaits(services.loop)
         reads = ExchangeWaits(services.loop)
     }
 
@@ -31,6 +33,23 @@ final class NamespaceWaits {
             }
         }
         databases.withNamespace(name, loaded)
+    }
+
+    /// The same for a request that need not have the namespace where its rules refuse that whatever is stored: does `work` with nil
+    /// then.
+    ///
+    /// - Parameter isRefused: Whether rules do. Called on any thread.
+    func whenLoaded(
+        _ name: String, _ exchange: HTTPExchange, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
+        _ work: @escaping (LiveNamespace?) -> Void
+    ) {
+        let loaded = admissions.wait(exchange) { [responder] result in
+            switch result {
+            case .success(let namespace): work(namespace)
+            case .failure(let error): responder.respond(error, to: exchange)
+            }
+        }
+        databases.withNamespace(name, unless: isRefused, loaded)
     }
 
     /// The same for who reads, and may take a part of a large namespace before the whole is there.

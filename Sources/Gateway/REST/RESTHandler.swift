@@ -60,18 +60,39 @@ final class RESTHandler {
                 }
             }
         }
-        namespaces.whenLoaded(call.namespaceName, call.exchange) { [self] namespace in reached(namespace, call) }
+        if call.auth.isAdmin {
+            return namespaces.whenLoaded(call.namespaceName, call.exchange) { [self] in reached($0, call) }
+        }
+        let outline = RequestOutline(call, pushedName: call.method == .post ? writes.nextPushID() : nil)
+        let isRefused = { @Sendable (rules: RulesVersion) in !outline.mayBeAnswered(by: rules.set) }
+        namespaces.whenLoaded(call.namespaceName, call.exchange, unless: isRefused) { [self] namespace in
+            if let namespace { reached(namespace, call) } else { refused(call) }
+        }
     }
+
+    /// Answers a request that the stored rules refuse whatever is stored, as it would be answered with the namespace.
+    private func refused(_ call: Call) {
+        if let text = call.request.headerText("x-pathmirror-min-seq"), Self.seq(text) == nil {
+            return refuse(call, Self.wrongSeq)
+        }
+        switch call.method {
+        case .get: refuse(call, .permissionDenied)
+        case .put, .post, .patch, .delete: writes.refuse(call)
+        }
+    }
+
+    private static let wrongSeq = RESTError(400, "X-Pathmirror-Min-Seq must be a seq: a whole number")
+
+    /// The seq that a client wants to see; nil where the text is none.
+    private static func seq(_ text: String) -> Int64? { Int64(text).flatMap { $0 >= 0 ? $0 : nil } }
 
     private func reached(_ namespace: LiveNamespace, _ call: Call) {
         guard let text = call.request.headerText("x-pathmirror-min-seq") else { return perform(call, namespace) }
-        guard let seq = Int64(text), seq >= 0 else {
-            return refuse(call, RESTError(400, "X-Pathmirror-Min-Seq must be a seq: a whole number"))
-        }
+        guard let seq = Self.seq(text) else { return refuse(call, Self.wrongSeq) }
         let snapshot = namespace.snapshot
         if snapshot.seq >= seq { return perform(call, namespace) }
         // Nobody waits, or learns how far the log is, whom the rules refuse whatever there may be.
-        guard Self.mayBeAnswered(call, snapshot) else { return refuse(call, .permissionDenied) }
+        guard RequestOutline(call).mayBeAnswered(by: snapshot.rules.set) else { return refuse(call, .permissionDenied) }
         wait(call, for: seq, in: namespace)
     }
 
@@ -89,16 +110,6 @@ final class RESTHandler {
                 guard let call = handler.calls.resume(id) else { return }
                 handler.perform(call, namespace)
             }
-        }
-    }
-
-    private static func mayBeAnswered(_ call: Call, _ snapshot: Snapshot) -> Bool {
-        let rules = snapshot.rules.set
-        let now = Clock.unixMilliseconds
-        return switch call.method {
-        case .get: rules.mayEverRead(call.path, query: .overREST(call.parameters.query), auth: call.auth, now: now)
-        case .put, .delete: rules.refusal(of: call.path, .path, auth: call.auth, now: now) == nil
-        case .post, .patch: rules.refusal(of: call.path, .pathAndBelow, auth: call.auth, now: now) == nil
         }
     }
 

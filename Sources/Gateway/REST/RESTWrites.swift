@@ -28,14 +28,27 @@ final class RESTWrites {
         link.lead(to: self)
     }
 
+    /// A name for a child that a POST makes.
+    func nextPushID() -> String { pushIDs.next() }
+
+    /// Answers a request that the rules refuse whatever it writes, and whatever is stored.
+    func refuse(_ call: Call) {
+        services.metrics.writes.add()
+        if let mistake = Self.mistake(in: call) { return respond(mistake, to: call) }
+        deny(call)
+    }
+
+    /// What is wrong with a request before anything is looked at that it writes.
+    private static func mistake(in call: Call) -> RESTError? {
+        if call.request.header("if-match") != nil, call.method != .put, call.method != .delete {
+            return RESTError(400, "if-match is only supported on PUT and DELETE")
+        }
+        return call.parameters.query == nil ? nil : RESTError(400, "Querying related parameters not supported on this request type")
+    }
+
     func write(_ call: Call, _ namespace: LiveNamespace) {
         services.metrics.writes.add()
-        if call.request.header("if-match") != nil, call.method != .put, call.method != .delete {
-            return respond(RESTError(400, "if-match is only supported on PUT and DELETE"), to: call)
-        }
-        if call.parameters.query != nil {
-            return respond(RESTError(400, "Querying related parameters not supported on this request type"), to: call)
-        }
+        if let mistake = Self.mistake(in: call) { return respond(mistake, to: call) }
         let snapshot = namespace.snapshot
         let permission = WritePermission(snapshot.rules.set, call.auth, now: Clock.unixMilliseconds)
         let job = WriteJob(
