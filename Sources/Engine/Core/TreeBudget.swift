@@ -8,6 +8,7 @@ public final class TreeBudget: Sendable {
     /// Where parts of trees go that are too large for memory; nil where there is no such place.
     let pages: TreePages?
     private let members: MutexBox<[TreeMemory]>
+    private let notice = MutexBox(MemoryNotice())
 
     /// - Parameters:
     ///   - bytes: what they may take together, by estimate.
@@ -37,6 +38,18 @@ public final class TreeBudget: Sendable {
         let bytes = total.bytes
         return bytes > total.budget && bytes - keptBytes > total.budget
     }
+
+    // MARK: Notices
+
+    /// Whether operators are to be told that trees take more than they may. True once for all engines.
+    func isNoticeDue() -> Bool {
+        let bytes = total.bytes - keptBytes
+        let now = Clock.monotonicMilliseconds
+        return notice.withLock { $0.isDue(bytes: bytes, budget: total.budget, now: now) }
+    }
+
+    /// Operators were told, and trees have not come back below the budget for good.
+    var isNoticeGiven: Bool { notice.withLock { $0.isGiven } }
 
     /// Room for trees that are made beside those of the namespaces, as for feeds that are behind.
     ///

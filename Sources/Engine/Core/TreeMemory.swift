@@ -28,8 +28,6 @@ final class TreeMemory: Sendable {
     private static let mostLookedAt = 64
     /// How often it is looked whether something can be let go, while what is there is too much.
     private static let pollMilliseconds: Milliseconds = 500
-    /// After so many looks in a row that found too much in use, the log says so.
-    private static let looksUntilTold = 4
 
     init(_ shared: TreeBudget, _ namespaces: NamespaceTable, _ metrics: EngineMetrics, _ logger: Logger) {
         self.shared = shared
@@ -71,7 +69,8 @@ final class TreeMemory: Sendable {
     /// A namespace has been read.
     func loaded(_ namespace: LiveNamespace) {
         let bytes = namespace.memory.bytes
-        guard fixedBytes(of: namespace.memory) > budget, namespaces.keep(namespace) else { return }
+        guard fixedBytes(of: namespace.memory) > budget, namespaces.keep(namespace), namespace.memory.isFirstKept()
+        else { return }
         logger.warning(
             "a namespace takes more memory than --tree-memory, and is kept all the same",
             [("namespace", namespace.name), ("bytes", "\(bytes)"), ("budget", "\(budget)")])
@@ -107,15 +106,13 @@ final class TreeMemory: Sendable {
 
     /// Counts, and looks around while there is too much.
     func run(_ health: DatabaseHealth) {
-        var looks = 0
         while countNext(isHurried: isOver) {
             isAsked.store(false, ordering: .relaxed)
             letGo(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
             // What is unused may be another database's. Each look asks: who gave enough for the last one waits again.
             if isOver { shared.needRoom(besides: self) }
             if isOver { packLargest() }
-            looks = isOver ? looks + 1 : 0
-            if looks == Self.looksUntilTold {
+            if shared.isNoticeDue() {
                 logger.warning(
                     "the trees in use take more memory than --tree-memory",
                     [("bytes", "\(total.bytes)"), ("budget", "\(budget)"), ("namespaces", "\(namespaces.count)")])
@@ -132,7 +129,9 @@ final class TreeMemory: Sendable {
 
     /// Waits for something to do, and counts what there is to count. False when the engine stops.
     private func countNext(isHurried: Bool) -> Bool {
-        let next = state.wait(milliseconds: isHurried ? Self.pollMilliseconds : nil) { state -> Counting? in
+        // Once operators were told, also to find out when trees take less again.
+        let looksAgain = isHurried || shared.isNoticeGiven
+        let next = state.wait(milliseconds: looksAgain ? Self.pollMilliseconds : nil) { state -> Counting? in
             if state.isStopped { return Counting() }
             // Whoever is hurried looks again soon.
             guard !state.toCount.isEmpty || state.countsPaged || (state.needsRoom && !isHurried) else { return nil }

@@ -45,6 +45,7 @@ final class NamespaceMemory: Sendable {
     private let expected = Atomic<Int>(0)
     private let hasBeenPacked = Atomic<Bool>(false)
     private let packableFrom = Atomic<Milliseconds>(0)
+    private let hasBeenKept = Atomic<Bool>(false)
 
     init(in total: MemoryTotal) {
         self.total = total
@@ -112,6 +113,10 @@ final class NamespaceMemory: Sendable {
     func mayBePacked(from time: Milliseconds) { packableFrom.store(time, ordering: .relaxed) }
 
     func mayBePacked(at time: Milliseconds) -> Bool { time >= packableFrom.load(ordering: .relaxed) }
+
+    /// It is kept although it takes more than the budget. True the first time: of two such namespaces that are written to, each
+    /// takes the other's place again and again.
+    func isFirstKept() -> Bool { !hasBeenKept.exchange(true, ordering: .relaxed) }
 
     /// Whether it has been put into pages.
     var hasPages: Bool { hasBeenPacked.load(ordering: .relaxed) }

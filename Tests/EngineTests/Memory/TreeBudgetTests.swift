@@ -37,7 +37,7 @@ import Testing
     }
 
     @discardableResult
-    private static func load(_ name: String, _ engine: Engine) throws -> LiveNamespace {
+    static func load(_ name: String, _ engine: Engine) throws -> LiveNamespace {
         let result = Condition<Result<LiveNamespace, EngineError>?>(nil)
         engine.withNamespace(name) { loaded in result.broadcast { $0 = loaded } }
         return try #require(result.wait(milliseconds: 30_000) { $0 }).get()
