@@ -70,6 +70,22 @@ def test_all_of_it_is_read_and_written(large):
     assert "is kept all the same" not in gateway.process.tail()
 
 
+def test_requests_alone_do_not_have_it_read_again(large):
+    """Clients that only send requests leave nobody who uses the namespace in between; it stays all the same, and the rest fits the budget."""
+    gateway, _ = large
+    place = gateway.rest.at("messages", ns="large")
+    loads = gateway.metric("pathmirror_namespace_loads_total")
+    random.seed(11)
+    for number in random.sample(range(RECORDS), 600):
+        key = f"-N{number:08}"
+        place.patch(key, {"name": "changed"})
+        assert place.value(key) == record(number) | {"name": "changed"}
+        if number % 10 == 0:
+            assert list(place.value(orderBy='"$key"', startAt=f'"{key}"', limitToFirst=1)) == [key]
+    assert gateway.metric("pathmirror_namespace_loads_total") == loads
+    within(gateway)
+
+
 def test_queries_and_listeners(large):
     gateway, content = large
     place = gateway.rest.at("messages", ns="large")

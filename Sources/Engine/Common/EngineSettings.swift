@@ -40,6 +40,8 @@ public struct EngineSettings: Sendable {
     public var largeWriteRows = 20_000
     /// What the trees in memory may take of it, in bytes, by estimate: beyond it namespaces that nobody uses are let go.
     public var treeMemoryBytes = Int.max
+    /// How long after each use a namespace counts as in use, unless trees take more than twice `treeMemoryBytes`.
+    public var recentUseMilliseconds: Milliseconds = 5_000
     /// Threads that load namespaces, each with a connection while it is needed.
     public var loaders = 2
     /// The most namespaces that may wait to be loaded; more are refused.

@@ -60,7 +60,9 @@ final class EngineCore: Sendable {
         jobs = CommitterJobs(committers: settings.committers)
         namespaces = NamespaceTable()
         loads = LoadQueue(loaders: settings.loaders, maxWaiting: settings.maxWaitingLoads)
-        memory = TreeMemory(budget ?? TreeBudget(bytes: settings.treeMemoryBytes), namespaces, metrics, logger)
+        memory = TreeMemory(
+            budget ?? TreeBudget(bytes: settings.treeMemoryBytes), namespaces, metrics, logger,
+            recentMilliseconds: settings.recentUseMilliseconds)
         stretches = (0..<settings.committers).map { index in
             let name = "\(settings.databaseName.isEmpty ? "" : "\(settings.databaseName)/")committer-\(index)"
             return StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {

@@ -34,9 +34,20 @@ public final class TreeBudget: Sendable {
     }
 
     /// Whether trees take more than they may.
-    var isOver: Bool {
-        let bytes = total.bytes
-        return bytes > total.budget && bytes - keptBytes > total.budget
+    var isOver: Bool { takeMore(than: total.budget) }
+
+    /// Whether trees take so much more than they may that what was used just now is let go, too.
+    var isFarOver: Bool {
+        let (most, isTooMuch) = total.budget.multipliedReportingOverflow(by: Self.mostBudgets)
+        return !isTooMuch && takeMore(than: most)
+    }
+
+    /// What was used just now may take this many budgets.
+    private static let mostBudgets = 2
+
+    private func takeMore(than bytes: Int) -> Bool {
+        let now = total.bytes
+        return now > bytes && now - keptBytes > bytes
     }
 
     // MARK: Notices

@@ -4,6 +4,11 @@ import Synchronization
 /// Keeps what the trees take of memory within a budget: counts what may have changed by much, and lets go of namespaces that
 /// nobody uses, the one that was not used for the longest time first. Any thread; the counting has one of its own.
 ///
+/// A namespace that was used in the last seconds counts as in use: clients that come again and again by requests have no
+/// reference to it in between, and reading it again may take seconds. Where all together take more than twice the budget, the
+/// least recently used of those go all the same, but for such as take half of the budget: these come back at once, and go into
+/// pages instead.
+///
 /// What is in use and too large goes to the disk in pages, where there is a page file (`TreeMemory+Packing.swift`). Without one, a
 /// namespace that takes more than the whole budget would be read again and again if it were let go. The one of that kind that came
 /// last stays, and the others have the budget beside it.
@@ -19,6 +24,8 @@ final class TreeMemory: Sendable {
     let namespaces: NamespaceTable
     private let metrics: EngineMetrics
     let logger: Logger
+    /// How long a namespace counts as in use after each use.
+    private let recentMilliseconds: Milliseconds
     private let state = Condition(State())
     /// Somebody has asked for room, and the thread has not looked since.
     private let isAsked = Atomic<Bool>(false)
@@ -26,10 +33,16 @@ final class TreeMemory: Sendable {
     /// How many namespaces somebody who has just loaded one looks at in order to find unused ones; the rest is left to the
     /// thread.
     private static let mostLookedAt = 64
+    /// A namespace that takes this part of the budget is large.
+    private static let largeShare = 2
     /// How often it is looked whether something can be let go, while what is there is too much.
     private static let pollMilliseconds: Milliseconds = 500
 
-    init(_ shared: TreeBudget, _ namespaces: NamespaceTable, _ metrics: EngineMetrics, _ logger: Logger) {
+    init(
+        _ shared: TreeBudget, _ namespaces: NamespaceTable, _ metrics: EngineMetrics, _ logger: Logger,
+        recentMilliseconds: Milliseconds
+    ) {
+        self.recentMilliseconds = recentMilliseconds
         self.shared = shared
         self.namespaces = namespaces
         self.metrics = metrics
@@ -93,7 +106,10 @@ final class TreeMemory: Sendable {
         pages?.makeRoom()
         while isOver, health.isUp, left > 0 {
             // A few at a time: whoever asks for a namespace waits for the table meanwhile.
-            guard let namespace = namespaces.takeUnused(most: min(left, Self.mostLookedAt)) else {
+            let namespace = namespaces.takeUnused(
+                most: min(left, Self.mostLookedAt), sparing: recentMilliseconds,
+                from: shared.isFarOver ? budget / Self.largeShare : 0)
+            guard let namespace else {
                 left -= Self.mostLookedAt
                 continue
             }

@@ -10,23 +10,33 @@ extension NamespaceTable {
     /// from somebody who has one: where the table's is the only one, nobody can come by another while the lock is held. So
     /// there are never two of one namespace.
     ///
-    /// - Parameter most: how many are looked at. One that is in use counts as used now, and is not looked at again before
-    ///   all others.
-    func takeUnused(most: Int) -> LiveNamespace? {
-        let now = Clock.monotonicMilliseconds
+    /// - Parameters:
+    ///   - most: how many are looked at. One that is in use counts as used now, and is not looked at again before
+    ///     all others.
+    ///   - milliseconds: One that was used within this time counts as in use,
+    ///   - bytes: if it takes at least so much.
+    func takeUnused(most: Int, sparing milliseconds: Milliseconds = 0, from bytes: Int = 0) -> LiveNamespace? {
+        let now = self.now()
         return state.withLock { state in
+            var next = state.recency.first
             for _ in 0..<min(most, state.recency.count) {
-                guard let place = state.recency.first else { return nil }
+                guard let place = next else { return nil }
+                next = state.recency.next(after: place)
+                if now - state.recency.lastUse(of: place) < milliseconds {
+                    // All others were used later.
+                    if bytes == 0 { return nil }
+                    if state.residents[place]?.memory.bytes ?? 0 >= bytes { continue }
+                }
                 if let kept = state.kept, state.byID[kept] == place {
-                    state.recency.use(place)
+                    state.recency.use(place, at: now)
                     continue
                 }
                 if isKnownUniquelyReferenced(&state.residents[place]), state.residents[place]?.isUnused == true {
                     return state.takeOut(place)
                 }
                 // Those who wait for what never comes refer to it.
-                state.residents[place]?.forgetDueWaiters(now: now)
-                state.recency.use(place)
+                state.residents[place]?.forgetDueWaiters(now: Clock.monotonicMilliseconds)
+                state.recency.use(place, at: now)
             }
             return nil
         }

@@ -48,16 +48,16 @@ final class NamespaceTable: Sendable {
         var announced: [Int64: Int64] = [:]
     }
     let state = Mutex(State())
-    private let now: @Sendable () -> Milliseconds
+    let now: @Sendable () -> Milliseconds
 
-    /// - Parameter now: monotonic milliseconds.
-    init(now: @escaping @Sendable () -> Milliseconds = { Clock.monotonicMilliseconds }) { self.now = now }
+    /// - Parameter now: Monotonic milliseconds. It is read with every request.
+    init(now: @escaping @Sendable () -> Milliseconds = { Clock.coarseMilliseconds }) { self.now = now }
 
     /// The namespace, if it is loaded: that is a use of it.
     func live(_ name: String) -> LiveNamespace? {
         state.withLock { state in
             guard case .live(let place) = state.slots[name] else { return nil }
-            state.recency.use(place)
+            state.recency.use(place, at: now())
             return state.residents[place]
         }
     }
@@ -82,7 +82,7 @@ final class NamespaceTable: Sendable {
         let answer = state.withLock { state -> Answer in
             switch state.slots[name] {
             case .live(let place):
-                state.recency.use(place)
+                state.recency.use(place, at: now())
                 guard let namespace = state.residents[place] else { return .load }
                 return .now(.success(namespace))
             case .loading(var loading):
@@ -175,7 +175,7 @@ final class NamespaceTable: Sendable {
                 let place = state.freePlaces.popLast() ?? state.residents.count
                 if place == state.residents.count { state.residents.append(namespace) }
                 state.residents[place] = namespace
-                state.recency.append(place)
+                state.recency.append(place, at: now())
                 state.slots[name] = .live(place)
                 state.byID[namespace.id] = place
             case .failure(.unknownNamespace):

@@ -1,8 +1,12 @@
+import Runtime
+
 /// Places in the order of their last use: a doubly linked list over whole numbers from 0. Each step is O(1). A value.
 struct RecencyList: Sendable {
     private struct Link: Sendable {
         var before = -1
         var after = -1
+        /// The time of the last use.
+        var used: Milliseconds
     }
     private var links: [Link] = []
     /// The place that was used least recently; nil where there is none.
@@ -13,9 +17,11 @@ struct RecencyList: Sendable {
     init() {}
 
     /// Adds a place that is not in the list, as the one used last.
-    mutating func append(_ place: Int) {
-        while links.count <= place { links.append(Link()) }
-        links[place] = Link(before: last ?? -1, after: -1)
+    ///
+    /// - Parameter time: The time of that use, in monotonic milliseconds.
+    mutating func append(_ place: Int, at time: Milliseconds) {
+        while links.count <= place { links.append(Link(used: time)) }
+        links[place] = Link(before: last ?? -1, after: -1, used: time)
         if let last { links[last].after = place } else { first = place }
         last = place
         count += 1
@@ -39,9 +45,21 @@ struct RecencyList: Sendable {
 
     /// A place of the list is used.
     @inline(__always)
-    mutating func use(_ place: Int) {
-        if place == last { return }
+    mutating func use(_ place: Int, at time: Milliseconds) {
+        if place == last {
+            links[place].used = time
+            return
+        }
         remove(place)
-        append(place)
+        append(place, at: time)
+    }
+
+    /// The time of the last use of a place of the list.
+    func lastUse(of place: Int) -> Milliseconds { links[place].used }
+
+    /// The place that was used next after a place of the list; nil for the one used last.
+    func next(after place: Int) -> Int? {
+        let next = links[place].after
+        return next >= 0 ? next : nil
     }
 }

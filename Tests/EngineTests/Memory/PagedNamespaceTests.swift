@@ -74,6 +74,26 @@ import Tree
         }
     }
 
+    /// Clients that come by requests only have no reference to the namespace in between. It is read once, into pages, although it is larger
+    /// than the budget and all that is written brings it above the budget again and again.
+    @Test func oneThatIsUsedByRequestsOnlyIsReadOnce() throws {
+        try withPages { url, budget, makeEngine in
+            try Self.insertRecords(20_000, url)
+            let engine = try makeEngine(url)
+            var random = SeededGenerator(seed: 7)
+            for number in 0..<3_000 {
+                let path = Path(Self.record(random.below(20_000)).keys + [Key("number")])
+                let write = Write(.set(path, .int(Int64(number))), operation: .set, byteCount: 8, auth: .admin)
+                try #require(try engine.namespace().write(write)?.committedSeq == Int64(number + 1))
+                let other = Self.record(random.below(20_000))
+                try #require(try engine.namespace().snapshot.root[other].child(Key("name")) != .null)
+            }
+            #expect(engine.metrics.loads.current == 1 && engine.metrics.evictions.current == 0)
+            #expect(try #require(engine.engine.memory.pages).writes > 20)
+            #expect(eventually { budget.total.bytes <= Self.budget * 9 / 8 }, "\(budget.total.bytes)")
+        }
+    }
+
     /// Indexes of queries go over to the packed tree: they would keep the one before in memory.
     @Test func indexesGoOverToTheTreeWithPages() throws {
         let pages = TestKeeper()
@@ -179,7 +199,7 @@ import Tree
 
     /// What a namespace had on the disk is free once it is let go.
     @Test func whatIsLetGoLeavesTheDisk() throws {
-        try withPages { url, budget, makeEngine in
+        try withPages(recentUse: 0) { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
             let engine = try makeEngine(url)
             func touch() throws {
@@ -246,7 +266,7 @@ private final class TestKeeper: PageKeeper {
 
 /// Runs `body` with engines that have a page file and so much memory for trees.
 func withPages(
-    bytes: Int = 2 << 20, fileBytes: Int64 = 1 << 30,
+    bytes: Int = 2 << 20, fileBytes: Int64 = 1 << 30, recentUse: Int64 = EngineSettings().recentUseMilliseconds,
     _ body: (PostgresURL, TreeBudget, (PostgresURL) throws -> TestEngine) throws -> Void
 ) throws {
     try withScratchDirectory { directory in
@@ -257,7 +277,9 @@ func withPages(
             var engines: [TestEngine] = []
             defer { for engine in engines { engine.stop() } }
             try body(url, budget) { url in
-                let engine = try TestEngine(url, budget: budget)
+                let engine = try TestEngine(url, budget: budget) { settings, _ in
+                    settings.recentUseMilliseconds = recentUse
+                }
                 engines.append(engine)
                 return engine
             }

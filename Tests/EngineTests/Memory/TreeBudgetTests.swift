@@ -14,6 +14,7 @@ import Testing
                 let engines = try [firstURL, secondURL].map { url in
                     var settings = EngineSettings()
                     settings.createsNamespaces = true
+                    settings.recentUseMilliseconds = 0
                     return try Engine(
                         url: url, settings: settings, metrics: EngineMetrics(),
                         logger: Logger(level: .error, descriptor: -1), budget: budget)

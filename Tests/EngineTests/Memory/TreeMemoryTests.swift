@@ -14,6 +14,7 @@ import Tree
     @Test func manyNamespacesUsedOnceStayWithinTheBudget() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
+            settings.recentUseMilliseconds = 0
         } _: { _, engines in
             let engine = engines[0]
             let text = String(repeating: "x", count: 20_000)
@@ -38,6 +39,7 @@ import Tree
     @Test func growthIsNoticed() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
+            settings.recentUseMilliseconds = 0
         } _: { _, engines in
             let engine = engines[0]
             for number in 0..<12 { _ = try engine.namespace("n\(number)") }
@@ -51,10 +53,46 @@ import Tree
         }
     }
 
+    /// Requests have no reference to a namespace in between: those that come again and again find it in memory all the same, also
+    /// where all that are used take more than the budget together.
+    @Test func whatIsUsedAgainAndAgainStays() throws {
+        try withEngines { settings, _ in
+            settings.treeMemoryBytes = Self.budget
+            settings.recentUseMilliseconds = 3_600_000
+        } _: { _, engines in
+            let engine = engines[0]
+            let text = Node.string(String(repeating: "x", count: 150_000))
+            for number in 0..<10 { _ = try engine.namespace("n\(number)").write(.set("a", text, byteCount: 150_000)) }
+            #expect(engine.engine.memory.bytes > Self.budget)
+            for round in 0..<30 {
+                for number in 0..<10 {
+                    _ = try engine.namespace("n\(number)").write(.set("b", .int(Int64(round)), byteCount: 8))
+                }
+            }
+            #expect(engine.metrics.loads.current == 10 && engine.metrics.evictions.current == 0)
+        }
+    }
+
+    /// Who names many at once does not have memory grow without end.
+    @Test func notEvenWhatWasJustUsedTakesMoreThanTwiceTheBudget() throws {
+        try withEngines { settings, _ in
+            settings.treeMemoryBytes = Self.budget
+            settings.recentUseMilliseconds = 3_600_000
+        } _: { _, engines in
+            let engine = engines[0]
+            let text = Node.string(String(repeating: "x", count: 100_000))
+            for number in 0..<60 { _ = try engine.namespace("n\(number)").write(.set("a", text, byteCount: 100_000)) }
+            #expect(eventually { engine.engine.memory.bytes <= 2 * Self.budget })
+            #expect(engine.metrics.evictions.current >= 35)
+            #expect(engine.engine.memory.bytes > Self.budget, "what was used last is still there")
+        }
+    }
+
     /// Whoever touches many namespaces does not drive out what others listen to.
     @Test func whatIsInUseStays() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
+            settings.recentUseMilliseconds = 0
         } _: { _, engines in
             let engine = engines[0]
             let listener = RecordingListener()
@@ -75,10 +113,14 @@ import Tree
     @Test func oneThatIsLargerThanTheBudgetIsKept() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
+            settings.recentUseMilliseconds = 0
         } _: { url, engines in
             let text = Node.string(String(repeating: "x", count: 3 << 20))
             _ = try engines[0].namespace("giant").write(.set("a", text, byteCount: 3 << 20))
-            let other = try TestEngine(url) { settings, _ in settings.treeMemoryBytes = Self.budget }
+            let other = try TestEngine(url) { settings, _ in
+                settings.treeMemoryBytes = Self.budget
+                settings.recentUseMilliseconds = 0
+            }
             defer { other.stop() }
             _ = try other.namespace("giant")
             for number in 0..<20 {
@@ -126,6 +168,7 @@ import Tree
     @Test(arguments: [1, 2, 3] as [UInt64]) func randomWritesWhileNamespacesComeAndGo(seed: UInt64) throws {
         try withEngines(2) { settings, _ in
             settings.treeMemoryBytes = 6_000
+            settings.recentUseMilliseconds = 0
             settings.pollMilliseconds = 200
         } _: { url, engines in
             let names = ["a", "b", "c", "d", "e"]

@@ -25,6 +25,62 @@ import Tree
         #expect(table.request("n1") { _ in }, "it has to be loaded")
     }
 
+    /// Requests have no reference to it in between.
+    @Test func whoWasUsedJustNowStays() {
+        let now = MutexBox<Milliseconds>(1_000)
+        let table = NamespaceTable { now.withLock { $0 } }
+        for id in 1...3 as ClosedRange<Int64> { table.loaded("n\(id)", .success(.test(id: id, name: "n\(id)"))) }
+        func takeUnused() -> String? { table.takeUnused(most: 10, sparing: 5_000)?.name }
+        #expect(takeUnused() == nil, "to be read is a use")
+        now.withLock { $0 += 3_000 }
+        _ = table.live("n1")
+        #expect(!table.request("n2") { _ in })
+        // What others write is no use.
+        _ = table.live(id: 3)
+        now.withLock { $0 += 1_999 }
+        #expect(takeUnused() == nil)
+        now.withLock { $0 += 1 }
+        #expect(takeUnused() == "n3" && takeUnused() == nil)
+        now.withLock { $0 += 2_999 }
+        #expect(takeUnused() == nil)
+        now.withLock { $0 += 1 }
+        let held = table.live(id: 1)
+        #expect(takeUnused() == "n2" && takeUnused() == nil)
+        // Whoever had a reference may come again soon.
+        #expect(held != nil && table.takeUnused(most: 10) == nil)
+    }
+
+    /// Where there is far too much, small ones go although they were used just now; large ones would be read again at once.
+    @Test func whoIsLargeAndWasUsedJustNowStays() {
+        let now = MutexBox<Milliseconds>(1_000)
+        let table = NamespaceTable { now.withLock { $0 } }
+        for id in 1...4 as ClosedRange<Int64> {
+            let namespace = LiveNamespace.test(id: id, name: "n\(id)")
+            if id % 2 == 1 { namespace.memory.grow(by: 10_000) }
+            table.loaded("n\(id)", .success(namespace))
+        }
+        func takeUnused() -> String? { table.takeUnused(most: 10, sparing: 5_000, from: 10_000)?.name }
+        #expect((0..<3).map { _ in takeUnused() } == ["n2", "n4", nil])
+        // To be looked at is no use.
+        now.withLock { $0 = 6_000 }
+        #expect((0..<3).map { _ in takeUnused() } == ["n1", "n3", nil])
+    }
+
+    /// What somebody had a reference to counts as used when it was looked at last.
+    @Test func whoWasInUseAtTheLastLookStays() {
+        let now = MutexBox<Milliseconds>(0)
+        let table = NamespaceTable { now.withLock { $0 } }
+        table.loaded("n1", .success(.test(id: 1, name: "n1")))
+        var held = table.live("n1")
+        now.withLock { $0 = 60_000 }
+        #expect(held != nil && table.takeUnused(most: 10, sparing: 5_000) == nil)
+        held = nil
+        now.withLock { $0 = 64_999 }
+        #expect(table.takeUnused(most: 10, sparing: 5_000) == nil)
+        now.withLock { $0 = 65_000 }
+        #expect(table.takeUnused(most: 10, sparing: 5_000)?.name == "n1")
+    }
+
     @Test func whoIsReferredToStays() {
         let table = Self.table(2)
         let held = table.live("n1")

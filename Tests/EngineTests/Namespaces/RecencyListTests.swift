@@ -9,20 +9,32 @@ import Testing
         var random = SeededGenerator(seed: seed)
         var list = RecencyList()
         var model: [Int] = []
-        for _ in 0..<2_000 {
+        var uses: [Int: Int64] = [:]
+        for step in 0..<2_000 {
+            let now = Int64(step / 3)
             let place = random.below(20)
             if let index = model.firstIndex(of: place) {
                 model.remove(at: index)
                 if random.oneIn(3) {
                     list.remove(place)
                 } else {
-                    list.use(place)
+                    list.use(place, at: now)
+                    uses[place] = now
                     model.append(place)
                 }
             } else {
-                list.append(place)
+                list.append(place, at: now)
+                uses[place] = now
                 model.append(place)
             }
+            #expect(model.allSatisfy { list.lastUse(of: $0) == uses[$0] }, "seed \(seed)")
+            var order: [Int] = []
+            var next = list.first
+            while let place = next {
+                order.append(place)
+                next = list.next(after: place)
+            }
+            #expect(order == model, "seed \(seed)")
             #expect(list.first == model.first && list.count == model.count, "seed \(seed)")
         }
         while let first = list.first {
