@@ -43,7 +43,10 @@ final class RESTWrites {
         if call.request.header("if-match") != nil, call.method != .put, call.method != .delete {
             return RESTError(400, "if-match is only supported on PUT and DELETE")
         }
-        return call.parameters.query == nil ? nil : RESTError(400, "Querying related parameters not supported on this request type")
+        guard call.parameters.query == nil else {
+            return RESTError(400, "Querying related parameters not supported on this request type")
+        }
+        return nil
     }
 
     func write(_ call: Call, _ namespace: LiveNamespace) {
