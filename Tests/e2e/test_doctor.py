@@ -43,6 +43,41 @@ def test_a_gateway_that_is_gone_and_something_else_in_its_place(database_url, sc
     assert "gateway.ready" in problems(findings)
 
 
+def test_stored_expressions_that_do_not_compile(database_url, scratch, logs):
+    cli.succeeds("migrate", "up", "--database-url", database_url)
+    assert found("--database-url", database_url)["expressions.compiled"]["level"] == "ok"
+    gateway = start_serve(database_url, scratch, logs)
+    try:
+        rest = gateway.unique()
+        gateway.rest.at(rest.base).set("x", 1)
+    finally:
+        gateway.sweep()
+    rules = scratch / "rules.json"
+    rules.write_text(json.dumps({"rules": {".read": "auth.uid.matches(/^a$/)"}}))
+    cli.succeeds("rules", "set", rules, "--database-url", database_url)
+    definitions = scratch / "mirrors.json"
+    columns = {"sku": "text"}
+    definitions.write_text(json.dumps([
+        {"name": "inch", "path": "/parts/{id}", "filter": "data.child('sku').val() != null", "columns": columns},
+        {"name": "other", "path": "/others/{id}", "columns": columns}]))
+    cli.succeeds("mirror", "apply", definitions, "--yes", "--database-url", database_url)
+    # As a version stored them in whose language a quotation mark was a character.
+    bad = json.dumps("data.child('sku').val().matches(/5\"/)")
+    for table in ("mirror", "mirror_cursor"):
+        sql.execute(database_url, f"UPDATE pathmirror.{table} SET definition = jsonb_set(definition::jsonb, '{{filter}}', $bad${bad}$bad$::jsonb)::json "
+                    "WHERE definition ->> 'name' = 'inch'")
+    source = json.dumps({"rules": {".read": "auth.uid.matches(/a|/)"}})
+    sql.execute(database_url, f"UPDATE pathmirror.rule SET source = convert_to($source${source}$source$, 'UTF8')")
+    findings = found("--database-url", database_url)
+    assert {"expressions.rules", "expressions.mirrors"} <= problems(findings), findings
+    assert "inch" in findings["expressions.mirrors"]["what"] and "filter" in findings["expressions.mirrors"]["what"]
+    again = cli.command("migrate", "up", "--database-url", database_url)
+    assert again.returncode == 0 and "inch" in again.stderr and "rules of default do not compile" in again.stderr, again
+    assert "inch" in cli.succeeds("mirror", "ls", "--database-url", database_url)
+    cli.succeeds("mirror", "drop", "inch", "--yes", "--database-url", database_url)
+    assert "expressions.mirrors" not in problems(found("--database-url", database_url))
+
+
 def test_a_role_that_may_not_enough(database_url):
     cli.succeeds("migrate", "up", "--database-url", database_url)
     role = "doctor_" + sql.rows(database_url, "SELECT replace(gen_random_uuid()::text, '-', '')")[0][0]

@@ -19,7 +19,8 @@ struct StoredRulesCompiler {
         self.logger = logger
     }
 
-    /// The rules, compiled. Rules that don't compile, which only a newer gateway can have stored, let nobody in.
+    /// The rules, compiled. Rules that do not compile let nobody in: a newer gateway may have stored them, or an older one whose
+    /// language had expressions that are errors now. `doctor` names them.
     func version(_ stored: StoredRules?, of namespace: String) -> RulesVersion {
         guard let stored else { return defaultRules }
         if let known = shared.find(stored.source) {

@@ -91,6 +91,9 @@ struct DatabaseVisit {
             found += DatabaseDiagnosis.storage(storage, freeBytes: Self.freeBytes(storage))
         }
         if let work { found += WorkDiagnosis.findings(work, hasRulesFile: hasRulesFile) }
+        if let mistakes = attempt("expressions", &found, { () throws in try StoredExpressions.mistakes(connection) }) {
+            found += StoredExpressions.findings(mistakes)
+        }
         return found
     }
 
