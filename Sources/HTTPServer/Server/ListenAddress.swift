@@ -24,6 +24,25 @@ public struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension ListenAddress {
+    /// The addresses of this machine that clients may find for `localhost`: 127.0.0.1, and ::1 where the machine has it.
+    ///
+    /// Port 0 gives 127.0.0.1 alone, as the two would get different ports.
+    public static func localhost(port: UInt16) -> [ListenAddress] {
+        let four = ListenAddress(host: "127.0.0.1", port: port)
+        let six = ListenAddress(host: "::1", port: port)
+        return port != 0 && ListenAddress(host: "::1", port: 0).canBeBound() ? [four, six] : [four]
+    }
+
+    /// Whether the machine has this address. Binds a socket to it for a moment.
+    private func canBeBound() -> Bool {
+        guard let (made, length) = makeSocketAddress() else { return false }
+        var storage = made
+        let descriptor = pathmirror_tcp_socket(Int32(storage.ss_family))
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return pathmirror_bind(descriptor, &storage, length) == 0
+    }
+
     /// Fills `storage` with the socket address; nil where the host is no numeric address.
     func makeSocketAddress() -> (storage: sockaddr_storage, length: socklen_t)? {
         var storage = sockaddr_storage()

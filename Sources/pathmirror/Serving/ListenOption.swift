@@ -8,4 +8,10 @@ enum ListenOption {
         else { throw UsageError("--\(option) must be HOST:PORT, such as 0.0.0.0:9000 or [::]:9000.") }
         return ListenAddress(host: String(text[..<colon]), port: port)
     }
+
+    /// The same for `localhost`, which may have two addresses.
+    static func addresses(_ text: String, _ option: String) throws -> [ListenAddress] {
+        let address = try address(text, option)
+        return address.host == "localhost" ? ListenAddress.localhost(port: address.port) : [address]
+    }
 }

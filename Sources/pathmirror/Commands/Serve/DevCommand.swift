@@ -14,7 +14,7 @@ struct DevCommand: Command {
     static let specification = CommandSpecification(
         "dev", "runs a gateway with a PostgreSQL of its own, for development on this machine",
         options: [
-            .init("port", "N", "the port on 127.0.0.1; default 9000, 0 for any free one"),
+            .init("port", "N", "the port on 127.0.0.1 and ::1; default 9000, 0 for any free one of 127.0.0.1"),
             .init("data", "DIR", "where the data is kept; default .pathmirror"),
             .init("ns", "NAME", "the namespace of requests that name none; default \"default\""),
             .init("import", "FILE", "a JSON export to load into the namespace before serving"),
@@ -79,7 +79,7 @@ struct DevCommand: Command {
     }
 
     private static func trustThisMachine(_ options: inout ServiceOptions, _ arguments: ParsedArguments, _ port: Int) {
-        options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
+        options.server.addresses = ListenAddress.localhost(port: UInt16(port))
         options.gateway.pages = .thisMachine(and: options.origins)
         options.engine.createsNamespaces = true
         options.credentials.acceptsOwner = true
@@ -97,7 +97,7 @@ struct DevCommand: Command {
         do {
             return try Service(options, url: url, placement: placement)
         } catch let error as HTTPServerError {
-            throw CommandFailure("Port \(port) of 127.0.0.1 can't be used: \(error). Try another --port.")
+            throw CommandFailure("Port \(port) of this machine can't be used: \(error). Try another --port.")
         }
     }
 }

@@ -31,7 +31,7 @@ struct ServeCommand: Command {
         DatabaseWarning.log(url, options.logger)
         // With a certificate, plain HTTP only for whoever asks for it.
         let plain = arguments["listen"] ?? (options.tls == nil ? "127.0.0.1:9000" : nil)
-        options.server.addresses = try plain.map { [try ListenOption.address($0, "listen")] } ?? []
+        options.server.addresses = try plain.map { try ListenOption.addresses($0, "listen") } ?? []
         // Without the option pages are the credentials' business.
         if !options.origins.isEmpty { options.gateway.pages = .only(options.origins) }
         if let tls = options.tls { options.gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 31_536_000 }
