@@ -25,6 +25,7 @@ public struct FeedEventID: Sendable, Hashable {
         self.init(position, delivery: delivery)
     }
 
+    /// The id as consumers get it and send it back.
     public func text(in namespace: String) -> String {
         let id = position.id(in: namespace)
         return delivery.map { "\(id)@\(String($0, radix: 16))" } ?? id

@@ -1,0 +1,96 @@
+import LogStore
+import Mirrors
+import TestSupport
+import Testing
+
+/// What depends on a mirror's table, and a plan foresees.
+@Suite struct DependentsTests {
+    private static let first = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
+
+    private func refusal(_ body: () throws -> Void) -> String {
+        do {
+            try body()
+            return ""
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    /// What depends on the table or on its row type is in the way, and is known before anything is built.
+    @Test(
+        arguments: [
+            (
+                "create function mirror.f(mirror.m) returns int language sql as 'select 1'",
+                "The function mirror.f(mirror.m) depends on"
+            ),
+            (
+                "create function mirror.g() returns setof mirror.m language sql as 'select * from mirror.m'",
+                "The function mirror.g() depends on"
+            ),
+            (
+                "create function mirror.h() returns bigint language sql begin atomic; select count(*) from mirror.m; end",
+                "The function mirror.h() depends on"
+            ),
+            ("create procedure mirror.p(mirror.m[]) language sql as ''", "The procedure mirror.p("),
+            ("create table mirror.kept (row mirror.m)", "The table mirror.kept depends on"),
+            ("create view mirror.whole as select m from mirror.m as m", "The view mirror.whole depends on"),
+            (
+                "create view mirror.all_of_it as select array_agg(m) from mirror.m as m",
+                "The view mirror.all_of_it depends on"
+            ),
+            ("create type mirror.pair as (one mirror.m, other mirror.m)", "The type mirror.pair depends on"),
+            ("create domain mirror.checked as mirror.m", "The type mirror.checked depends on"),
+            ("create table mirror.child () inherits (mirror.m)", "The table mirror.child inherits from mirror.m"),
+        ])
+    func whatDependsOnTheTable(statement: String, expected: String) throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1}}"#)
+            try bench.apply(Self.first)
+            try bench.script(statement)
+            let wider = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#
+            let found = refusal { _ = try bench.operators.plan(try definition(wider), namespace: "test") }
+            #expect(found.hasPrefix(expected), "\(found)")
+            // Where nothing is rebuilt it is in nobody's way.
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "comment": "c"}"#)
+        }
+    }
+
+    /// A view that makes other values of whole rows goes on with the next table.
+    @Test func whatDoesNotDependOnTheRowType() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1}}"#)
+            try bench.apply(Self.first)
+            try bench.script(
+                """
+                create view mirror.seen as select to_jsonb(m) as row, (m)::text as text, count(*) over () from mirror.m as m;
+                create function mirror.f() returns bigint language sql as 'select count(*) from mirror.m';
+                create table public.parent (); alter table mirror.m inherit public.parent
+                """)
+            let wider = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#
+            let plan = try bench.operators.plan(try definition(wider), namespace: "test")
+            #expect(plan.consequences.last == "The new table does not inherit from parent.")
+            _ = try bench.operators.execute(plan)
+            #expect(try bench.lines("select row ->> 'x', mirror.f() from mirror.seen") == ["1|1"])
+        }
+    }
+
+    /// In a publication of updates PostgreSQL refuses to change rows of a table without a replica identity.
+    @Test(arguments: [
+        ("for all tables", true), ("for tables in schema mirror", true), ("for tables in schema public", false),
+        ("for all tables with (publish = 'insert')", false),
+    ]) func publicationsThatNeedAReplicaIdentity(members: String, isRefused: Bool) throws {
+        try MirrorBench.with { bench in
+            try bench.script("create schema if not exists mirror; create publication everything \(members)")
+            let divided =
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "at": "date"}, "partition": {"by": "at", "every": "year"}}"#
+            let found = refusal { _ = try bench.operators.plan(try definition(divided), namespace: "test") }
+            #expect(found.contains("in the publication everything") == isRefused, "\(found)")
+            #expect(found.isEmpty != isRefused)
+            try bench.apply(Self.first)
+            try bench.set("/v", #"{"a": {"x": 1}}"#)
+            #expect(
+                refusal { _ = try bench.operators.plan(try definition(divided), namespace: "test") }.isEmpty
+                    != isRefused)
+        }
+    }
+}
