@@ -250,24 +250,6 @@ import Tree
         }
     }
 
-    @Test func aMessageMayBeTooLong() throws {
-        try withBench {
-            $0.heavyBodyBytes = 300
-            $0.maxMessageBytes = 1_000
-        } _: { bench in
-            let client = try bench.connect()
-            let long = client.request("p", #"{"p":"/a","d":"\#(String(repeating: "x", count: 1_000))"}"#)
-            #expect(try !client.send(long.text))
-            #expect(try bench.value("a") == "null")
-            // Administrators may send as much as by REST.
-            let owner = try bench.connect()
-            try owner.ask("auth", #"{"cred":"owner"}"#, gives: "ok", #"{"auth":null,"expires":null}"#)
-            let allowed = owner.request("p", #"{"p":"/a","d":"\#(String(repeating: "x", count: 1_000))"}"#)
-            #expect(try owner.send(allowed.text))
-            try owner.expect(Client.ok(allowed.number))
-        }
-    }
-
     /// What is not let in whatever it holds is not read; what is refused in the end is not queued.
     @Test func longWritesAreTriedFirst() throws {
         let rules = #"{"rules":{"a":{".write":true,"$k":{".validate":"newData.val() < 1000"}}}}"#
