@@ -111,10 +111,10 @@ public final class Engine: Sendable {
         core.withNamespace(name, body)
     }
 
-    /// The same for a request that need not have the namespace where its rules refuse that whatever is stored: calls back with nil
-    /// then, and the tree is not read for it.
+    /// Calls back with the namespace, or with nil if its rules refuse the request whatever the tree holds. The tree is not read for a
+    /// request that the rules refuse.
     ///
-    /// - Parameter isRefused: Whether rules do. Called on any thread, and not where the namespace is in use.
+    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread; not called if the namespace is loaded.
     public func withNamespace(
         _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
         _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
@@ -122,8 +122,8 @@ public final class Engine: Sendable {
         core.withNamespace(name, unless: isRefused, body)
     }
 
-    /// Answers who wants to read a part of a namespace: with the whole once it is loaded, or before with the part, or as refused where
-    /// the rules refuse it whatever is stored.
+    /// Answers a read of a part of a namespace: with the part as soon as it is read, with the whole namespace once it is loaded, or
+    /// with a refusal if the rules refuse the read whatever the tree holds.
     public func withNamespace(_ name: String, for read: PartRead) { core.withNamespace(name, for: read) }
 
     /// Reads entries after one seq and up to another from the log, page by page, on another thread. `each` gets a page, its

@@ -102,9 +102,10 @@ final class EngineCore: Sendable {
         request(name, unless: nil, body)
     }
 
-    /// The same for who need not have the namespace where its rules refuse them whatever is stored: calls back with nil then.
+    /// Calls back with the namespace, or with nil if its rules refuse the request whatever the tree holds. The tree is not read for a
+    /// request that the rules refuse.
     ///
-    /// - Parameter isRefused: Whether rules do. Called on any thread, and not where the namespace is in use.
+    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread; not called if the namespace is loaded.
     func withNamespace(
         _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
         _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void

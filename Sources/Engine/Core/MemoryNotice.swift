@@ -1,23 +1,22 @@
 import Runtime
 
-/// Decides when operators are told that trees take more memory than they may: once for each time that they come to take more.
-/// Pure.
+/// Decides when the log says that trees take more memory than their budget: once for each time that they cross it. Pure.
 struct MemoryNotice: Sendable {
     /// Since when trees have taken more, without a break, in monotonic milliseconds.
     private var overSince: Milliseconds?
-    /// Operators were told, and trees have not come back far enough since.
+    /// Whether the log line was written and trees have not shrunk far enough since.
     private(set) var isGiven = false
 
-    /// Trees that take too much for less than this time are not worth a word: there may be something that can be let go.
+    /// Milliseconds for which trees may take too much without a log line: the gateway may still find namespaces to evict.
     static let patience: Milliseconds = 2_000
-    /// Trees have come back once they take less than the budget by this part of it. Trees in pages are kept just below the
-    /// budget, and cross it again and again.
+    /// Trees have shrunk far enough once they take an eighth less than the budget. The gateway keeps trees in pages just below
+    /// the budget, and those cross it again and again.
     static let margin = 8
 
-    /// Takes in what trees take now.
+    /// Records what trees take now.
     ///
     /// - Parameter now: Monotonic milliseconds.
-    /// - Returns: Whether operators are to be told.
+    /// - Returns: Whether the log line is due.
     mutating func isDue(bytes: Int, budget: Int, now: Milliseconds) -> Bool {
         guard bytes > budget else {
             overSince = nil

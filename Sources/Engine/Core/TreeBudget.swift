@@ -36,13 +36,13 @@ public final class TreeBudget: Sendable {
     /// Whether trees take more than they may.
     var isOver: Bool { takeMore(than: total.budget) }
 
-    /// Whether trees take so much more than they may that what was used just now is let go, too.
+    /// Whether trees take so much more than they may that recently used namespaces are evicted, too.
     var isFarOver: Bool {
         let (most, isTooMuch) = total.budget.multipliedReportingOverflow(by: Self.mostBudgets)
         return !isTooMuch && takeMore(than: most)
     }
 
-    /// What was used just now may take this many budgets.
+    /// Recently used namespaces stay in memory until all trees take this many budgets.
     private static let mostBudgets = 2
 
     private func takeMore(than bytes: Int) -> Bool {
@@ -52,14 +52,14 @@ public final class TreeBudget: Sendable {
 
     // MARK: Notices
 
-    /// Whether operators are to be told that trees take more than they may. True once for all engines.
+    /// Returns whether a log line about too much memory is due. Returns true once for all engines that share the budget.
     func isNoticeDue() -> Bool {
         let bytes = total.bytes - keptBytes
         let now = Clock.monotonicMilliseconds
         return notice.withLock { $0.isDue(bytes: bytes, budget: total.budget, now: now) }
     }
 
-    /// Operators were told, and trees have not come back below the budget for good.
+    /// Whether that log line was written and trees have not shrunk far enough since.
     var isNoticeGiven: Bool { notice.withLock { $0.isGiven } }
 
     /// Room for trees that are made beside those of the namespaces, as for feeds that are behind.

@@ -9,9 +9,9 @@ struct NamespaceLoader {
         case failed(EngineError)
         /// It is large, and has to wait for others that are.
         case postponed
-        /// Its rules have refused all who asked for it, and others have come meanwhile.
+        /// The rules refused every request that waited for the namespace, and more requests have arrived since.
         case askedAgain
-        /// Its rules have refused all who asked for it: nobody waits for it any more.
+        /// The rules refused every request that waited for the namespace, and no request waits any more.
         case refused
     }
 
@@ -85,9 +85,9 @@ struct NamespaceLoader {
         return .loaded(namespace)
     }
 
-    /// Answers those whom the stored rules refuse whatever is stored. The tree is read where that leaves anybody.
+    /// Answers the waiting requests that the stored rules refuse whatever the tree holds. The tree is read if a request remains.
     ///
-    /// The rules are read after those have asked who are judged by them.
+    /// The requests are counted before the rules are read, so that no request is judged by rules that were replaced before it arrived.
     private func refuse(
         _ record: NamespaceRecord, _ connection: LogConnection
     ) throws(LogStoreError) -> NamespaceTable.AfterRefusals {

@@ -19,8 +19,8 @@ struct StoredRulesCompiler {
         self.logger = logger
     }
 
-    /// The rules, compiled. Rules that do not compile let nobody in: a newer gateway may have stored them, or an older one whose
-    /// language had expressions that are errors now. `doctor` names them.
+    /// Compiles the rules. Rules that do not compile refuse every request. A newer gateway may have stored them, or an older one
+    /// that accepted expressions which are errors now. `doctor` names such rules.
     func version(_ stored: StoredRules?, of namespace: String) -> RulesVersion {
         guard let stored else { return defaultRules }
         if let known = shared.find(stored.source) {

@@ -1,7 +1,7 @@
-/// How one who waits for a namespace is answered before its tree is read, where the stored rules refuse them whatever is stored.
+/// Answers a request that waits for a namespace before the tree is read, if the stored rules refuse it whatever the tree holds.
 /// Called on a loader's thread, without locks.
 struct EarlyRefusal: Sendable {
-    /// Answers the one who waits, and returns true, if the rules alone refuse what was asked for; else does nothing.
+    /// Answers the request and returns true if the rules alone refuse it; returns false otherwise.
     ///
     /// - Parameter seq: The entry at which these rules hold.
     let answers: @Sendable (_ rules: RulesVersion, _ seq: Int64) -> Bool

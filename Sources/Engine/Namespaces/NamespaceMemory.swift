@@ -114,8 +114,8 @@ final class NamespaceMemory: Sendable {
 
     func mayBePacked(at time: Milliseconds) -> Bool { time >= packableFrom.load(ordering: .relaxed) }
 
-    /// It is kept although it takes more than the budget. True the first time: of two such namespaces that are written to, each
-    /// takes the other's place again and again.
+    /// Notes that the namespace stays in memory although it takes more than the budget, and returns whether that is the first time.
+    /// Two such namespaces that are written to take turns in staying.
     func isFirstKept() -> Bool { !hasBeenKept.exchange(true, ordering: .relaxed) }
 
     /// Whether it has been put into pages.

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Those who wait for a namespace and need not, as its rules refuse them whatever is stored: the tree is not read for them.
+/// Requests that wait for a namespace and that its rules refuse whatever the tree holds: the tree is not read for them.
 extension NamespaceTable {
-    /// How many wait for a namespace that is being loaded; 0 where one of them has to have its tree in any case.
+    /// Returns how many requests wait for a namespace that is being loaded, or 0 if one of them needs the tree in any case.
     func countRefusable(_ name: String) -> Int {
         state.withLock { state in
             guard case .loading(let loading) = state.slots[name],
@@ -12,23 +12,23 @@ extension NamespaceTable {
         }
     }
 
-    /// What has become of a load once rules have answered.
+    /// What the loader does after the rules have answered waiting requests.
     enum AfterRefusals {
-        /// Somebody waits for the tree.
+        /// A request needs the tree: the load continues.
         case goesOn
-        /// Others have come whom these rules may be too old for.
+        /// More requests have arrived, and these rules may be older than they are: the rules are read again.
         case judgesAgain
-        /// Nobody waits any more, and the name is as if nobody had asked for it.
+        /// No request waits any more: the load ends, and the table forgets the name.
         case ends
     }
 
-    /// Has rules answer those who have waited for a namespace for longest.
+    /// Has the rules answer the requests that have waited for a namespace for longest.
     ///
     /// - Parameters:
-    ///   - count: How many had come before the rules were read.
+    ///   - count: How many requests had arrived before the rules were read.
     ///   - seq: The entry at which the rules hold.
     func refuse(_ count: Int, of name: String, by rules: RulesVersion, at seq: Int64) -> AfterRefusals {
-        // Judged without the lock, and answered: that takes time, and who is answered may come here.
+        // Without the lock: evaluating rules takes time, and an answer may lead back to this table.
         let left = takeFirst(count, of: name).filter { waiter in waiter.refusal?.answers(rules, seq) != true }
         return state.withLock { state in
             guard case .loading(var loading) = state.slots[name] else { return .goesOn }

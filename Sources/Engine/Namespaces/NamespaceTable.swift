@@ -13,10 +13,10 @@ final class NamespaceTable: Sendable {
         case missing(until: Milliseconds)
     }
 
-    /// One who waits for a namespace.
+    /// A request that waits for a namespace.
     struct Waiter: Sendable {
         let complete: Completion
-        /// Nil where nobody but the namespace itself can answer.
+        /// May answer before the namespace is loaded. Nil if the request needs the namespace in any case.
         let refusal: EarlyRefusal?
     }
 

@@ -10,8 +10,8 @@ public enum ReadableNamespace: Sendable {
     case part(NamespacePart)
 }
 
-/// A part of a namespace that was read from the database, and what the rules say of whoever asked for it. Nothing but the rules was read
-/// where these refuse whatever is stored.
+/// A part of a namespace that was read from the database, and the decision of the rules about the request. Only the rules were read if
+/// they refuse the request whatever the tree holds.
 public struct NamespacePart: Sendable {
     /// The entry as of which it is.
     public let seq: Int64
@@ -68,7 +68,7 @@ public final class PartRead: Sendable {
         completion?(result)
     }
 
-    /// Answers it as refused by rules alone; nil for an administrator, whom none refuse.
+    /// Refuses the read by the rules alone. Nil for an administrator, whom rules do not refuse.
     var earlyRefusal: EarlyRefusal? {
         guard !auth.isAdmin else { return nil }
         return EarlyRefusal { [self] rules, seq in

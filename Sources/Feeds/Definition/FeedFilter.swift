@@ -32,7 +32,7 @@ public struct FeedFilter: Sendable {
 }
 
 extension FeedFilter: Equatable {
-    /// The same expression for the same pattern.
+    /// Compares the expressions and the patterns.
     public static func == (first: FeedFilter, second: FeedFilter) -> Bool {
         first.text == second.text && first.pattern == second.pattern
     }

@@ -72,7 +72,7 @@ extension FeedMachine {
         }
     }
 
-    /// The message is a dead letter; what follows of its key goes on once that is durable, or is set aside.
+    /// Makes the message a dead letter. Later messages of its key are delivered once the letter is durable, or are set aside.
     private func bury(_ slot: Slot, _ key: KeyState) {
         key.unrecordedDeaths += 1
         buried.append(key)

@@ -35,10 +35,9 @@ final class NamespaceWaits {
         databases.withNamespace(name, loaded)
     }
 
-    /// The same for a request that need not have the namespace where its rules refuse that whatever is stored: does `work` with nil
-    /// then.
+    /// Does `work` with the namespace, or with nil if its rules refuse the request whatever the tree holds.
     ///
-    /// - Parameter isRefused: Whether rules do. Called on any thread.
+    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread.
     func whenLoaded(
         _ name: String, _ exchange: HTTPExchange, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
         _ work: @escaping (LiveNamespace?) -> Void

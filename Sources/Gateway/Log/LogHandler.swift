@@ -51,7 +51,7 @@ final class LogHandler {
 
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         exchange.commonHeaders.add("X-Content-Type-Options", "nosniff")
-        // Pages that may read it at all (CORS) may do so where they embed nothing of other origins without its consent.
+        // A page with Cross-Origin-Embedder-Policy can read the log only if the log says so; CORS still decides which pages can.
         exchange.commonHeaders.add("Cross-Origin-Resource-Policy", "cross-origin")
         exchange.commonHeaders.add("Access-Control-Expose-Headers", Self.exposedHeaders)
         guard request.method == .get || request.method == .head else {
@@ -116,8 +116,8 @@ final class LogHandler {
             })
     }
 
-    /// Goes on with the namespace once it is loaded. A log that is read is none that is begun: where a namespace that is written to or
-    /// listened to is made, this one is not.
+    /// Calls `body` with the namespace once it is loaded. Answers 404 if there is no such namespace: reading a log creates none, unlike a
+    /// write or a listen with `pathmirror dev`.
     private func whenThere(
         _ name: String, _ seat: LogSeats.Seat, _ exchange: HTTPExchange, _ body: @escaping (LiveNamespace) -> Void
     ) {

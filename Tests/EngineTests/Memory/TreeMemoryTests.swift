@@ -73,7 +73,7 @@ import Tree
         }
     }
 
-    /// Who names many at once does not have memory grow without end.
+    /// Requests for many namespaces at once do not make memory grow without bound.
     @Test func notEvenWhatWasJustUsedTakesMoreThanTwiceTheBudget() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget

@@ -7,15 +7,6 @@ import Testing
 @Suite struct DependentsTests {
     private static let first = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
 
-    private func refusal(_ body: () throws -> Void) -> String {
-        do {
-            try body()
-            return ""
-        } catch {
-            return "\(error)"
-        }
-    }
-
     /// What depends on the table or on its row type is in the way, and is known before anything is built.
     @Test(
         arguments: [

@@ -12,15 +12,6 @@ import Testing
         try bench.operators.plan(try definition(text), namespace: "test").actionName
     }
 
-    private func refusal(_ body: () throws -> Void) -> String {
-        do {
-            try body()
-            return ""
-        } catch {
-            return "\(error)"
-        }
-    }
-
     @Test(
         arguments: [
             (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#, "unchanged", []),
