@@ -272,7 +272,7 @@ import Testing
             let elsewhere = try definition(
                 #"{"name": "m", "path": "/v/{k}", "table": "n", "columns": {"x": "bigint"}}"#)
             let planned = { (one: MirrorDefinition) in
-                self.refusal { _ = try bench.operators.plan(one, namespace: "test") }
+                refusal { _ = try bench.operators.plan(one, namespace: "test") }
             }
             #expect(planned(elsewhere).hasPrefix("The view mirror.seen reads mirror.m, which becomes mirror.n:"))
             let wider = try definition(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#)
