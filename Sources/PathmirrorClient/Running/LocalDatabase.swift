@@ -119,7 +119,9 @@ final class LocalDatabase {
     /// Tells the app at the end of the turn, on the callback queue.
     func callBack(_ body: @escaping @Sendable () -> Void) { callbacks.append(body) }
 
+    /// Keeps what the turn has changed, then tells the app of it: an app that ends in a callback finds again what it was shown.
     func endTurn() {
+        cache?.commit()
         if !callbacks.isEmpty {
             let batch = callbacks
             callbacks = []
@@ -127,7 +129,6 @@ final class LocalDatabase {
                 for callback in batch { callback() }
             }
         }
-        cache?.commit()
         // From the first change on: steady traffic does not put it off, and an idle database sleeps.
         if cache != nil, !onlyFlushes, flushesAt == nil { flushesAt = now + settings.flushDelay }
         onlyFlushes = false
