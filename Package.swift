@@ -263,3 +263,17 @@ let package = Package(
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx17
 )
+
+// `make test ROOM=Tree` builds the tests of one room and what they need, and nothing else.
+if let room = Context.environment["PATHMIRROR_ROOM"], !room.isEmpty {
+    var needed: Set<String> = []
+    var open = ["\(room)Tests"]
+    while let name = open.popLast() {
+        guard needed.insert(name).inserted, let target = package.targets.first(where: { $0.name == name }) else {
+            continue
+        }
+        for case .byNameItem(let dependency, _) in target.dependencies { open.append(dependency) }
+    }
+    package.targets.removeAll { !needed.contains($0.name) }
+    package.products.removeAll()
+}
