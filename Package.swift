@@ -163,7 +163,7 @@ let package = Package(
                 "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
-        // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
+        // Mutates inputs of every parser that meets the network, the log or a file of users: `make campaign NAME=fuzz`.
         .executableTarget(
             name: "pathmirror-fuzz",
             dependencies: [

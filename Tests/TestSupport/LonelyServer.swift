@@ -11,6 +11,7 @@ public final class LonelyServer {
     public let url: PostgresURL
 
     public init() throws {
+        try TestCluster.cancelWithoutServers()
         directory = TemporaryFolder.path("lonely")
         var settings = ClusterSettings(dataDirectory: directory)
         settings.durability = .testFast

@@ -2,6 +2,7 @@ import Glibc
 import Postgres
 public import PostgresCluster
 import Synchronization
+import Testing
 
 /// One private PostgreSQL for a whole test program, started by whoever needs it first and removed when the program ends.
 public enum TestCluster {
@@ -9,8 +10,20 @@ public enum TestCluster {
     private static let directory = "\(TemporaryFolder.base)/\(prefix)\(getpid())"
     private static let started: Result<PostgresCluster, ClusterError> = start()
 
-    /// Durable against a crash of PostgreSQL, not of the machine: fsync is off.
-    public static func cluster() throws -> PostgresCluster { try started.get() }
+    /// The server. It is durable against a crash of PostgreSQL, not of the machine: fsync is off.
+    ///
+    /// Cancels the test if `PATHMIRROR_TEST_POSTGRES` is `none`, as in `make check`.
+    public static func cluster() throws -> PostgresCluster {
+        try cancelWithoutServers()
+        return try started.get()
+    }
+
+    /// Cancels the test if it may start no server.
+    static func cancelWithoutServers() throws {
+        if let choice = getenv("PATHMIRROR_TEST_POSTGRES"), String(cString: choice) == "none" {
+            try Test.cancel("needs PostgreSQL, and PATHMIRROR_TEST_POSTGRES is none")
+        }
+    }
 
     /// A connection to the cluster's own database, for creating and dropping others.
     static func administrator() throws -> PostgresConnection { try PostgresConnection(cluster().url) }

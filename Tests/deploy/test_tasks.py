@@ -60,7 +60,7 @@ def make(checkout, *words, check=True, **changes):
 
 def test_make_alone_lists_every_task(checkout):
     text = make(checkout).stdout
-    for task in ("build", "run", "test", "stack", "bench", "fuzz", "fuzz-live", "lint", "format", "deb", "deb-check", "install", "clean"):
+    for task in ("build", "run", "check", "test", "bench", "compare", "campaign", "lint", "format", "deb", "install", "clean"):
         assert f"make {task} " in text
 
 
@@ -122,9 +122,37 @@ def test_make_install_puts_binary_and_unit_where_they_belong(checkout):
         assert (installed / place).read_text() == shell
 
 
-def test_make_fuzz_says_when_there_is_nothing_to_fuzz(checkout):
-    done = make(checkout, "fuzz", check=False)
-    assert "no pathmirror-fuzz product" in done.stderr
+def test_make_campaign_lists_campaigns_and_runs_one(checkout):
+    listed = make(checkout, "campaign").stdout
+    assert "  faults " in listed and "  upgrade " in listed
+    missing = make(checkout, "campaign", "NAME=nope", check=False)
+    assert missing.returncode != 0 and "there is no campaign 'nope'" in missing.stderr
+    (checkout / "scripts/faults").write_text("#!/bin/sh\necho faults with \"$@\"\n")
+    assert "faults with --seed 7" in make(checkout, "campaign", "NAME=faults", "ARGS=--seed 7").stdout
+
+
+def test_every_campaign_has_a_program():
+    names = [line.split()[0] for line in run(ROOT / "scripts/campaign").stdout.splitlines()[1:]]
+    assert len(names) >= 15
+    source = (ROOT / "scripts/campaign").read_text()
+    for name in names:
+        assert (ROOT / "scripts" / name).exists() or f"{name})" in source or f"{name} " in source.split("case $chosen in")[1], name
+
+
+def test_make_test_takes_a_room(checkout):
+    (checkout / "Tests/TreeTests").mkdir(parents=True)
+    done = make(checkout, "test", "ROOM=Nope", check=False)
+    assert done.returncode != 0 and "there is no room 'Nope' with tests. Rooms: Tree" in done.stderr
+    (checkout / "bin/swift").write_text('#!/bin/sh\necho swift "$@" in $PATHMIRROR_ROOM\n')
+    done = make(checkout, "test", "ROOM=Tree", "FILTER=PageTests")
+    assert "swift build --build-tests in Tree" in done.stdout and "--filter PageTests in Tree" in done.stdout
+
+
+def test_make_build_names_missing_packages(checkout):
+    bin = fake_system(checkout / "system", "dpkg-query", "apt-get", "id", missing="libpq-dev")
+    done = run(ROOT / "scripts/install-dependencies", "--check", "build", check=False, env={**os.environ, "PATH": bin})
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "libpq-dev" in done.stderr and "make dependencies" in done.stderr
 
 
 def test_ci_runs_make_test(checkout):

@@ -1,4 +1,4 @@
-"""Some rounds of `make mirror-campaign`, and that it can fail: a table that is wrong in one place is found, whatever the place."""
+"""Some rounds of `make campaign NAME=mirrors`, and that it can fail: a table that is wrong in one place is found, whatever the place."""
 
 import os
 

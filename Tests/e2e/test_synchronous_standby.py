@@ -1,5 +1,5 @@
 """PostgreSQL with a synchronous standby: nothing is acknowledged that a failover may take back, and gateways go to the primary
-by themselves. Two real servers, without Patroni: the long campaign with it is `make ha`."""
+by themselves. Two real servers, without Patroni: the long campaign with it is `make campaign NAME=ha`."""
 
 import threading
 from contextlib import contextmanager

@@ -1,9 +1,9 @@
 """Faults on gateways, connections, PostgreSQL, its disk and the clocks, while clients work; then what must hold is checked.
 
-    make faults                                          320 faults, in half an hour at most
-    make faults ARGS='--seed 7 --minutes 5 --faults 40'
-    make faults ARGS='--seed 7 --rounds 3 --only power-cut,link-cut-after-commit'
-    make faults ARGS='--feeds --faults 1000 --minutes 45'
+    make campaign NAME=faults                                          320 faults, in half an hour at most
+    make campaign NAME=faults ARGS='--seed 7 --minutes 5 --faults 40'
+    make campaign NAME=faults ARGS='--seed 7 --rounds 3 --only power-cut,link-cut-after-commit'
+    make campaign NAME=faults ARGS='--feeds --faults 1000 --minutes 45'
 
 The same seed makes the same faults in the same order. Exit status: 0 nothing found, 1 a violation, or fewer faults than
 asked for in the time; 2 wrong usage.

@@ -23,7 +23,7 @@ class Dice(random.Random):
 
 
 def mutated(dice: Dice, data: bytes, tokens: list[bytes], others: list[bytes], changes: int | None = None) -> bytes:
-    """The bytes after a few random changes, such as `make fuzz` makes them too."""
+    """The bytes after a few random changes, such as `make campaign NAME=fuzz` makes them too."""
     text = bytearray(data)
     for _ in range(dice.randint(1, 4) if changes is None else changes):
         place = dice.randint(0, len(text))

@@ -1,8 +1,8 @@
 """Throws wrong HTTP, WebSocket and long-polling bytes at a gateway, while clients that behave must not notice.
 
-    make fuzz-live                                  ten minutes under AddressSanitizer
-    make fuzz-live ARGS='--seconds 60 --seed 7'     the cases of one seed, in the order of their numbers
-    make fuzz-live ARGS='--seed 7 --cases 100-200'  some of them again
+    make campaign NAME=fuzz-live                                  ten minutes under AddressSanitizer
+    make campaign NAME=fuzz-live ARGS='--seconds 60 --seed 7'     the cases of one seed, in the order of their numbers
+    make campaign NAME=fuzz-live ARGS='--seed 7 --cases 100-200'  some of them again
 
 Exit status: 0 nothing found, 1 a finding (said last, with the numbers of the latest cases), 2 wrong usage.
 """

@@ -1,6 +1,6 @@
 """Each attack of `fairness/attacks` for a few seconds: the gateway lives, another tenant is served soon, and resources stay bounded.
 
-The bounds are generous, since this machine may be busy: they tell a shared queue from a fair one. `make fairness` has the strict ones.
+The bounds are generous, since this machine may be busy: they tell a shared queue from a fair one. `make campaign NAME=fairness` has the strict ones.
 """
 
 import pytest

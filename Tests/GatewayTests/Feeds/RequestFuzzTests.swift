@@ -9,7 +9,7 @@ import Wire
 @testable import Gateway
 
 /// Mutated bytes into all that reads requests to feeds and the log: it ends in something within its bounds, or in a refusal with words.
-/// (These readers are the gateway's own, so that `make fuzz` can't reach them.)
+/// (These readers are the gateway's own, so that `make campaign NAME=fuzz` can't reach them.)
 @Suite struct RequestFuzzTests {
     private static let pieces: [[UInt8]] = [
         "{", "}", "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "1.0", "0", "1001", "9223372036854775808",

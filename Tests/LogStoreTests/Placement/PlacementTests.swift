@@ -173,7 +173,7 @@ import Tree
             #expect(throws: LogStoreError.self) { try home.place("n", in: "b") }
             #expect(throws: LogStoreError.self) { try home.addDatabase(Self.record("c", 2)) }
             #expect(throws: LogStoreError.self) { try home.drainDatabase("b", true) }
-            // And make namespaces all the same.
+            // And make campaign NAME=namespaces all the same.
             #expect(try home.namespace(named: "m", creating: true) != nil)
         }
     }

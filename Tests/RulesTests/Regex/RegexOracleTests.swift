@@ -56,7 +56,7 @@ import Testing
 
     /// `PATHMIRROR_REGEX_PAIRS` has the number of pairs of a pattern and a text, `PATHMIRROR_REGEX_SEED` where the random
     /// numbers begin. `PATHMIRROR_REGEX_RECORD` names a file for the answers.
-    @Test(.enabled(if: RegexOracle.isInstalled, "needs libautomaton-java and a JDK: make regex"))
+    @Test(.enabled(if: RegexOracle.isInstalled, "needs libautomaton-java and a JDK: make campaign NAME=regex"))
     func theLibraryAnswersTheSame() throws {
         let pairs = Self.environment["PATHMIRROR_REGEX_PAIRS"].flatMap(Int.init) ?? 4000
         let seed = Self.environment["PATHMIRROR_REGEX_SEED"].flatMap(UInt64.init) ?? 1
