@@ -28,7 +28,7 @@ import Testing
             } catch { missing.withLock { $0.append("\(error)") } }
         }
         for number in 1...30 {
-            reference.child("\(number)").setValue(number)
+            reference.child("\(number)").setValue(number) { _, _ in }
             try await until("it is shown") { shown.load(ordering: .relaxed) == number }
         }
         #expect(missing.withLock(\.self) == [])
