@@ -222,3 +222,12 @@ def test_totals_are_printed_only_when_every_report_is_there(tmp_path):
     assert run(*totals, "b.xml").stdout == "2 passed, 0 failed\n"
     done = subprocess.run([*totals, "b.xml", "c.xml"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_test_that_passes_again_is_flaky(tmp_path):
+    failing = '<testcase classname="A.B" name="f"><failure message="m"/></testcase>'
+    (tmp_path / "a.xml").write_text(f'<r>{failing}<testcase classname="A.C" name="g"><failure message="n"/></testcase></r>')
+    (tmp_path / "a.again.xml").write_text('<r><testcase classname="A.B" name="f"/><testcase classname="A.C" name="g"><failure/></testcase></r>')
+    said = "A.B f failed: m\nFLAKY A.B f\nA.C g failed: n\n1 passed, 1 failed\n"
+    assert run(sys.executable, ROOT / "scripts/test-totals", tmp_path, "a.xml").stdout == said
+    assert run(sys.executable, ROOT / "scripts/test-totals", "--failed", tmp_path, "a.xml", "b.xml").stdout == "A\\.B|A\\.C\n"
