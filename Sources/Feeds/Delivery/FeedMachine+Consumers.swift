@@ -116,8 +116,7 @@ extension FeedMachine {
                     let who = holder.name.isEmpty ? "the consumer" : "consumer \(holder.name)"
                     fail(slot, 0, "not acknowledged in time by \(who)", false, now)
                 } else {
-                    putBack(slot)
-                    if let key = slot.key { settle(key) }
+                    giveBackAdopted(position)
                 }
             case .wake(let key):
                 guard let until = key.waitsUntil, until <= now.monotonic else { continue }

@@ -4,8 +4,11 @@ import Runtime
 extension FeedMachine {
     func fail(_ slot: Slot, _ delay: Int64?, _ reason: String, _ isFinal: Bool, _ now: Moment) {
         guard let key = slot.key else { return }
+        let isLast = max(1, slot.attempts) >= settings.maxAttempts || isFinal
+        let dies = isLast && mayStore
         // What this consumer has of the key behind it must not be done first.
-        giveBackLater(than: slot)
+        giveBackLater(than: slot, stops: dies && settings.stopsKeys)
+        noteReturn(of: slot)
         unhold(slot)
         forgetHandOut(slot)
         slot.attempts = max(1, slot.attempts)
@@ -15,9 +18,8 @@ extension FeedMachine {
         slot.failures = FeedFailure.kept(slot.failures)
         slot.hasLetter = true
         isDirty = true
-        let isLast = slot.attempts >= settings.maxAttempts || isFinal
+        if dies { return bury(slot, key) }
         if isLast {
-            if mayStore { return bury(slot, key) }
             isShortOfRoom = true
             // The next attempt is the last one again.
             slot.attempts = min(slot.attempts, settings.maxAttempts - 1)
@@ -25,7 +27,7 @@ extension FeedMachine {
         // The message is in the log, or in its row already: it is not written with each failure.
         letters[slot.position] = LetterChange.put(letter(slot, slot.isRetry ? .retry : .failing, nil))
             .keepingMessage(of: letters[slot.position])
-        key.queue.insert(slot)
+        putInLine(slot)
         let pause =
             isLast
             ? max(delay ?? 0, settings.maxBackoffMilliseconds)
@@ -55,20 +57,28 @@ extension FeedMachine {
         pause + pause * Int64((delivery &* 0x9E37_79B9_7F4A_7C15) >> 40 % 21) / 100
     }
 
-    /// Puts the messages of a key back that the consumer of a message has got after it, and adopted ones that came after it. Of adopted messages,
-    /// a former owner has handed all of a key to one consumer.
+    /// Keeps the later messages of a key from being done before a message that is to be delivered again.
     ///
-    /// Costs no more than what is put back: a key's held messages are in the order in which they were handed out.
-    private func giveBackLater(than slot: Slot) {
+    /// Puts back what the same consumer received later. An adopted message stays with the consumer that may have it, but its delivery does
+    /// not count any more: a former owner handed all messages of a key to one consumer.
+    /// A key's held messages are in order. O(those whose state changes).
+    ///
+    /// - Parameter stops: Whether the key stops at the message. All later messages are put back then, and are set aside.
+    func giveBackLater(than slot: Slot, stops: Bool = false) {
         var next = slot.nextHeld
         while let other = next {
             next = other.nextHeld
-            guard other.isAdopted || other.holder === slot.holder else { continue }
-            if !other.isAdopted {
+            if other.isAdopted, !stops {
+                // All adopted messages after it are, too.
+                if other.isOvertaking { break }
+                other.isOvertaking = true
+            } else if other.isAdopted {
+                putBack(other)
+            } else if other.holder === slot.holder {
                 forgetHandOut(other)
                 other.attempts -= 1
+                putBack(other)
             }
-            putBack(other)
         }
     }
 
@@ -81,11 +91,15 @@ extension FeedMachine {
         finish(slot)
         if settings.stopsKeys {
             blockedKeys.insert(key.name)
-            deaths[key.name] = min(deaths[key.name] ?? slot.position, slot.position)
-            while let next = key.queue.popFirst() { setAside(next) }
+            let first = min(deaths[key.name] ?? slot.position, slot.position)
+            deaths[key.name] = first
+            for next in key.queue.keep({ $0.position < first }) { setAside(next) }
             for next in gated.keep({ orderingKey($0.message) != key.name }) { setAside(next) }
             if unread.has(key.name) {
-                for next in parked.keep({ orderingKey($0.message) != key.name }) { setAside(next) }
+                for next in parked.keep({ $0.position < first || orderingKey($0.message) != key.name }) {
+                    // Those that were acknowledged have left.
+                    if slots[next.position] === next { setAside(next) }
+                }
                 rereadRetries()
             }
         }

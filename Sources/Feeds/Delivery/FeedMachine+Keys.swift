@@ -83,8 +83,9 @@ extension FeedMachine {
 
     func adopt(_ slot: Slot) {
         slot.isAdopted = true
+        slot.mayBeOut = false
         slot.deadline = adoptedUntil
-        state(of: slot).hold(slot)
+        state(of: slot).hold(slot, inOrder: settings.stopsKeys)
         schedule(.deadline(slot.position), at: adoptedUntil)
     }
 
@@ -96,11 +97,12 @@ extension FeedMachine {
         if let slot = slots[position], slot.isAdopted { slot.attempts += 1 }
     }
 
-    /// An adopted message was not delivered after all.
+    /// The delivery of an adopted message has ended, or there was none, and the message is to be delivered again.
     func giveBackAdopted(_ position: FeedPosition) {
-        guard let slot = slots[position], slot.isAdopted else { return }
+        guard let slot = slots[position], slot.isAdopted, let key = slot.key else { return }
+        giveBackLater(than: slot)
         putBack(slot)
-        if let key = slot.key { settle(key) }
+        settle(key)
     }
 
     func unhold(_ slot: Slot) {
@@ -115,10 +117,16 @@ extension FeedMachine {
         if holder.count == 0 { holders[holder.name] = nil }
     }
 
-    /// The message waits again, and nobody has it.
+    /// The message waits again, and no consumer has it.
     func putBack(_ slot: Slot) {
+        noteReturn(of: slot)
         unhold(slot)
-        slot.key?.queue.insert(slot)
+        putInLine(slot)
+    }
+
+    /// Adds a message that no consumer has any more to those of its key that wait, unless it has to wait for retries of the key first.
+    func putInLine(_ slot: Slot) {
+        if slot.isParked { slot.key = nil } else { slot.key?.queue.insert(slot) }
     }
 
     /// Returns the consumers of the messages that are not held any more since the last call, one for each message.

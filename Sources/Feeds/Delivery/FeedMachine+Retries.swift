@@ -116,15 +116,23 @@ extension FeedMachine {
     /// Places messages that had to wait, after those of their keys that were taken in meanwhile.
     func placeAgain(_ waiting: [Slot]) {
         if !waiting.isEmpty { isDirty = true }
-        for slot in waiting {
-            if blockedKeys.contains(orderingKey(slot.message)) {
+        // Adopted messages may have been acknowledged meanwhile.
+        for slot in waiting where slots[slot.position] === slot {
+            slot.isParked = false
+            if !slot.isAdopted, blockedKeys.contains(orderingKey(slot.message)) {
                 setAside(slot)
-            } else if waitsForRetries(slot) {
-                parked.insert(slot)
-            } else {
-                renumber(slot)
-                if slot.position.seq <= handedTo { enqueue(slot) } else { gated.insert(slot) }
+                continue
             }
+            if waitsForRetries(slot) { park(slot) } else { renumber(slot) }
+            if slot.mayBeOut { adopt(slot) }
+            guard !slot.isAdopted, !slot.isParked else { continue }
+            if slot.position.seq <= handedTo { enqueue(slot) } else { gated.insert(slot) }
         }
+    }
+
+    /// The message waits until earlier retries of its key were read. An adopted one waits for that when its delivery has ended.
+    func park(_ slot: Slot) {
+        slot.isParked = true
+        parked.insert(slot)
     }
 }

@@ -209,16 +209,12 @@ final class FeedMachine {
     private func place(_ slot: Slot, mayBeOut: Bool, _ now: Moment) {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
+        slot.mayBeOut = mayBeOut && now.monotonic < adoptedUntil
+        if slot.mayBeOut { slot.isOvertaking = isOvertaking(slot) } else { noteNotOut(slot, now) }
         if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) { return setAside(slot) }
-        let waits = waitsForRetries(slot)
-        // What is known to be out was handed out before the retries were asked for.
-        if mayBeOut, now.monotonic < adoptedUntil, adoptedPlaces != nil || !waits {
-            adopt(slot)
-            slot.isOvertaking = isOvertaking(slot)
-            return
-        }
-        noteNotOut(slot, now)
-        if waits { return parked.insert(slot) }
+        if waitsForRetries(slot) { park(slot) }
+        if slot.mayBeOut { return adopt(slot) }
+        if slot.isParked { return }
         guard position.seq <= handedTo else {
             gated.insert(slot)
             isDirty = true
@@ -234,7 +230,7 @@ final class FeedMachine {
         position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
-    private func isOvertaking(_ slot: Slot) -> Bool {
+    func isOvertaking(_ slot: Slot) -> Bool {
         overtakingPlaces.remove(slot.position) != nil
             || !overtakenKeys.isEmpty && overtakenKeys.contains(orderingKey(slot.message))
     }
@@ -247,12 +243,20 @@ final class FeedMachine {
         overtakenKeys.insert(orderingKey(slot.message))
     }
 
-    /// What consumers have now.
-    var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isHeld).map(\.position)) }
+    /// Notes that an adopted message is to be delivered again: those of its key that are out and were not brought yet come after it.
+    func noteReturn(of slot: Slot) {
+        guard slot.isAdopted, adoptedPlaces?.isEmpty == false else { return }
+        overtakenKeys.insert(orderingKey(slot.message))
+    }
+
+    /// What consumers have now, or may have.
+    var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map(\.position)) }
     /// Those of them that are delivered again however their deliveries end.
     var heldOvertaking: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isOvertaking).map(\.position)) }
     /// The keys of which consumers have something now.
-    var heldKeys: Set<FeedKey> { Set(keys.values.lazy.filter { $0.held > 0 }.map(\.name)) }
+    var heldKeys: Set<FeedKey> {
+        Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map { self.orderingKey($0.message) })
+    }
 
     /// All messages of entries up to there were pushed.
     func read(to cursor: LogCursor) {
@@ -289,7 +293,9 @@ final class FeedMachine {
             adoptedPlaces.map { $0.contains(slot.position) || adoptedKeys.contains(orderingKey(message)) }
             ?? (mayBeOut || adoptedThrough > 0)
         adoptedPlaces?.remove(slot.position)
-        if isOut { adopt(slot) } else { enqueue(slot) }
+        guard isOut else { return enqueue(slot) }
+        slot.isOvertaking = isOvertaking(slot)
+        adopt(slot)
     }
 
     // MARK: In and out

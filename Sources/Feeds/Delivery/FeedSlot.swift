@@ -27,6 +27,10 @@ extension FeedMachine {
         var handOutIndex = 0
         /// It is not known who has it, or whether somebody does.
         var isAdopted = false
+        /// A former owner may have handed it out, and it waits for room to be set aside: it is adopted if it is not.
+        var mayBeOut = false
+        /// It is among the machine's `parked` messages.
+        var isParked = false
         /// An adopted message that is delivered again however its delivery ends, after an earlier one of its key.
         var isOvertaking = false
         var deadline: Int64 = 0
@@ -66,11 +70,18 @@ extension FeedMachine {
         init(_ name: FeedKey) { self.name = name }
 
         /// A message of the key is held from now on.
-        func hold(_ slot: Slot) {
+        ///
+        /// - Parameter inOrder: Links the message before those of later places, which came first. Otherwise it is the last one.
+        func hold(_ slot: Slot, inOrder: Bool = false) {
             held += 1
-            slot.previousHeld = lastHeld
-            lastHeld?.nextHeld = slot
-            lastHeld = slot
+            var (previous, next) = (lastHeld, Slot?.none)
+            while inOrder, let later = previous, later.position > slot.position {
+                (previous, next) = (later.previousHeld, later)
+            }
+            slot.previousHeld = previous
+            slot.nextHeld = next
+            previous?.nextHeld = slot
+            if let next { next.previousHeld = slot } else { lastHeld = slot }
         }
 
         /// A message of the key is not held any more.

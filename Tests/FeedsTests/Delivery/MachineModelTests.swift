@@ -1,13 +1,18 @@
+import Glibc
 import TestSupport
 import Testing
 
 @testable import Feeds
 
-/// The machine against a model: whatever consumers, readers, owners and administrators do, in any order.
+/// Compares the machine with a model: consumers, readers, owners and administrators act in any order.
+///
+/// `PATHMIRROR_MODEL_WORLDS` sets the number of histories of each part; with 20,000 it is a campaign of some minutes.
 @Suite struct MachineModelTests {
+    private static let worlds = getenv("PATHMIRROR_MODEL_WORLDS").flatMap { UInt64(String(cString: $0)) } ?? 400
+
     @Test(arguments: 0..<8) func anyHistory(_ part: UInt64) {
         var inferred = 0
-        for seed in (part * 1_000)..<(part * 1_000 + 400) {
+        for seed in (part * 100_000)..<(part * 100_000 + Self.worlds) {
             let world = MachineWorld(seed: seed)
             for _ in 0..<120 where world.problem == nil {
                 world.step()

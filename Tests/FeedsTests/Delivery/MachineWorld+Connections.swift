@@ -55,6 +55,10 @@ extension MachineWorld {
     /// A connection is opened, brings something, and breaks; others are served before the consumer comes back.
     private func visit(_ consumer: String) {
         open(consumer)
+        // The former connection need not have noticed that it is one.
+        if random.oneIn(2), let former = connections[consumer]?.dropLast().last {
+            pull(1 + random.below(3), by: consumer, through: former)
+        }
         if let connection = newest[consumer] { pull(1 + random.below(6), by: consumer, through: connection) }
         receive(consumer, random.below(6))
         if random.oneIn(3) { repeatLast(consumer) }

@@ -189,7 +189,7 @@ final class MachineWorld {
     /// An owner begins, with what the row says.
     func begin(_ inheritance: Inheritance? = nil) {
         // Whether a stored message is out is not written down where its place is done.
-        held = held.filter { letter($0.key)?.state != .retry }
+        held = held.filter { letter($0.key).map { $0.state == .failing } ?? true }
         let former = min(row.progress.handedTo, head)
         row.progress.handedTo = max(row.progress.handedTo, head)
         machine = FeedMachine(
