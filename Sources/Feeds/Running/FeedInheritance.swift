@@ -11,8 +11,9 @@ struct FeedInheritance {
     private let definition: FeedDefinition
     /// The messages that consumers or the sink have; nil where an earlier owner may have handed out others.
     let places: Set<FeedPosition>?
-    /// Those of them whose outcome does not count, as an earlier message of their key is delivered again.
-    let overtaking: Set<FeedPosition>
+    /// The first message of each key that is delivered again: the outcomes of later ones do not count.
+    let overtaken: [FeedKey: FeedPosition]
+    let order: FeedDefinition.Order
     /// The keys of these messages, as far as they are known.
     let keys: Set<FeedKey>
     /// When the last of the deliveries has ended, in monotonic milliseconds.
@@ -30,7 +31,8 @@ struct FeedInheritance {
         for position in run.arrived.union(run.arrivedBeingWritten) { outcomes[position] = .delivered }
         let isKnown = machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
         places = isKnown ? machine.heldPlaces.union(machine.adoptedPlaces ?? []).union(outcomes.keys) : nil
-        overtaking = machine.heldOvertaking.union(machine.overtakingPlaces)
+        overtaken = machine.overtaken
+        order = run.definition.order
         keys = machine.heldKeys.union(machine.adoptedKeys)
         let sinkEnd = run.sink.map { now + $0.timeoutMilliseconds + 1_000 } ?? now
         until = max(sinkEnd, machine.adoptedUntil)
