@@ -40,7 +40,7 @@ struct EventIDs: Sendable {
         let mark: [UInt8]?
 
         /// Whether it is the entry that is of that batch.
-        func isOf(_ batch: [UInt8]?) -> Bool { mark.map { $0 == EventIDs.mark(batch) } ?? true }
+        func isOf(_ batch: [UInt8]?) -> Bool { mark.map { $0 == EventIDs.mark(seq, batch) } ?? true }
     }
 
     /// What an id says that was given under rules of behind `known`: a gateway that is behind has not heard of them. Only
@@ -58,7 +58,7 @@ struct EventIDs: Sendable {
     private static let maxUnheard: Int64 = 64
 
     func id(_ seq: Int64, _ batch: [UInt8]?) -> String {
-        let mark = Self.mark(batch)
+        let mark = Self.mark(seq, batch)
         return "\(seq)-\(Base64URL.encode(mark + tag(seq, mark)))"
     }
 
@@ -76,8 +76,10 @@ struct EventIDs: Sendable {
     private static let markBytes = 6
     private static let tagBytes = 12
 
-    private static func mark(_ batch: [UInt8]?) -> [UInt8] {
-        batch.map { Array($0.prefix(markBytes)) } ?? Array(repeating: 0, count: markBytes)
+    /// The beginning of an entry's batch. Before the first entry, the namespace's key stands for the batch and is not to be told.
+    private static func mark(_ seq: Int64, _ batch: [UInt8]?) -> [UInt8] {
+        guard seq > 0, let batch else { return Array(repeating: 0, count: markBytes) }
+        return Array(batch.prefix(markBytes))
     }
 
     private func tag(_ seq: Int64, _ mark: [UInt8]) -> [UInt8] {

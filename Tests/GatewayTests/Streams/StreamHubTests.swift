@@ -200,6 +200,15 @@ import Wire
         }
     }
 
+    /// Before the first entry, a namespace's key stands for the batch. An id must not contain a part of it.
+    @Test func idsBeforeTheFirstEntryDoNotContainTheKey() throws {
+        try withHub(root: .null, seq: 0) { bench in
+            let ids = EventIDs(bench.namespace.live, Path(splitting: "a"), bench.namespace.snapshot.rules)
+            #expect(ids.id(0, Array("one key".utf8)) == ids.id(0, Array("another key".utf8)))
+            #expect(ids.id(1, Array("one batch".utf8)) != ids.id(1, Array("another batch".utf8)))
+        }
+    }
+
     @Test func whatIsTooFarBackBeginsAnew() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 50) {
             $0.maxResumeEntries = 10
