@@ -22,7 +22,7 @@ public struct LogView: Sendable {
 public struct LogExtent: Sendable, Equatable {
     /// The last entry; 0 for an empty log.
     public let head: Int64
-    /// The batch of the entry at the head, where it is known.
+    /// The batch of the entry at the head; nil if it is not known, and for an empty log.
     public let headBatch: [UInt8]?
     /// The oldest entry that is retained; `head + 1` where none is.
     public let oldest: Int64
@@ -34,7 +34,9 @@ public struct LogExtent: Sendable, Equatable {
     }
 
     init(_ record: HistoryRecord) {
-        self.init(head: record.head, headBatch: record.headBatch, oldest: record.retainedFrom)
+        // What stands for the batch of an empty log is the key of the ids of stream events, which no reader may learn.
+        let batch = record.head == 0 ? nil : record.headBatch
+        self.init(head: record.head, headBatch: batch, oldest: record.retainedFrom)
     }
 }
 

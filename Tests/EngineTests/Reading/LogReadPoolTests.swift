@@ -123,6 +123,17 @@ import Tree
         }
     }
 
+    /// What stands for the batch of an empty log is the key of the ids of stream events.
+    @Test func anEmptyLogHasNoBatch() throws {
+        try withEngines { _, engines in
+            let namespace = try engines[0].namespace()
+            let extent = Condition<Result<LogExtent, LogReadError>?>(nil)
+            engines[0].engine.logs.extent(namespace.id, name: "test") { result in extent.broadcast { $0 = result } }
+            let found = try #require(extent.wait(milliseconds: 20_000) { $0 }).get()
+            #expect(found == LogExtent(head: 0, headBatch: nil, oldest: 1))
+        }
+    }
+
     /// A reader of the whole log doesn't keep others waiting: whoever asks later is answered before its next slice.
     @Test func readersTakeTurns() throws {
         try withEngines { settings, _ in
