@@ -121,6 +121,27 @@ def test_a_request_after_unsolicited_bytes_is_not_processed(server, monkeypatch)
     assert set(hook.notes.said) == {"default:1:0", "default:2:0"} and len(hook.notes.given) == 3
 
 
+def test_answers_to_nothing_are_dated_before_they_are_sent(server):
+    """A client may go on as soon as it has them, and send requests that another thread dates."""
+
+    class Line:
+        def sendall(self, data: bytes):
+            dates.append(conversation.unsolicited)
+
+    class First(Idle):
+        def random(self):
+            return 0.0
+
+    dates: list[float | None] = []
+    hook = server.hooks["/default/hook"]
+    conversation = hostile.Conversation(server, Line(), First())
+    conversation._succeeds_twice(hook, [message(1, "a")])
+    assert None not in dates and len(dates) == 1
+    crossed = Request("/default/hook", {}, json.dumps({"messages": [message(2, "a")]}).encode(), dates[0])
+    conversation._answer_late(crossed, hook, True)
+    assert dates[1] > dates[0] and hook.notes.said["default:2:0"] == [dates[0]]
+
+
 def test_idle_connections_are_told_408_and_closed(server, monkeypatch):
     class Impatient(Idle):
         def random(self):

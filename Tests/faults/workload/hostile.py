@@ -208,9 +208,9 @@ class Conversation:
         """The client may take the bytes that were sent before for the answer."""
         if crossed:
             # The client has one answer too many from here on, and may send its next request before it can see that.
-            self._processed(hook, request.messages, "crossed", SUCCESS, self.unsolicited)
-            self.unsolicited = time.monotonic()
-            return True
+            # Dated before the bytes are sent: this thread may go on long after the client has.
+            since, self.unsolicited = self.unsolicited, time.monotonic()
+            return self._processed(hook, request.messages, "crossed", SUCCESS, since)
         with self.server._lock:
             self.server.trapped += 1
         # Were it processed, nothing would be lost: it is not.
@@ -255,9 +255,8 @@ class Conversation:
     def _succeeds_twice(self, hook, messages) -> bool:
         """Two answers to one request: at once, or the second a moment later."""
         if self.dice.random() < 0.3:
-            self._processed(hook, messages, TWICE, SUCCESS + SUCCESS)
             self.unsolicited = time.monotonic()
-            return True
+            return self._processed(hook, messages, TWICE, SUCCESS + SUCCESS)
         self._processed(hook, messages, TWICE, SUCCESS)
         time.sleep(self.dice.choice([0.0, 0.005, 0.03]))
         self._unasked(SUCCESS)
