@@ -140,6 +140,8 @@ def test_answers_to_nothing_are_dated_before_they_are_sent(server):
     crossed = Request("/default/hook", {}, json.dumps({"messages": [message(2, "a")]}).encode(), dates[0])
     conversation._answer_late(crossed, hook, True)
     assert dates[1] > dates[0] and hook.notes.said["default:2:0"] == [dates[0]]
+    # Whether a request has crossed them is judged by when they had been sent at the latest.
+    assert conversation.sent >= dates[1]
 
 
 def test_idle_connections_are_told_408_and_closed(server, monkeypatch):

@@ -122,8 +122,10 @@ class Conversation:
     def __init__(self, server: HostileServer, connection: socket.socket, dice: random.Random):
         self.server, self.connection, self.dice = server, connection, dice
         self.buffer = b""
-        # When bytes were sent that belong to no request of this connection.
+        # When bytes were sent that belong to no request of this connection: not before `unsolicited`, and not after `sent`. Threads may
+        # wait for each other for some tenths of a second in between.
         self.unsolicited: float | None = None
+        self.sent = 0.0
 
     def run(self):
         while self._wait():
@@ -161,6 +163,7 @@ class Conversation:
     def _unasked(self, data: bytes):
         self.unsolicited = time.monotonic()
         self.connection.sendall(data)
+        self.sent = time.monotonic()
 
     def _read(self) -> Request | None:
         begun = time.monotonic()
@@ -190,7 +193,7 @@ class Conversation:
         messages = request.messages
         # A request that crossed unsolicited bytes was sent before them, or soon after: this thread may read it later than the client has
         # gone on with its next request.
-        crossed = self.unsolicited is not None and request.begun - self.unsolicited < CROSSING
+        crossed = self.unsolicited is not None and request.begun - self.sent < CROSSING
         asked = self.unsolicited if crossed else request.begun
         hook.notes.gave("webhook", messages, asked)
         if not is_signed(request, hook.secrets):
@@ -210,7 +213,9 @@ class Conversation:
             # The client has one answer too many from here on, and may send its next request before it can see that.
             # Dated before the bytes are sent: this thread may go on long after the client has.
             since, self.unsolicited = self.unsolicited, time.monotonic()
-            return self._processed(hook, request.messages, "crossed", SUCCESS, since)
+            self._processed(hook, request.messages, "crossed", SUCCESS, since)
+            self.sent = time.monotonic()
+            return True
         with self.server._lock:
             self.server.trapped += 1
         # Were it processed, nothing would be lost: it is not.
@@ -256,7 +261,9 @@ class Conversation:
         """Two answers to one request: at once, or the second a moment later."""
         if self.dice.random() < 0.3:
             self.unsolicited = time.monotonic()
-            return self._processed(hook, messages, TWICE, SUCCESS + SUCCESS)
+            self._processed(hook, messages, TWICE, SUCCESS + SUCCESS)
+            self.sent = time.monotonic()
+            return True
         self._processed(hook, messages, TWICE, SUCCESS)
         time.sleep(self.dice.choice([0.0, 0.005, 0.03]))
         self._unasked(SUCCESS)
