@@ -85,8 +85,7 @@ extension FeedMachine {
         slot.isAdopted = true
         slot.mayBeOut = false
         slot.deadline = adoptedUntil
-        state(of: slot).hold(slot)
-        countAdopted(1)
+        state(of: slot).hold(slot, inOrder: settings.stopsKeys)
         schedule(.deadline(slot.position), at: adoptedUntil)
     }
 
@@ -95,7 +94,7 @@ extension FeedMachine {
 
     /// The delivery of an adopted message has ended, and is counted as an attempt.
     func countAttempt(_ position: FeedPosition) {
-        if let slot = slots[position], slot.isAdopted, !isOvertaking(slot) { slot.attempts += 1 }
+        if let slot = slots[position], slot.isAdopted { slot.attempts += 1 }
     }
 
     /// The delivery of an adopted message has ended, or there was none, and the message is to be delivered again.
@@ -109,8 +108,8 @@ extension FeedMachine {
     func unhold(_ slot: Slot) {
         guard slot.isHeld else { return }
         slot.key?.letGo(slot)
-        if slot.isAdopted { countAdopted(-1) }
         slot.isAdopted = false
+        slot.isOvertaking = false
         guard let holder = slot.holder else { return }
         holder.remove(slot)
         heldCount -= 1
@@ -120,7 +119,7 @@ extension FeedMachine {
 
     /// The message waits again, and no consumer has it.
     func putBack(_ slot: Slot) {
-        if slot.isAdopted { noteOvertaken(slot) }
+        noteReturn(of: slot)
         unhold(slot)
         putInLine(slot)
     }

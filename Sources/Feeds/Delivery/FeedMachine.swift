@@ -92,12 +92,10 @@ final class FeedMachine {
     var adoptedPlaces: Set<FeedPosition>?
     /// Keys of which something is out, where it is known exactly what is out.
     var adoptedKeys: Set<FeedKey> = []
-    /// The first message of each key that is to be delivered again, or is not out, while later ones may be out. However the deliveries of
-    /// these adopted later ones end, they are delivered again.
-    var overtaken: [FeedKey: FeedPosition] = [:]
-    /// Whether that holds for all adopted messages, as their keys are not those of the run that handed them out.
-    var distrustsAdopted = false
-    private var adoptedCount = 0
+    /// Messages of those places that are delivered again however their deliveries end, as an earlier one of their key is; and keys of
+    /// which a message came that is not out and comes before others that are.
+    var overtakingPlaces: Set<FeedPosition> = []
+    private var overtakenKeys: Set<FeedKey> = []
     var blockedKeys: Set<FeedKey> = []
     /// The retries that were not read from the database yet, and the new messages that wait until they are.
     var unread = UnreadRetries()
@@ -119,9 +117,6 @@ final class FeedMachine {
     /// Messages that are delivered once more and not done.
     private var retries = IndexedHeap<FeedPosition, FeedPosition>()
     var retryCount: Int { retries.count }
-    /// Those of them that do not wait for retries which were not read yet. More are read once few of these are left.
-    var readyRetryCount: Int { retries.count - parkedRetryCount }
-    var parkedRetryCount = 0
     var letters: [FeedPosition: LetterChange] = [:]
     /// Those that are being written.
     var lettersUnderWay: [FeedPosition: LetterChange] = [:]
@@ -198,7 +193,7 @@ final class FeedMachine {
             try places.pass(stored)
             slot = nil
         } else {
-            let made = Slot(message, number: nextNumber, isRetry: false, isOrderedByPlace: settings.stopsKeys)
+            let made = Slot(message, number: nextNumber, isRetry: false)
             slot = try places.open(made) ? made : nil
         }
         lastPushedSeq = max(lastPushedSeq, message.position.seq)
@@ -215,8 +210,7 @@ final class FeedMachine {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
         slot.mayBeOut = mayBeOut && now.monotonic < adoptedUntil
-        // A former run was done with it and could not record that, though later ones of its key may be out.
-        if !slot.mayBeOut, slot.position.seq <= adoptedThrough, now.monotonic < adoptedUntil { noteOvertaken(slot) }
+        if slot.mayBeOut { slot.isOvertaking = isOvertaking(slot) } else { noteNotOut(slot, now) }
         if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) { return setAside(slot) }
         if waitsForRetries(slot) { park(slot) }
         if slot.mayBeOut { return adopt(slot) }
@@ -236,33 +230,29 @@ final class FeedMachine {
         position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
-    /// Whether an adopted message is delivered again however its delivery ends.
-    func isOvertaking(_ slot: Slot) -> Bool { slot.isAdopted && overtakingTest(slot)(slot) }
-
-    /// Returns what tells overtaking messages of a message's key from other adopted ones, by what is known now.
-    func overtakingTest(_ slot: Slot) -> (Slot) -> Bool {
-        guard !distrustsAdopted else { return { _ in true } }
-        guard let first = overtaken[orderingKey(slot.message)] else { return { _ in false } }
-        let stopsKeys = settings.stopsKeys
-        return { ($0.isRetry ? stopsKeys : true) && first < $0.position }
+    func isOvertaking(_ slot: Slot) -> Bool {
+        overtakingPlaces.remove(slot.position) != nil
+            || !overtakenKeys.isEmpty && overtakenKeys.contains(orderingKey(slot.message))
     }
 
-    /// Notes that a message is to be delivered again, or is not out, while later ones of its key may be out.
-    func noteOvertaken(_ slot: Slot) {
-        // Others that are delivered once more have lost their places.
-        guard !slot.isRetry || settings.stopsKeys else { return }
-        let key = orderingKey(slot.message)
-        overtaken[key] = min(overtaken[key] ?? slot.position, slot.position)
+    /// Notes that a message is not out, though later ones of its key may be: a former run was done with it and could not record that.
+    private func noteNotOut(_ slot: Slot, _ now: Moment) {
+        guard adoptedPlaces?.isEmpty == false, slot.position.seq <= adoptedThrough, now.monotonic < adoptedUntil else {
+            return
+        }
+        overtakenKeys.insert(orderingKey(slot.message))
     }
 
-    /// Counts adopted messages. When the last of them has ended and no more can come, nothing is overtaken any more.
-    func countAdopted(_ change: Int, _ now: Moment? = nil) {
-        adoptedCount += change
-        if adoptedCount == 0, let now, now.monotonic >= adoptedUntil, !overtaken.isEmpty { overtaken.removeAll() }
+    /// Notes that an adopted message is to be delivered again: those of its key that are out and were not brought yet come after it.
+    func noteReturn(of slot: Slot) {
+        guard slot.isAdopted, adoptedPlaces?.isEmpty == false else { return }
+        overtakenKeys.insert(orderingKey(slot.message))
     }
 
     /// What consumers have now, or may have.
     var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map(\.position)) }
+    /// Those of them that are delivered again however their deliveries end.
+    var heldOvertaking: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isOvertaking).map(\.position)) }
     /// The keys of which consumers have something now.
     var heldKeys: Set<FeedKey> {
         Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map { self.orderingKey($0.message) })
@@ -272,6 +262,7 @@ final class FeedMachine {
     func read(to cursor: LogCursor) {
         guard places.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
+        if cursor.seq >= adoptedThrough { overtakenKeys.removeAll() }
         isStale = true
     }
 
@@ -295,16 +286,15 @@ final class FeedMachine {
             return
         }
         // By the order that holds now, which need not be that of the letter.
-        let slot = Slot(message, number: nextNumber, isRetry: true, isOrderedByPlace: settings.stopsKeys)
+        let slot = Slot(message, number: nextNumber, isRetry: true)
         keep(slot, letter)
         // Others of the key may be out, too, and not be read yet.
-        let isKnownOut = adoptedPlaces?.contains(slot.position) ?? true
         let isOut =
-            adoptedPlaces.map { _ in isKnownOut || distrustsAdopted || adoptedKeys.contains(orderingKey(message)) }
+            adoptedPlaces.map { $0.contains(slot.position) || adoptedKeys.contains(orderingKey(message)) }
             ?? (mayBeOut || adoptedThrough > 0)
         adoptedPlaces?.remove(slot.position)
         guard isOut else { return enqueue(slot) }
-        if !isKnownOut { noteOvertaken(slot) }
+        slot.isOvertaking = isOvertaking(slot)
         adopt(slot)
     }
 
@@ -340,7 +330,6 @@ final class FeedMachine {
         pendingBytes -= slot.bytes
         isDirty = true
         if slot.hasLetter { removeLetter(position) }
-        unpark(slot)
         if slot.isRetry { retries.remove(position) }
     }
 

@@ -11,9 +11,8 @@ struct FeedInheritance {
     private let definition: FeedDefinition
     /// The messages that consumers or the sink have; nil where an earlier owner may have handed out others.
     let places: Set<FeedPosition>?
-    /// The first message of each key that is delivered again: the outcomes of later ones do not count.
-    let overtaken: [FeedKey: FeedPosition]
-    let order: FeedDefinition.Order
+    /// Those of them whose outcome does not count, as an earlier message of their key is delivered again.
+    let overtaking: Set<FeedPosition>
     /// The keys of these messages, as far as they are known.
     let keys: Set<FeedKey>
     /// When the last of the deliveries has ended, in monotonic milliseconds.
@@ -31,8 +30,7 @@ struct FeedInheritance {
         for position in run.arrived.union(run.arrivedBeingWritten) { outcomes[position] = .delivered }
         let isKnown = machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
         places = isKnown ? machine.heldPlaces.union(machine.adoptedPlaces ?? []).union(outcomes.keys) : nil
-        overtaken = machine.overtaken
-        order = run.definition.order
+        overtaking = machine.heldOvertaking.union(machine.overtakingPlaces)
         keys = machine.heldKeys.union(machine.adoptedKeys)
         let sinkEnd = run.sink.map { now + $0.timeoutMilliseconds + 1_000 } ?? now
         until = max(sinkEnd, machine.adoptedUntil)

@@ -64,8 +64,7 @@ final class FeedRun {
             firstDelivery: UInt64(truncatingIfNeeded: start.claim.generation) << 32)
         machine.adoptedPlaces = inheritance?.places
         machine.adoptedKeys = inheritance?.keys ?? []
-        machine.overtaken = inheritance?.overtaken ?? [:]
-        machine.distrustsAdopted = inheritance.map { $0.order != start.definition.order } ?? false
+        machine.overtakingPlaces = inheritance?.overtaking ?? []
         inherited = inheritance?.outcomes ?? [:]
         if let overview = start.retried.overview {
             machine.blockedKeys = overview.blockedKeys
@@ -114,7 +113,7 @@ final class FeedRun {
     /// The page of that which is wanted, where most of what was read is done; nil where none is.
     func retriesWanted() -> FeedRetryRequest? {
         guard retried.hasMore || machine.rereadsRetries, !isReadingRetries,
-            machine.readyRetryCount < FeedRetryPage.lettersAtOnce / 2, machine.readyRetryCount == 0 || window.hasRoom
+            machine.retryCount < FeedRetryPage.lettersAtOnce / 2, machine.retryCount == 0 || window.hasRoom
         else { return nil }
         isReadingRetries = true
         let place = machine.rereadsRetries ? nil : retried.last

@@ -176,7 +176,7 @@ final class MachineWorld {
     /// What a run leaves to the next one of the same gateway.
     struct Inheritance {
         let places: Set<FeedPosition>?
-        let overtaken: [FeedKey: FeedPosition]
+        let overtaking: Set<FeedPosition>
         let keys: Set<FeedKey>
         let until: Int64
     }
@@ -198,7 +198,7 @@ final class MachineWorld {
             firstDelivery: UInt64(takeovers) << 32)
         machine.adoptedPlaces = inheritance?.places
         machine.adoptedKeys = inheritance?.keys ?? []
-        machine.overtaken = inheritance?.overtaken ?? [:]
+        machine.overtakingPlaces = inheritance?.overtaking ?? []
         let first = readPage(after: nil)
         machine.stored = stored
         machine.blockedKeys = first.overview?.blockedKeys ?? []
@@ -251,7 +251,7 @@ final class MachineWorld {
         crashes += 1
         begin(
             Inheritance(
-                places: places, overtaken: machine.overtaken,
+                places: places, overtaking: machine.heldOvertaking.union(machine.overtakingPlaces),
                 keys: machine.heldKeys.union(machine.adoptedKeys), until: machine.adoptedUntil))
     }
 
@@ -366,7 +366,7 @@ final class MachineWorld {
         if needsLetters {
             needsLetters = false
             page = readPage(after: nil)
-        } else if hasMorePages || machine.rereadsRetries, machine.readyRetryCount < max(1, pageLimit / 2) {
+        } else if hasMorePages || machine.rereadsRetries, machine.retryCount < max(1, pageLimit / 2) {
             page = readPage(after: machine.rereadsRetries ? nil : pageEnd)
             machine.rereadsRetries = false
         }
