@@ -94,7 +94,7 @@ extension FeedMachine {
 
     /// The delivery of an adopted message has ended, and is counted as an attempt.
     func countAttempt(_ position: FeedPosition) {
-        if let slot = slots[position], slot.isAdopted { slot.attempts += 1 }
+        if let slot = slots[position], slot.isAdopted, !slot.isOvertaking { slot.attempts += 1 }
     }
 
     /// The delivery of an adopted message has ended, or there was none, and the message is to be delivered again.

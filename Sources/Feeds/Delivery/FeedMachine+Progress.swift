@@ -80,6 +80,6 @@ extension FeedMachine {
     private var lastHeldSeq: Int64 {
         // What a former owner has handed out may not even have been read yet.
         if readTo.seq < adoptedThrough { return max(adoptedThrough, lastPushedSeq) }
-        return slots.values.reduce(0) { $1.isHeld ? max($0, $1.position.seq) : $0 }
+        return slots.values.reduce(0) { $1.isHeld || $1.mayBeOut ? max($0, $1.position.seq) : $0 }
     }
 }
