@@ -12,10 +12,10 @@ ARGS ?=
 OLD ?=
 NEW ?=
 # One room for `make test`, such as Tree, and a filter for its tests
-ROOM ?=
-FILTER ?=
+ROOM =
+FILTER =
 # The campaign that `make campaign` runs
-NAME ?=
+NAME =
 # More options for every release build, e.g. SWIFT_FLAGS=--static-swift-stdlib for a binary that runs without the toolchain
 SWIFT_FLAGS ?=
 

@@ -230,4 +230,6 @@ def test_a_test_that_passes_again_is_flaky(tmp_path):
     (tmp_path / "a.again.xml").write_text('<r><testcase classname="A.B" name="f"/><testcase classname="A.C" name="g"><failure/></testcase></r>')
     said = "A.B f failed: m\nFLAKY A.B f\nA.C g failed: n\n1 passed, 1 failed\n"
     assert run(sys.executable, ROOT / "scripts/test-totals", tmp_path, "a.xml").stdout == said
-    assert run(sys.executable, ROOT / "scripts/test-totals", "--failed", tmp_path, "a.xml", "b.xml").stdout == "A\\.B|A\\.C\n"
+    assert run(sys.executable, ROOT / "scripts/test-totals", "--failed", tmp_path, "a.xml").stdout == "A[./]C\n"
+    missing = run(sys.executable, ROOT / "scripts/test-totals", "--failed", tmp_path, "a.xml", "b.xml", check=False)
+    assert (missing.returncode, missing.stdout) == (1, "")
