@@ -243,17 +243,18 @@ final class FeedMachine {
         overtakenKeys.insert(orderingKey(slot.message))
     }
 
-    /// Notes that an adopted message is to be delivered again: those of its key that are out and were not brought yet come after it.
+    /// Notes that an adopted message is to be delivered again. Messages of its key that may be out and that the reader has not brought yet
+    /// come after it.
     func noteReturn(of slot: Slot) {
-        guard slot.isAdopted, adoptedPlaces?.isEmpty == false else { return }
+        guard slot.isAdopted, adoptedPlaces.map({ !$0.isEmpty }) ?? (readTo.seq < adoptedThrough) else { return }
         overtakenKeys.insert(orderingKey(slot.message))
     }
 
-    /// What consumers have now, or may have.
+    /// The places of messages that consumers hold or, after a takeover, may hold.
     var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map(\.position)) }
     /// Those of them that are delivered again however their deliveries end.
     var heldOvertaking: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isOvertaking).map(\.position)) }
-    /// The keys of which consumers have something now.
+    /// The keys of these messages.
     var heldKeys: Set<FeedKey> {
         Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map { self.orderingKey($0.message) })
     }
