@@ -12,7 +12,7 @@ extension NamespaceTable {
         }
     }
 
-    /// What the loader does after the rules have answered waiting requests.
+    /// The loader's next step, once the rules have been applied to the requests that wait.
     enum AfterRefusals {
         /// A request needs the tree: the load continues.
         case goesOn
