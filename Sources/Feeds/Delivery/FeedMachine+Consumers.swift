@@ -39,7 +39,7 @@ extension FeedMachine {
     /// - Parameter consumer: must be who holds it; nil for whoever does.
     func acknowledge(_ position: FeedPosition, by consumer: String?) -> Result {
         switch find(position, heldBy: consumer) {
-        case .held(let slot) where slot.isOvertaking:
+        case .held(let slot) where isOvertaking(slot):
             giveBackAdopted(position)
             return .expired
         case .held(let slot):
@@ -67,7 +67,7 @@ extension FeedMachine {
         now: Moment
     ) -> Result {
         switch find(position, heldBy: consumer) {
-        case .held(let slot) where slot.isOvertaking:
+        case .held(let slot) where isOvertaking(slot):
             giveBackAdopted(position)
             return .expired
         case .held(let slot):
@@ -81,6 +81,9 @@ extension FeedMachine {
     /// A consumer needs so long from now on.
     func extend(_ position: FeedPosition, by consumer: String?, to milliseconds: Int64, now: Moment) -> Result {
         switch find(position, heldBy: consumer) {
+        case .held(let slot) where isOvertaking(slot):
+            giveBackAdopted(position)
+            return .expired
         case .held(let slot):
             slot.deadline = now.monotonic + milliseconds
             schedule(.deadline(position), at: slot.deadline)
@@ -108,6 +111,7 @@ extension FeedMachine {
 
     /// Takes back what was held for too long, and makes ready what has waited long enough.
     func advance(to now: Moment) {
+        forgetNotes(now)
         while let (time, timer) = timers.take(by: now.monotonic) {
             switch timer {
             case .deadline(let position):

@@ -7,8 +7,8 @@ extension FeedMachine {
         let isLast = max(1, slot.attempts) >= settings.maxAttempts || isFinal
         let dies = isLast && mayStore
         // What this consumer has of the key behind it must not be done first.
-        giveBackLater(than: slot, stops: dies && settings.stopsKeys)
-        noteReturn(of: slot)
+        giveBackLater(than: slot)
+        if slot.isAdopted { noteOvertaken(slot) }
         unhold(slot)
         forgetHandOut(slot)
         slot.attempts = max(1, slot.attempts)
@@ -57,28 +57,33 @@ extension FeedMachine {
         pause + pause * Int64((delivery &* 0x9E37_79B9_7F4A_7C15) >> 40 % 21) / 100
     }
 
-    /// Keeps the later messages of a key from being done before a message that is to be delivered again.
+    /// Puts messages back that follow a message in its key: those that the same consumer received later, and adopted ones, as a former
+    /// owner handed all messages of a key to one consumer.
     ///
-    /// Puts back what the same consumer received later. An adopted message stays with the consumer that may have it, but its delivery does
-    /// not count any more: a former owner handed all messages of a key to one consumer.
-    /// A key's held messages are in order. O(those whose state changes).
-    ///
-    /// - Parameter stops: Whether the key stops at the message. All later messages are put back then, and are set aside.
-    func giveBackLater(than slot: Slot, stops: Bool = false) {
+    /// Overtaking messages stay: another consumer may have them, and their deliveries do not count in any case.
+    /// O(held messages of the key that were handed out later).
+    func giveBackLater(than slot: Slot) {
+        // Before those that are put back now are noted.
+        let isOvertaking = overtakingTest(slot)
         var next = slot.nextHeld
         while let other = next {
             next = other.nextHeld
-            if other.isAdopted, !stops {
-                // All adopted messages after it are, too.
-                if other.isOvertaking { break }
-                other.isOvertaking = true
-            } else if other.isAdopted {
-                putBack(other)
+            if other.isAdopted {
+                if slot.turn < other.turn, !isOvertaking(other) { putBack(other) }
             } else if other.holder === slot.holder {
                 forgetHandOut(other)
                 other.attempts -= 1
                 putBack(other)
             }
+        }
+    }
+
+    /// Puts the adopted messages of a key back that come after a dead letter of the key, to be set aside. O(held messages of the key).
+    private func giveBackAdopted(of key: KeyState, after position: FeedPosition) {
+        var next = key.lastHeld
+        while let other = next {
+            next = other.previousHeld
+            if other.isAdopted, position < other.position { putBack(other) }
         }
     }
 
@@ -93,12 +98,15 @@ extension FeedMachine {
             blockedKeys.insert(key.name)
             let first = min(deaths[key.name] ?? slot.position, slot.position)
             deaths[key.name] = first
+            giveBackAdopted(of: key, after: first)
             for next in key.queue.keep({ $0.position < first }) { setAside(next) }
             for next in gated.keep({ orderingKey($0.message) != key.name }) { setAside(next) }
             if unread.has(key.name) {
                 for next in parked.keep({ $0.position < first || orderingKey($0.message) != key.name }) {
                     // Those that were acknowledged have left.
-                    if slots[next.position] === next { setAside(next) }
+                    guard slots[next.position] === next else { continue }
+                    unpark(next)
+                    setAside(next)
                 }
                 rereadRetries()
             }

@@ -85,7 +85,8 @@ extension FeedMachine {
         slot.isAdopted = true
         slot.mayBeOut = false
         slot.deadline = adoptedUntil
-        state(of: slot).hold(slot, inOrder: settings.stopsKeys)
+        state(of: slot).hold(slot)
+        adoptedCount += 1
         schedule(.deadline(slot.position), at: adoptedUntil)
     }
 
@@ -94,7 +95,7 @@ extension FeedMachine {
 
     /// The delivery of an adopted message has ended, and is counted as an attempt.
     func countAttempt(_ position: FeedPosition) {
-        if let slot = slots[position], slot.isAdopted, !slot.isOvertaking { slot.attempts += 1 }
+        if let slot = slots[position], slot.isAdopted, !isOvertaking(slot) { slot.attempts += 1 }
     }
 
     /// The delivery of an adopted message has ended, or there was none, and the message is to be delivered again.
@@ -108,8 +109,8 @@ extension FeedMachine {
     func unhold(_ slot: Slot) {
         guard slot.isHeld else { return }
         slot.key?.letGo(slot)
+        if slot.isAdopted { adoptedCount -= 1 }
         slot.isAdopted = false
-        slot.isOvertaking = false
         guard let holder = slot.holder else { return }
         holder.remove(slot)
         heldCount -= 1
@@ -119,7 +120,7 @@ extension FeedMachine {
 
     /// The message waits again, and no consumer has it.
     func putBack(_ slot: Slot) {
-        noteReturn(of: slot)
+        if slot.isAdopted { noteOvertaken(slot) }
         unhold(slot)
         putInLine(slot)
     }

@@ -81,8 +81,14 @@ extension FeedMachine {
         let key: KeyState
         /// How many messages of the key the consumer holds.
         var held = 0
-        /// The number of the first message of the key that stays undone.
-        var bound = Int.max
+        /// The turn of the first message of the key that stays undone.
+        var bound: Turn?
+        /// Whether nothing of the key is acknowledged.
+        var isClosed = false
+
+        mutating func lower(to turn: Turn) { bound = bound.map { min($0, turn) } ?? turn }
+
+        func admits(_ slot: Slot) -> Bool { !isClosed && bound.map { slot.turn < $0 } ?? true }
     }
 
     /// Acknowledges what an opening was handed, up to a message. O(what the consumer holds and was handed).
@@ -98,32 +104,26 @@ extension FeedMachine {
         for slot in holders[former.consumer]?.slots ?? [] {
             guard let key = slot.key, lines[ObjectIdentifier(key)] != nil else { continue }
             lines[ObjectIdentifier(key)]?.held += 1
-            if !isCandidate(slot) { lines[ObjectIdentifier(key)]?.bound.lower(to: slot.number) }
+            if !isCandidate(slot) { lines[ObjectIdentifier(key)]?.lower(to: slot.turn) }
         }
         for (id, line) in lines {
             if line.key.held != line.held {
                 // Another consumer holds an earlier message of the key, or may hold it.
-                lines[id]?.bound = .min
+                lines[id]?.isClosed = true
             } else if let first = line.key.queue.first(where: { !isCandidate($0) }) {
-                lines[id]?.bound.lower(to: first.number)
+                lines[id]?.lower(to: first.turn)
             }
         }
         for slot in candidates where slot.isHeld {
-            guard let key = slot.key, let line = lines[ObjectIdentifier(key)], slot.number < line.bound else {
-                continue
-            }
+            guard let key = slot.key, let line = lines[ObjectIdentifier(key)], line.admits(slot) else { continue }
             acknowledge(slot)
         }
         for line in lines.values {
-            while let first = line.key.queue.first, first.number < line.bound, isCandidate(first) {
+            while let first = line.key.queue.first, line.admits(first), isCandidate(first) {
                 _ = line.key.queue.popFirst()
                 acknowledge(first)
             }
             settle(line.key)
         }
     }
-}
-
-extension Int {
-    fileprivate mutating func lower(to other: Int) { self = Swift.min(self, other) }
 }

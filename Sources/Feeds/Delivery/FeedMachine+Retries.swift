@@ -118,7 +118,7 @@ extension FeedMachine {
         if !waiting.isEmpty { isDirty = true }
         // Adopted messages may have been acknowledged meanwhile.
         for slot in waiting where slots[slot.position] === slot {
-            slot.isParked = false
+            unpark(slot)
             if !slot.isAdopted, blockedKeys.contains(orderingKey(slot.message)) {
                 setAside(slot)
                 continue
@@ -133,6 +133,14 @@ extension FeedMachine {
     /// The message waits until earlier retries of its key were read. An adopted one waits for that when its delivery has ended.
     func park(_ slot: Slot) {
         slot.isParked = true
+        if slot.isRetry { parkedRetryCount += 1 }
         parked.insert(slot)
+    }
+
+    /// The message is not to wait any more, and has left `parked` or is skipped there.
+    func unpark(_ slot: Slot) {
+        guard slot.isParked else { return }
+        slot.isParked = false
+        if slot.isRetry { parkedRetryCount -= 1 }
     }
 }

@@ -92,10 +92,13 @@ final class FeedMachine {
     var adoptedPlaces: Set<FeedPosition>?
     /// Keys of which something is out, where it is known exactly what is out.
     var adoptedKeys: Set<FeedKey> = []
-    /// Messages of those places that are delivered again however their deliveries end, as an earlier one of their key is; and keys of
-    /// which a message came that is not out and comes before others that are.
-    var overtakingPlaces: Set<FeedPosition> = []
-    private var overtakenKeys: Set<FeedKey> = []
+    var overtaken = OvertakingNotes()
+    /// The numbers of former runs' deliveries, as far as they are known. `UInt64.max` marks a message that has arrived at the sink.
+    var formerDeliveries: [FeedPosition: UInt64] = [:]
+    /// The number before that of the first delivery of this run.
+    let firstDelivery: UInt64
+    /// The number of adopted messages.
+    var adoptedCount = 0
     var blockedKeys: Set<FeedKey> = []
     /// The retries that were not read from the database yet, and the new messages that wait until they are.
     var unread = UnreadRetries()
@@ -117,6 +120,9 @@ final class FeedMachine {
     /// Messages that are delivered once more and not done.
     private var retries = IndexedHeap<FeedPosition, FeedPosition>()
     var retryCount: Int { retries.count }
+    /// Those of them that do not wait for retries which were not read yet. More are read once few of these are left.
+    var readyRetryCount: Int { retries.count - parkedRetryCount }
+    var parkedRetryCount = 0
     var letters: [FeedPosition: LetterChange] = [:]
     /// Those that are being written.
     var lettersUnderWay: [FeedPosition: LetterChange] = [:]
@@ -142,6 +148,7 @@ final class FeedMachine {
         lastPushedSeq = progress.seq
         self.adoptedThrough = adoptedThrough
         self.adoptedUntil = adoptedUntil
+        self.firstDelivery = firstDelivery
         nextDelivery = firstDelivery
     }
 
@@ -193,7 +200,7 @@ final class FeedMachine {
             try places.pass(stored)
             slot = nil
         } else {
-            let made = Slot(message, number: nextNumber, isRetry: false)
+            let made = Slot(message, number: nextNumber, isRetry: false, isOrderedByPlace: settings.stopsKeys)
             slot = try places.open(made) ? made : nil
         }
         lastPushedSeq = max(lastPushedSeq, message.position.seq)
@@ -210,7 +217,10 @@ final class FeedMachine {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
         slot.mayBeOut = mayBeOut && now.monotonic < adoptedUntil
-        if slot.mayBeOut { slot.isOvertaking = isOvertaking(slot) } else { noteNotOut(slot, now) }
+        // A former run was done with it and could not record that, though later ones of its key may be out.
+        if !slot.mayBeOut, position.seq <= adoptedThrough, now.monotonic < adoptedUntil, hasFormerDeliveries {
+            noteOvertaken(slot)
+        }
         if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) { return setAside(slot) }
         if waitsForRetries(slot) { park(slot) }
         if slot.mayBeOut { return adopt(slot) }
@@ -230,40 +240,10 @@ final class FeedMachine {
         position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
-    func isOvertaking(_ slot: Slot) -> Bool {
-        overtakingPlaces.remove(slot.position) != nil
-            || !overtakenKeys.isEmpty && overtakenKeys.contains(orderingKey(slot.message))
-    }
-
-    /// Notes that a message is not out, though later ones of its key may be: a former run was done with it and could not record that.
-    private func noteNotOut(_ slot: Slot, _ now: Moment) {
-        guard adoptedPlaces?.isEmpty == false, slot.position.seq <= adoptedThrough, now.monotonic < adoptedUntil else {
-            return
-        }
-        overtakenKeys.insert(orderingKey(slot.message))
-    }
-
-    /// Notes that an adopted message is to be delivered again. Messages of its key that may be out and that the reader has not brought yet
-    /// come after it.
-    func noteReturn(of slot: Slot) {
-        guard slot.isAdopted, adoptedPlaces.map({ !$0.isEmpty }) ?? (readTo.seq < adoptedThrough) else { return }
-        overtakenKeys.insert(orderingKey(slot.message))
-    }
-
-    /// The places of messages that consumers hold or, after a takeover, may hold.
-    var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map(\.position)) }
-    /// Those of them that are delivered again however their deliveries end.
-    var heldOvertaking: Set<FeedPosition> { Set(slots.values.lazy.filter(\.isOvertaking).map(\.position)) }
-    /// The keys of these messages.
-    var heldKeys: Set<FeedKey> {
-        Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map { self.orderingKey($0.message) })
-    }
-
     /// All messages of entries up to there were pushed.
     func read(to cursor: LogCursor) {
         guard places.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
-        if cursor.seq >= adoptedThrough { overtakenKeys.removeAll() }
         isStale = true
     }
 
@@ -287,15 +267,16 @@ final class FeedMachine {
             return
         }
         // By the order that holds now, which need not be that of the letter.
-        let slot = Slot(message, number: nextNumber, isRetry: true)
+        let slot = Slot(message, number: nextNumber, isRetry: true, isOrderedByPlace: settings.stopsKeys)
         keep(slot, letter)
         // Others of the key may be out, too, and not be read yet.
+        let isKnownOut = adoptedPlaces?.contains(slot.position) ?? true
         let isOut =
-            adoptedPlaces.map { $0.contains(slot.position) || adoptedKeys.contains(orderingKey(message)) }
+            adoptedPlaces.map { _ in isKnownOut || adoptedKeys.contains(orderingKey(message)) }
             ?? (mayBeOut || adoptedThrough > 0)
         adoptedPlaces?.remove(slot.position)
         guard isOut else { return enqueue(slot) }
-        slot.isOvertaking = isOvertaking(slot)
+        if !isKnownOut { noteOvertaken(slot) }
         adopt(slot)
     }
 
@@ -308,6 +289,7 @@ final class FeedMachine {
             slot.failures = letter.failures
             slot.hasLetter = true
         }
+        if !formerDeliveries.isEmpty { slot.formerDelivery = formerDeliveries.removeValue(forKey: slot.position) ?? 0 }
         if slot.isRetry { retries.set(slot.position, to: slot.position) }
         pendingBytes += slot.bytes
         slots[slot.position] = slot
@@ -331,6 +313,7 @@ final class FeedMachine {
         pendingBytes -= slot.bytes
         isDirty = true
         if slot.hasLetter { removeLetter(position) }
+        unpark(slot)
         if slot.isRetry { retries.remove(position) }
     }
 

@@ -31,20 +31,27 @@ extension FeedMachine {
         var mayBeOut = false
         /// It is among the machine's `parked` messages.
         var isParked = false
-        /// An adopted message that is delivered again however its delivery ends, after an earlier one of its key.
-        var isOvertaking = false
         var deadline: Int64 = 0
         /// Counts all deliveries of the feed.
         var delivery: UInt64 = 0
+        /// The number of the delivery by a former run; 0 if it is not known.
+        var formerDelivery: UInt64 = 0
         /// Neighbours among the held messages of its key, in the order in which they were handed out. The machine keeps each for as long as it
         /// is linked.
         fileprivate(set) unowned(unsafe) var previousHeld: Slot?
         fileprivate(set) unowned(unsafe) var nextHeld: Slot?
 
-        init(_ message: FeedMessage, number: Int, isRetry: Bool) {
+        /// Whether the message comes before and after others of its key by its place, and not by its number.
+        private let isOrderedByPlace: Bool
+
+        /// Which message of a key comes first.
+        var turn: Turn { Turn(number: isOrderedByPlace ? 0 : number, position: position) }
+
+        init(_ message: FeedMessage, number: Int, isRetry: Bool, isOrderedByPlace: Bool = false) {
             self.message = message
             self.number = number
             self.isRetry = isRetry
+            self.isOrderedByPlace = isOrderedByPlace
             bytes = message.estimatedBytes
             super.init(message.position)
         }
@@ -53,13 +60,23 @@ extension FeedMachine {
         var isHeld: Bool { holder != nil || isAdopted }
     }
 
+    /// A message's place among those of its key. Where dead letters stop their keys, messages to retry keep the places that they had.
+    struct Turn: Comparable {
+        let number: Int
+        let position: FeedPosition
+
+        static func < (one: Turn, other: Turn) -> Bool {
+            one.number == other.number ? one.position < other.position : one.number < other.number
+        }
+    }
+
     /// The messages of one key.
     final class KeyState {
         let name: FeedKey
         /// Those that nobody has, in order.
         var queue = SlotQueue()
         private(set) var held = 0
-        private unowned(unsafe) var lastHeld: Slot?
+        private(set) unowned(unsafe) var lastHeld: Slot?
         /// Not before then.
         var waitsUntil: Int64?
         /// The dead letters of the key that are not durable. Nothing of the key is handed out meanwhile: if they were lost, a later message
@@ -70,18 +87,11 @@ extension FeedMachine {
         init(_ name: FeedKey) { self.name = name }
 
         /// A message of the key is held from now on.
-        ///
-        /// - Parameter inOrder: Links the message before those of later places, which came first. Otherwise it is the last one.
-        func hold(_ slot: Slot, inOrder: Bool = false) {
+        func hold(_ slot: Slot) {
             held += 1
-            var (previous, next) = (lastHeld, Slot?.none)
-            while inOrder, let later = previous, later.position > slot.position {
-                (previous, next) = (later.previousHeld, later)
-            }
-            slot.previousHeld = previous
-            slot.nextHeld = next
-            previous?.nextHeld = slot
-            if let next { next.previousHeld = slot } else { lastHeld = slot }
+            slot.previousHeld = lastHeld
+            lastHeld?.nextHeld = slot
+            lastHeld = slot
         }
 
         /// A message of the key is not held any more.

@@ -1,4 +1,4 @@
-/// Slots that wait in the order of their numbers: taken from the front, added at the back, and put back where they belong.
+/// Slots that wait in the order of their turns: taken from the front, added at the back, and put back where they belong.
 struct SlotQueue {
     private var slots: ContiguousArray<FeedMachine.Slot?> = []
     private var head = 0
@@ -31,8 +31,9 @@ struct SlotQueue {
 
     /// Puts a slot where it belongs: mostly at the back, or back to the front.
     mutating func insert(_ slot: FeedMachine.Slot) {
-        if isEmpty || number(slots.count - 1) < slot.number { return slots.append(slot) }
-        if head > 0, slot.number < number(head) {
+        let turn = slot.turn
+        if isEmpty || isBefore(slots.count - 1, turn) { return slots.append(slot) }
+        if head > 0, !isBefore(head, turn) {
             head -= 1
             slots[head] = slot
             return
@@ -41,7 +42,7 @@ struct SlotQueue {
         var high = slots.count
         while low < high {
             let middle = (low + high) / 2
-            if number(middle) < slot.number { low = middle + 1 } else { high = middle }
+            if isBefore(middle, turn) { low = middle + 1 } else { high = middle }
         }
         slots.insert(slot, at: low)
     }
@@ -68,5 +69,7 @@ struct SlotQueue {
         head = 0
     }
 
-    private func number(_ index: Int) -> Int { slots[index]?.number ?? 0 }
+    private func isBefore(_ index: Int, _ turn: FeedMachine.Turn) -> Bool {
+        slots[index].map { $0.turn < turn } ?? true
+    }
 }

@@ -11,8 +11,10 @@ struct FeedInheritance {
     private let definition: FeedDefinition
     /// The messages that consumers or the sink have; nil where an earlier owner may have handed out others.
     let places: Set<FeedPosition>?
-    /// Those of them whose outcome does not count, as an earlier message of their key is delivered again.
-    let overtaking: Set<FeedPosition>
+    /// The messages that are delivered again: the outcomes of later ones of their keys do not count.
+    let overtaken: OvertakingNotes
+    /// The numbers of deliveries that are out, as far as they are known.
+    let deliveries: [FeedPosition: UInt64]
     /// The keys of these messages, as far as they are known.
     let keys: Set<FeedKey>
     /// When the last of the deliveries has ended, in monotonic milliseconds.
@@ -27,10 +29,14 @@ struct FeedInheritance {
         let machine = run.machine
         outcomes = run.inherited
         // What the sink has, though it is not written down, is not to be sent again.
-        for position in run.arrived.union(run.arrivedBeingWritten) { outcomes[position] = .delivered }
+        let arrived = run.arrived.union(run.arrivedBeingWritten)
+        for position in arrived { outcomes[position] = .delivered }
         let isKnown = machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
         places = isKnown ? machine.heldPlaces.union(machine.adoptedPlaces ?? []).union(outcomes.keys) : nil
-        overtaking = machine.heldOvertaking.union(machine.overtakingPlaces)
+        overtaken = machine.overtaken
+        var deliveries = machine.heldDeliveries
+        for position in arrived { deliveries[position] = .max }
+        self.deliveries = deliveries
         keys = machine.heldKeys.union(machine.adoptedKeys)
         let sinkEnd = run.sink.map { now + $0.timeoutMilliseconds + 1_000 } ?? now
         until = max(sinkEnd, machine.adoptedUntil)

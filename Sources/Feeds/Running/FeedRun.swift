@@ -64,7 +64,8 @@ final class FeedRun {
             firstDelivery: UInt64(truncatingIfNeeded: start.claim.generation) << 32)
         machine.adoptedPlaces = inheritance?.places
         machine.adoptedKeys = inheritance?.keys ?? []
-        machine.overtakingPlaces = inheritance?.overtaking ?? []
+        machine.overtaken = inheritance?.overtaken ?? OvertakingNotes()
+        machine.formerDeliveries = inheritance?.deliveries ?? [:]
         inherited = inheritance?.outcomes ?? [:]
         if let overview = start.retried.overview {
             machine.blockedKeys = overview.blockedKeys
@@ -113,7 +114,7 @@ final class FeedRun {
     /// The page of that which is wanted, where most of what was read is done; nil where none is.
     func retriesWanted() -> FeedRetryRequest? {
         guard retried.hasMore || machine.rereadsRetries, !isReadingRetries,
-            machine.retryCount < FeedRetryPage.lettersAtOnce / 2, machine.retryCount == 0 || window.hasRoom
+            machine.readyRetryCount < FeedRetryPage.lettersAtOnce / 2, machine.readyRetryCount == 0 || window.hasRoom
         else { return nil }
         isReadingRetries = true
         let place = machine.rereadsRetries ? nil : retried.last

@@ -22,7 +22,53 @@ import Testing
         if isBroughtFirst { push(2, to: machine) }
         #expect(machine.reject(position(1), by: "c", after: 0, reason: "no", now: now) == .done)
         if !isBroughtFirst { push(2, to: machine) }
-        #expect(machine.acknowledge(position(2), by: "c") == .expired)
+        #expect(machine.acknowledge(position(2), by: "c") != .done)
         #expect(machine.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
+    }
+
+    /// A run that gives a message back delivers it and the later ones of its key itself. The next run counts the outcomes of these.
+    @Test func aNoteConcernsOnlyEarlierDeliveries() {
+        let former = machine(after: nil)
+        for seq: Int64 in 1...2 { push(seq, to: former) }
+        #expect(former.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
+        let second = machine(after: former)
+        push(1, to: second)
+        // The second message has not been read again when the first one is given back, and then has to be delivered again, too.
+        #expect(second.reject(position(1), by: "c", after: 0, reason: "no", now: now) == .done)
+        push(2, to: second)
+        #expect(second.acknowledge(position(2), by: "c") == .expired)
+        #expect(second.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
+        let third = machine(after: second)
+        push(1, to: third)
+        push(2, to: third)
+        #expect(third.acknowledge(position(1), by: "c") == .done)
+        #expect(third.acknowledge(position(2), by: "c") == .done)
+    }
+
+    /// A note concerns the deliveries before it, however often the definition changes.
+    @Test func aNoteIsInheritedByEveryLaterRun() {
+        let former = machine(after: nil)
+        for seq: Int64 in 1...2 { push(seq, to: former) }
+        #expect(former.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
+        let second = machine(after: former)
+        push(1, to: second)
+        #expect(second.reject(position(1), by: "c", after: 0, reason: "no", now: now) == .done)
+        let third = machine(after: second)
+        push(1, to: third)
+        push(2, to: third)
+        #expect(third.acknowledge(position(2), by: "c") == .expired)
+        #expect(third.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
+    }
+
+    private func machine(after former: FeedMachine?) -> FeedMachine {
+        let machine = FeedMachine(
+            FeedMachine.Settings(), from: FeedProgress(seq: 0, handedTo: 3), adoptedThrough: former == nil ? 0 : 3,
+            adoptedUntil: 1_000, firstDelivery: former.map { $0.firstDelivery + 1 << 32 } ?? 0)
+        guard let former else { return machine }
+        machine.adoptedPlaces = former.heldPlaces.union(former.adoptedPlaces ?? [])
+        machine.adoptedKeys = former.heldKeys
+        machine.overtaken = former.overtaken
+        machine.formerDeliveries = former.heldDeliveries
+        return machine
     }
 }

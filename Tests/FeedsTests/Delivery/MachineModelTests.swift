@@ -42,6 +42,8 @@ extension MachineWorld {
         }
         let retries = machine.slots.values.filter(\.isRetry)
         check(machine.retryCount == retries.count, "\(machine.retryCount) retries counted, which are \(retries.count)")
+        let parked = retries.count(where: \.isParked)
+        check(machine.parkedRetryCount == parked, "\(machine.parkedRetryCount) retries parked, which are \(parked)")
         let oldest = machine.places.first ?? retries.map(\.position).min()
         check(machine.oldest?.position == oldest, "another message is older")
         for key in machine.keys.values {

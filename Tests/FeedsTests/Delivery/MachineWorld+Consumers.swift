@@ -55,7 +55,13 @@ extension MachineWorld {
                 letter(other)?.state != .dead,
                 "\(name) is delivered once more, and \(other.id(in: "")) of its key is dead")
         }
+        // What waits in the machine comes in order, whether it is new or a retry.
+        for slot in machine.slots.values
+        where settings.stopsKeys && slot.position < position && self.key(slot.position) == key && !slot.isHeld {
+            check(false, "\(name) is delivered, and \(slot.position.id(in: "")) of its key waits")
+        }
         deliveries += 1
+        lastDelivery[position] = deliveries
         held[position] = Held(
             consumer: consumer, deadline: now + settings.ackDeadlineMilliseconds, number: deliveries,
             connection: connection?.number)
@@ -80,6 +86,7 @@ extension MachineWorld {
         let consumer = who(position)
         let wasRetry = letter(position)?.state == .retry
         let wasAdopted = machine.isAdopted(position)
+        checkTrust(position)
         let result = machine.acknowledge(position, by: consumer)
         note("ack \(position.id(in: "")) by \(consumer ?? "anybody"): \(result)")
         expectResult(result, position, consumer)
@@ -92,9 +99,19 @@ extension MachineWorld {
         }
     }
 
+    /// The outcome of a delivery counts if the message was delivered after all earlier ones of its key, and these are done.
+    private func checkTrust(_ position: FeedPosition) {
+        guard let slot = machine.slots[position], machine.isOvertaking(slot), let mine = held[position] else { return }
+        let key = key(position)
+        let isInOrder = messages.keys.allSatisfy { other in
+            other >= position || self.key(other) != key
+                || acknowledged.contains(other) && lastDelivery[other, default: 0] < mine.number
+        }
+        check(!isInOrder, "\(position.id(in: "")) was delivered in order, and its outcome does not count")
+    }
+
     /// A message is not done before an earlier one of its key that is to be delivered.
     private func checkTurn(_ position: FeedPosition) {
-        guard knowsWhatIsOut else { return }
         for other in messages.keys where other < position && key(other) == key(position) {
             if acknowledged.contains(other) || held[other] != nil || machine.isAdopted(other) { continue }
             let state = letter(other)?.state
@@ -133,10 +150,15 @@ extension MachineWorld {
         let consumer = who(position)
         // No longer than an owner that takes over waits.
         let milliseconds = 1 + Int64(random.below(Int(settings.ackDeadlineMilliseconds)))
+        let wasAdopted = machine.isAdopted(position)
         let result = machine.extend(position, by: consumer, to: milliseconds, now: moment)
         note("extend \(position.id(in: "")) by \(consumer ?? "anybody") \(milliseconds): \(result)")
         expectResult(result, position, consumer)
-        if result == .done { held[position]?.deadline = now + milliseconds }
+        guard result == .done else {
+            if wasAdopted { held[position] = nil }
+            return
+        }
+        held[position]?.deadline = now + milliseconds
     }
 
     /// Mostly who holds it.
@@ -166,6 +188,13 @@ extension MachineWorld {
         machine.advance(to: moment)
         for (position, holding) in held.sorted(by: { $0.value.deadline < $1.value.deadline })
         where holding.deadline <= now && held[position] != nil { goesBack(position) }
+        guard takeovers > 0 else { return }
+        // The machine did not know that an earlier message of a former owner was done: with its deadline, all behind it went back.
+        let waiting = machine.slots.values.filter { !$0.isHeld }
+        held = held.filter { position, _ in
+            machine.slots[position].map(\.isHeld) ?? true
+                || !waiting.contains { $0.position < position && key($0.position) == key(position) }
+        }
     }
 }
 

@@ -58,6 +58,8 @@ final class MachineWorld {
     var durable: Set<FeedPosition> = []
     var dropped: Set<FeedPosition> = []
     var deliveries = 0
+    /// The number of each message's last delivery.
+    var lastDelivery: [FeedPosition: Int] = [:]
     var crashes = 0
     var takeovers = 0
     /// The connections of each consumer that have not ended, the newest last; the newest one, ended or not; and the last id that each
@@ -176,7 +178,8 @@ final class MachineWorld {
     /// What a run leaves to the next one of the same gateway.
     struct Inheritance {
         let places: Set<FeedPosition>?
-        let overtaking: Set<FeedPosition>
+        let overtaken: OvertakingNotes
+        let deliveries: [FeedPosition: UInt64]
         let keys: Set<FeedKey>
         let until: Int64
     }
@@ -198,7 +201,8 @@ final class MachineWorld {
             firstDelivery: UInt64(takeovers) << 32)
         machine.adoptedPlaces = inheritance?.places
         machine.adoptedKeys = inheritance?.keys ?? []
-        machine.overtakingPlaces = inheritance?.overtaking ?? []
+        machine.overtaken = inheritance?.overtaken ?? OvertakingNotes()
+        machine.formerDeliveries = inheritance?.deliveries ?? [:]
         let first = readPage(after: nil)
         machine.stored = stored
         machine.blockedKeys = first.overview?.blockedKeys ?? []
@@ -251,7 +255,7 @@ final class MachineWorld {
         crashes += 1
         begin(
             Inheritance(
-                places: places, overtaking: machine.heldOvertaking.union(machine.overtakingPlaces),
+                places: places, overtaken: machine.overtaken, deliveries: machine.heldDeliveries,
                 keys: machine.heldKeys.union(machine.adoptedKeys), until: machine.adoptedUntil))
     }
 
@@ -366,7 +370,7 @@ final class MachineWorld {
         if needsLetters {
             needsLetters = false
             page = readPage(after: nil)
-        } else if hasMorePages || machine.rereadsRetries, machine.retryCount < max(1, pageLimit / 2) {
+        } else if hasMorePages || machine.rereadsRetries, machine.readyRetryCount < max(1, pageLimit / 2) {
             page = readPage(after: machine.rereadsRetries ? nil : pageEnd)
             machine.rereadsRetries = false
         }
