@@ -83,15 +83,12 @@ public final class Gateway: Sendable {
         }
     }
 
-    /// Has other gateways' clients take part in the queues of transactions here. What they have used of their rates counts, too:
-    /// that is told in the home, which all gateways with the same placements have.
+    /// Has other gateways' clients take part in the queues of transactions here.
     private func followPeers(of database: Databases.Member) {
+        guard settings.transactionSlotMilliseconds > 0 else { return }
         let directory = realtime.directory
         let queues = realtime.transactionQueues
-        let hasQueues = settings.transactionSlotMilliseconds > 0
-        database.engine.onPeerMessage { [limiter] sender, text in
-            if database.number == 0, let notice = UseNotice(text) { return limiter.heard(notice) }
-            guard hasQueues else { return }
+        database.engine.onPeerMessage { sender, text in
             // Without sessions here nobody contends with the other gateway's.
             guard let notice = SlotNotice(text, in: database.number), let home = directory.anyHome else { return }
             home.follow(queues.noticed(notice, from: sender), at: notice.place)

@@ -51,10 +51,6 @@ final class GatewayLoop: HTTPLoopHandler {
         scheduleSweeps()
         scheduleIdentityChecks()
         scheduleFeedChecks()
-        let interval = gateway.settings.limits.shareMilliseconds
-        if loop.index == 0, interval > 0, gateway.limiter.isLimiting {
-            shareUse(gateway.limiter, with: gateway.databases.home.engine, every: interval)
-        }
     }
 
     // MARK: Requests
@@ -74,15 +70,6 @@ final class GatewayLoop: HTTPLoopHandler {
             self.feeds?.sendKeepAlives()
             self.logs.sendKeepAlives()
             self.scheduleKeepAlives()
-        }
-    }
-
-    /// Tells the home's other gateways what callers have used of their rates here.
-    private func shareUse(_ limiter: RateLimiter, with engine: Engine, every interval: Milliseconds) {
-        _ = loop.schedule(afterMilliseconds: interval) { [weak self] in
-            guard let self else { return }
-            for notice in limiter.takeNotices() { engine.tellPeers(notice.text) }
-            self.shareUse(limiter, with: engine, every: interval)
         }
     }
 

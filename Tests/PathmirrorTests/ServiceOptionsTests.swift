@@ -114,7 +114,6 @@ import Testing
         },
         .init("memory-bytes", (1 << 20)...(1 << 45), 1 << 30) { $0.gateway.memory.bytes },
         .init("memory-per-address-bytes", 65_536...(1 << 45), 256 << 20) { $0.gateway.memory.bytesPerAddress },
-        .init("rate-share-ms", 0...60_000, 1_000) { Int($0.gateway.limits.shareMilliseconds) },
         .init("write-bytes-per-minute", 1...(1 << 50), -1) { $0.gateway.limits.writeBytesPerMinute ?? -1 },
         .init("max-connections-per-address", 0...10_000_000, 10_000) { $0.server.maxConnectionsPerAddress ?? 0 },
         .init("clock-skew-s", 0...3_600, 30) { Int($0.credentials.clockSkewSeconds) },

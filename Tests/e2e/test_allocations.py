@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif("/debug/" in pathmirror(), reason="the bounds ar
 BOUNDS = json.loads(Path(__file__).with_name("allocations.json").read_text())
 VALUE = "x" * 189
 # Looking after itself is done later than any test, as far as it may be put off: what it takes would be in some windows and not in others.
-QUIET = ["--poll-ms", "60000", "--heartbeat-ms", "5000", "--retention-interval-ms", "0", "--rate-share-ms", "0", "--loops", "1", "--log-level", "warning"]
+QUIET = ["--poll-ms", "60000", "--heartbeat-ms", "5000", "--retention-interval-ms", "0", "--loops", "1", "--log-level", "warning"]
 
 
 class Measured:

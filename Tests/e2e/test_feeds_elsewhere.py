@@ -169,12 +169,12 @@ def test_a_last_event_id_that_is_too_long(pair):
 
 
 def test_a_forwarded_request_counts_as_the_clients(make_pair):
-    """Once, at the gateway that was asked; the other one hears of it as of all rates."""
-    pair = make_pair("--trusted-proxies", "127.0.0.1/32", "--rate-limit-per-address", "30/m:3", "--rate-share-ms", "50")
+    """Once, at the gateway that was asked."""
+    pair = make_pair("--trusted-proxies", "127.0.0.1/32", "--rate-limit-per-address", "30/m:3")
     one, two = ({"X-Forwarded-For": address} for address in ("192.0.2.1", "192.0.2.2"))
     wait_until(lambda: pair.other.call("POST", "pull", {}, headers=one).status == 429, "the client's rate to be used up")
     assert pair.other.call("POST", "pull", {}, headers=two).status == 200
-    wait_until(lambda: pair.owner.call("GET", "status", headers=one).status == 429, "the other gateway to hear of it")
+    assert pair.owner.call("GET", "status", headers=one).status == 200
     # Asked once, a stream may ask on.
     with FeedStream(pair.other.by({**ADMIN, **two})) as stream:
         for number in range(8):

@@ -19,6 +19,8 @@ from harness.raw import Responses, Unread, raw_connection
 from harness.rest import Rest
 from harness.tls import Authority, Pair, Tunnel
 from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
+from oracle.hashes import node_hash
 
 DATABASE_SECRET = "a-database-secret-of-the-default-namespace"
 
@@ -95,27 +97,28 @@ class Recorder(Proxy):
 # MARK: Notifications
 
 def test_notifications_of_others_are_not_believed(serve, database_url):
-    """A role that can only connect: it uses up nobody's rate, and keeps nothing busy for long."""
-    gateway = serve("--write-bytes-per-minute", "100000", "--rate-limit-per-address", "1000/s", "--rate-limit-per-identity", "1000/s")
-    assert gateway.rest.put("a", 1).status == 200
+    """A role that can only connect: it makes nobody's transactions wait, and keeps nothing busy for long."""
+    gateway = serve("--transaction-turn-ms", "60000")
     role = f"stranger_{uuid.uuid4().hex[:12]}"
     sql.execute(database_url, f"CREATE ROLE {role} LOGIN")
     try:
         stranger = psycopg.conninfo.make_conninfo(database_url, user=role)
-        with psycopg.connect(stranger, autocommit=True) as connection:
+        with psycopg.connect(stranger, autocommit=True) as connection, RealtimeClient(gateway.port) as client:
             for table in ("gateway_key", "feed_worker"):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(f"SELECT * FROM pathmirror.{table}")
             connection.execute("LISTEN pathmirror_peer")
-            gateway.rest.put("b", "x" * 10_000)
+            client.put("x", 0)
+            # A client that fails again and again has its gateway ask the others.
+            for _ in range(6):
+                assert transact(client, "x", "no", over="else")["s"] == "datastale"
             heard = next((notice.payload for notice in connection.notifies(timeout=20)), None)
-            assert heard and " used write_bytes " in heard
+            assert heard and " turn asks " in heard
+            assert transact(client, "x", 1, over=0)["s"] == "ok"
             sender, number, clock, code, text = heard.split(" ", 4)
-            caller = text.split()[2].split("=")[0]
-            amount = f"used write_bytes {caller}={1 << 40}"
             forged = [
-                f"{sender} {amount}", f"{uuid.uuid4().hex[:16]} {amount}", heard, heard.replace(text, amount),
-                f"{sender} {int(number) + 1} {clock} {code} {amount}", f"stranger {number} {clock} {code} {text}", f"other 1 {int(time.time() * 1000)} {'0' * 32} {amount}",
+                f"{sender} {text}", f"{uuid.uuid4().hex[:16]} {text}", heard, f"{sender} {int(number) + 1} {clock} {code} {text}",
+                f"stranger {number} {clock} {code} {text}", f"other 1 {int(time.time() * 1000)} {'0' * 32} {text}",
             ]
             for _ in range(20):
                 for payload in forged:
@@ -123,14 +126,19 @@ def test_notifications_of_others_are_not_believed(serve, database_url):
             for channel, payload in (("pathmirror", f"1 {(1 << 63) - 1}"), ("pathmirror_feed", ""), ("pathmirror_mirror", ""),
                                      ("pathmirror_placement", "9")):
                 connection.execute("SELECT pg_notify(%s, %s) FROM generate_series(1, 1000)", [channel, payload])
-        # What was forged has been heard once what was sent behind it has.
-        sql.execute(database_url, "NOTIFY pathmirror, '1 1'")
-        wait_until(lambda: gateway.metric("pathmirror_notifications_total") >= 2, "the notifications to be heard")
-        assert gateway.metric("pathmirror_rate_used_elsewhere_total") == 0
-        assert gateway.rest.put("c", "x" * 1_000).status == 200
+            # What was forged has been heard once what was sent after it has.
+            sql.execute(database_url, "NOTIFY pathmirror, '1 1'")
+            wait_until(lambda: gateway.metric("pathmirror_notifications_total") >= 2, "the notifications to be heard")
+            assert transact(client, "x", 2, over=1)["s"] == "ok"
+            assert gateway.metric("pathmirror_transactions_waiting") == 0
         assert gateway.rest.put("d", 1, headers=ADMIN).status == 200
     finally:
         sql.execute(database_url, f"DROP ROLE {role}")
+
+
+def transact(client: RealtimeClient, path: str, value, over) -> dict:
+    """The answer to a put with the hash of the value that it is to replace."""
+    return client.call("p", {"p": path, "d": value, "h": node_hash(over)})
 
 
 # MARK: What is forwarded
@@ -281,7 +289,7 @@ def test_nothing_is_forwarded_to_a_gateway_without_a_key(pair, mint):
 
 
 def test_a_request_counts_at_the_first_gateway_only(pair):
-    two = pair("--rate-limit-per-address", "300/m:30", "--rate-share-ms", "0")
+    two = pair("--rate-limit-per-address", "300/m:30")
     statuses = [two.other.call("POST", "pull", {}).status for _ in range(20)]
     assert statuses == [200] * 20
     # Of the other one nothing was used: two requests of it, besides, are those by which the test began.

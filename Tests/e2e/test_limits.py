@@ -99,29 +99,13 @@ def test_requests_of_a_user(serve, scratch):
     assert limited(gateway, "identity") == 4
 
 
-def test_gateways_count_together(serve, scratch):
-    """What a user has had of one gateway is taken from what the other has for it; who is alone is not held up."""
-    secret = secrets.token_urlsafe(30)
-    file = scratch / "database-secret"
-    file.write_text(secret + "\n")
-    options = ["--rate-limit-per-identity", "50/h", "--rate-share-ms", "50", "--database-secret-file", f"default={file}"]
-    first = serve(*options, "--write-bytes-per-minute", "1000000")
-    second = serve(*options, "--write-bytes-per-minute", "1000000", name="second")
-
-    def get(gateway, uid: str) -> bool:
-        return refused(gateway.rest.get("a", auth=legacy(uid, secret)))
-
-    assert [get(first, "ada") for _ in range(30)] == [False] * 30
-    # The other one hears of it, and then has twenty left; asking costs one at least.
-    had = 0
-    wait_until(lambda: second.metric("pathmirror_rate_used_elsewhere_total") == 30, "all of it to be told")
-    while not get(second, "ada"):
-        had += 1
-    assert had == 20
-    assert not get(second, "bob")
-    # A third more than there is in a minute.
-    assert not refused(first.rest.put("a", "x" * 1_333_000))
-    wait_until(lambda: refused(second.rest.put("b", "x")), "the bytes to count")
+def test_each_gateway_counts_for_itself(serve):
+    first, second = (serve("--rate-limit-per-address", "3/h", "--write-bytes-per-minute", "1000", name=name) for name in ("first", "second"))
+    assert not refused(first.rest.put("a", "x" * 3_000))
+    assert refused(first.rest.put("b", "x"))
+    assert not refused(second.rest.put("b", "x" * 3_000))
+    assert [refused(first.rest.get("a")) for _ in range(2)] == [False, True]
+    assert [refused(second.rest.get("a")) for _ in range(3)] == [False, False, True]
 
 
 def test_bytes_written_to_a_namespace(serve):

@@ -1,7 +1,6 @@
 import HTTPServer
 import Rules
 import Runtime
-import Synchronization
 
 /// Keeps callers to their rates. Shared by all loops; any thread. Its memory is bounded, whoever calls.
 final class RateLimiter: Sendable {
@@ -32,23 +31,15 @@ final class RateLimiter: Sendable {
     private let identities: LimitBuckets<Caller>?
     private let namespaces: LimitBuckets<String>?
     private let refusals: [Counter]
-    /// What callers have used at other gateways, as far as those have told.
-    let usedElsewhere = Counter()
 
     /// - Parameter now: milliseconds of a clock that never goes back.
     init(_ settings: RateLimiterSettings, now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) {
         self.settings = settings
         self.now = now
-        let isShared = settings.shareMilliseconds > 0
-        func limit<Key>(
-            _ limit: RateLimit?, name: @escaping @Sendable (Key) -> LimitedCaller
-        ) -> LimitBuckets<Key>? {
-            limit.map { LimitBuckets($0, most: settings.maxTracked, name: isShared ? name : nil) }
-        }
-        addresses = limit(settings.perAddress) { LimitedCaller(.address, "\($0)") }
-        identities = limit(settings.perIdentity) { LimitedCaller(.identity, "\($0.namespace) \($0.name)") }
+        addresses = settings.perAddress.map { LimitBuckets($0, most: settings.maxTracked) }
+        identities = settings.perIdentity.map { LimitBuckets($0, most: settings.maxTracked) }
         let writes = settings.writeBytesPerMinute.map { RateLimit(perSecond: Double($0) / 60, burst: Double($0)) }
-        namespaces = limit(writes) { LimitedCaller(.writeBytes, $0) }
+        namespaces = writes.map { LimitBuckets($0, most: settings.maxTracked) }
         refusals = Kind.allCases.map { _ in Counter() }
     }
 
@@ -64,50 +55,14 @@ final class RateLimiter: Sendable {
         return counted(.identity, identities.take(1, of: Caller(namespace: namespace, name: name), now()))
     }
 
-    /// A write of so many bytes. What other gateways report refuses no administrator.
-    func write(_ byteCount: Int, to namespace: String, byAdministrator isAdmin: Bool = false) -> Refusal? {
+    /// A write of so many bytes.
+    func write(_ byteCount: Int, to namespace: String) -> Refusal? {
         guard let namespaces else { return nil }
-        let wait = namespaces.take(Double(max(1, byteCount)), of: namespace, ignoresOthers: isAdmin, now())
-        return counted(.writeBytes, wait)
+        return counted(.writeBytes, namespaces.take(Double(max(1, byteCount)), of: namespace, now()))
     }
-
-    /// Whether there is any limit.
-    var isLimiting: Bool { addresses != nil || identities != nil || namespaces != nil }
 
     /// How often each limit was exceeded.
     var counts: [(kind: Kind, count: Int)] { zip(Kind.allCases, refusals).map { ($0, $1.current) } }
-
-    // MARK: Other gateways
-
-    /// The most notices at one time; callers that don't fit are told of the next time.
-    private static let mostNotices = 8
-
-    /// What the other gateways of the database are to be told: what callers have used here since the last call.
-    func takeNotices() -> [UseNotice] {
-        var left = UseNotice.most * Self.mostNotices
-        func notices(_ kind: Kind, _ amounts: [UseNotice.Amount]?) -> [UseNotice] {
-            guard let amounts else { return [] }
-            left -= amounts.count
-            return stride(from: 0, to: amounts.count, by: UseNotice.most).map { start in
-                UseNotice(kind, Array(amounts[start..<min(start + UseNotice.most, amounts.count)]))
-            }
-        }
-        return notices(.writeBytes, namespaces?.takeUntold(most: left))
-            + notices(.identity, identities?.takeUntold(most: left))
-            + notices(.address, addresses?.takeUntold(most: left))
-    }
-
-    /// Another gateway has let callers have so much: it counts here, too.
-    func heard(_ notice: UseNotice) {
-        for used in notice.amounts {
-            usedElsewhere.add(used.amount)
-            switch notice.kind {
-            case .writeBytes: namespaces?.used(used, now())
-            case .identity: identities?.used(used, now())
-            case .address: addresses?.used(used, now())
-            }
-        }
-    }
 
     private func counted(_ kind: Kind, _ waitMilliseconds: Milliseconds?) -> Refusal? {
         guard let waitMilliseconds else { return nil }

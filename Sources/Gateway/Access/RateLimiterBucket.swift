@@ -24,24 +24,6 @@ struct TokenBucket: Sendable {
         return Int64(((needed - tokens) * 1_000 / limit.perSecond).rounded(.up))
     }
 
-    /// Takes `amount` without asking.
-    mutating func spend(_ amount: Double, _ limit: RateLimit, nowMilliseconds: Int64) {
-        fill(limit, nowMilliseconds)
-        tokens -= amount
-    }
-
-    /// What others report takes a bucket down to this and no further: a wait of a minute.
-    static func deepestDebt(_ limit: RateLimit) -> Double { 60 * limit.perSecond }
-
-    /// So much was used elsewhere at some time since the last call: what comes next waits the longer, for a minute at most.
-    mutating func owe(_ amount: Double, since milliseconds: Int64, _ limit: RateLimit) {
-        fill(limit, milliseconds)
-        // A bucket that was made after that: what has come back since.
-        let returned = Double(max(0, updatedMilliseconds - milliseconds)) * limit.perSecond / 1_000
-        // What was used here may have taken it deeper.
-        tokens = min(limit.burst, max(tokens - amount + returned, min(tokens, -Self.deepestDebt(limit))))
-    }
-
     private mutating func fill(_ limit: RateLimit, _ nowMilliseconds: Int64) {
         // A clock that steps back adds nothing.
         let elapsed = max(0, nowMilliseconds - updatedMilliseconds)

@@ -39,7 +39,7 @@ public struct RateLimit: Sendable, Equatable {
     }
 }
 
-/// How much callers may ask of a database's gateways together. Everything is unlimited by default.
+/// How much callers may ask of this gateway; the gateways of a database count separately. Everything is unlimited by default.
 public struct RateLimiterSettings: Sendable {
     /// Requests and realtime messages of one IPv4 address or one IPv6 /64 network, whoever they say they are.
     public var perAddress: RateLimit?
@@ -51,8 +51,6 @@ public struct RateLimiterSettings: Sendable {
     public var trustedProxies: [IPNetwork] = []
     /// Addresses, and identities, that are remembered; of more than that the one not heard of for longest is forgotten.
     public var maxTracked = 65_536
-    /// How often gateways tell one another what callers have used; 0: each counts for itself.
-    public var shareMilliseconds: Milliseconds = 1_000
     /// Refused messages in a row after which a realtime client is cut off: it does not listen.
     public var maxRefusedMessages = 100
 

@@ -26,12 +26,6 @@ struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         return body(&entries[place].value)
     }
 
-    /// The same where there is a value; nil, and nothing changes, where there is none.
-    mutating func withKnown<R>(_ key: Key, _ body: (inout Value) -> R) -> R? {
-        guard let place = places[key] else { return nil }
-        return body(&entries[place].value)
-    }
-
     private mutating func touch(_ key: Key, _ new: () -> Value) -> Int {
         if let place = places[key] {
             guard place != newest else { return place }

@@ -56,8 +56,8 @@ final class Callers {
     }
 
     /// The same for a write of so many bytes.
-    func admitsWrite(_ byteCount: Int, to namespace: String, by identity: Identity, _ exchange: HTTPExchange) -> Bool {
-        admits(limiter.write(byteCount, to: namespace, byAdministrator: identity.context.isAdmin), exchange)
+    func admitsWrite(_ byteCount: Int, to namespace: String, _ exchange: HTTPExchange) -> Bool {
+        admits(limiter.write(byteCount, to: namespace), exchange)
     }
 
     private func admits(_ refusal: RateLimiter.Refusal?, _ exchange: HTTPExchange) -> Bool {

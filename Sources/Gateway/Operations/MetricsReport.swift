@@ -156,9 +156,6 @@ struct MetricsReport {
         metrics.counters(
             "pathmirror_rate_limited_total", "Requests and realtime messages over a limit.", label: "limit",
             facts.limiter.counts.map { ($0.kind.rawValue, $0.count) })
-        metrics.counter(
-            "pathmirror_rate_used_elsewhere_total", "Requests, messages and bytes that other gateways have told of.",
-            facts.limiter.usedElsewhere.current)
         metrics.counter("pathmirror_client_errors_total", "Requests refused (4xx).", counts.clientErrors.current)
         metrics.counter("pathmirror_server_errors_total", "Requests failed (5xx).", counts.serverErrors.current)
     }

@@ -59,10 +59,7 @@ final class RESTWrites {
         guard permission.mayBeGiven(at: job.path, job.reach) else { return deny(call) }
         // Who is going to be refused for what is stored must not use up what others may write.
         if permission.mayBeGiven(at: job.path, job.reach, root: snapshot.root) {
-            guard
-                callers.admitsWrite(
-                    call.request.body.count, to: call.namespaceName, by: call.identity, call.exchange)
-            else { return }
+            guard callers.admitsWrite(call.request.body.count, to: call.namespaceName, call.exchange) else { return }
         }
         guard job.isHeavy else { return parsed(job.run(), call, namespace) }
         parseLarge(job, call, namespace)

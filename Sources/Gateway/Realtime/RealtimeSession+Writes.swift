@@ -15,11 +15,7 @@ extension RealtimeSession {
         }
         // Who is going to be refused must neither use up what others may write nor have them wait.
         let mayBeGiven = mayBeGiven(action)
-        if mayBeGiven,
-            context.limiter.write(byteCount, to: namespace.name, byAdministrator: login.context.isAdmin) != nil
-        {
-            return answerTooMany(number)
-        }
+        if mayBeGiven, context.limiter.write(byteCount, to: namespace.name) != nil { return answerTooMany(number) }
         context.metrics.writes.add()
         var write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,

@@ -11,15 +11,13 @@ enum LimitOptions {
             "the most connections of one address at once, 0 for no bound; default 10000, for this machine no bound"),
         .init(
             "rate-limit-per-address", "N/s[:BURST]",
-            "the most requests and realtime messages of one address in a second (s), minute (m) or hour (h); default: no bound"
+            "the most requests and realtime messages of one address at this gateway in a second (s), minute (m) or hour (h); default: no bound"
         ),
         .init("rate-limit-per-identity", "N/s[:BURST]", "the same of one user; default: no bound"),
         .init(
             "write-bytes-per-minute", "N",
-            "the most bytes written to a namespace in a minute; the original's bound is 67108864; default: no bound"),
-        .init(
-            "rate-share-ms", "N",
-            "how often gateways tell one another what callers have used of these, 0 for each by itself; default 1000"),
+            "the most bytes written to a namespace by this gateway in a minute; the original's bound is 67108864; default: no bound"
+        ),
         .init("max-body-bytes", "N", "the largest body of an administrator's request; default 268435456"),
         .init("max-user-body-bytes", "N", "the largest body, or realtime message, of anybody else; default 16777216"),
         .init(
@@ -50,9 +48,6 @@ enum LimitOptions {
         gateway.limits.perAddress = try rate(arguments, "rate-limit-per-address")
         gateway.limits.perIdentity = try rate(arguments, "rate-limit-per-identity")
         gateway.limits.writeBytesPerMinute = try arguments.integer("write-bytes-per-minute", in: 1...(1 << 50))
-        if let time = try arguments.integer("rate-share-ms", in: 0...60_000) {
-            gateway.limits.shareMilliseconds = Milliseconds(time)
-        }
         gateway.limits.trustedProxies = try networks(arguments, "trusted-proxies")
         gateway.metricsNetworks = try networks(arguments, "metrics-from")
         server.unlimitedNetworks = gateway.limits.trustedProxies

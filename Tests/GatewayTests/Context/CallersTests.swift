@@ -136,11 +136,11 @@ import Wire
             let exchange = try test.exchange(client).exchange
             try test.on {
                 let callers = Callers(test.services(), limits: limits)
-                #expect(callers.admitsWrite(60, to: "a", by: .anonymous(isLoopback: true), exchange.content))
+                #expect(callers.admitsWrite(60, to: "a", exchange.content))
                 // One that is larger than what is left gets through, and others wait the longer.
-                #expect(callers.admitsWrite(60, to: "a", by: .anonymous(isLoopback: true), exchange.content))
-                #expect(callers.admitsWrite(100, to: "b", by: .anonymous(isLoopback: true), exchange.content))
-                #expect(!callers.admitsWrite(60, to: "a", by: .anonymous(isLoopback: true), exchange.content))
+                #expect(callers.admitsWrite(60, to: "a", exchange.content))
+                #expect(callers.admitsWrite(100, to: "b", exchange.content))
+                #expect(!callers.admitsWrite(60, to: "a", exchange.content))
             }
             #expect(try client.answer().status == 429)
         }
