@@ -19,7 +19,7 @@ def use(stack, credential: str):
         body = None if method in ("GET", "DELETE") else b'{"a":1}'
         for target in (f"/x.json?auth={credential}", f"/x.json?access_token={credential}", f"/.settings/rules.json?auth={credential}",
                        f"/x/.json?auth={credential}&print=wrong", f"/.ws?v=5&ns={credential}", f"/.lp?id=a{credential}&pw={credential}",
-                       f"/.metrics?auth={credential}", f"/.log?follow=false&auth={credential}", f"/.health/ready?auth={credential}"):
+                       f"/.metrics?auth={credential}", f"/.log?auth={credential}", f"/.health/ready?auth={credential}"):
             rest.send(method, target, body)
         rest.send(method, "/x.json", body, {"Authorization": f"Bearer {credential}", "Referer": f"http://x/?auth={credential}"})
     for broken in (f"GET /x.json?auth={credential}\r\n\r\n", f"GET /?auth={credential} HTTP/9.9\r\n\r\n",

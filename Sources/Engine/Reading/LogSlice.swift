@@ -42,14 +42,8 @@ public struct LogExtent: Sendable, Equatable {
 
 /// Some lines of a log that follow one another.
 public struct LogSlice: Sendable {
-    public struct Line: Sendable {
-        /// JSON, without a line end.
-        public let json: [UInt8]
-        /// The place behind the line.
-        public let place: LogPlace
-    }
-
-    public internal(set) var lines: [Line] = []
+    /// JSON, without line ends.
+    public internal(set) var lines: [[UInt8]] = []
     /// The place behind all that was looked at, lines or none.
     public internal(set) var end: LogPlace
     /// Whether the log ended there.

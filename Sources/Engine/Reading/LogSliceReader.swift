@@ -112,7 +112,7 @@ extension LogSlice {
     fileprivate mutating func add(_ line: LogLine, to place: LogPlace) {
         let json = line.json
         byteCount += json.count
-        lines.append(Line(json: json, place: place))
+        lines.append(json)
         end = place
     }
 }

@@ -39,7 +39,7 @@ struct DurableAnswers {
         exchange.respond(status: 200, headers: headers, body: LogFrames.array(slice))
     }
 
-    /// That a wait has ended without anything. Where the log goes on behind what was looked at, the client is to ask again.
+    /// Answers that a wait has ended without a line: 204 at the log's end, otherwise an empty array, after which the client asks again.
     func respond(nothingBehind slice: LogSlice, _ exchange: HTTPExchange) {
         guard slice.isAtEnd else { return respond(slice, exchange) }
         exchange.respond(status: 204, headers: headers(behind: slice).adding("Cache-Control", "no-store"))

@@ -7,8 +7,8 @@ import Tokens
 import Tree
 import Wire
 
-/// Serves `/.log`: the log as it is, to administrators, and what of it is below a feed's base path to who has that feed's token.
-/// One for each loop.
+/// Serves `/.log` by the read side of the protocol of durable streams: the log as it is, to administrators, and what of it is below a
+/// feed's base path to who has that feed's token. One for each loop.
 final class LogHandler {
     private let services: LoopServices
     private let databases: Databases
@@ -60,9 +60,7 @@ final class LogHandler {
         }
         let settings = try RESTParameters.settings(request.query)
         let name = try NamespaceName.find(request, settings, services.settings)
-        let parameters = try LogParameters(
-            request.query, acceptsEvents: Self.acceptsEvents(request),
-            lastEventID: request.headerText("last-event-id"))
+        let parameters = try LogParameters(request.query)
         try callers.withIdentity(request, settings, namespace: name, isForFeed: true, exchange) { [self] identity in
             guard callers.admits(identity, in: name, exchange) else { return }
             guard let seat = hub.seats.take(for: identity, in: name) else {
@@ -85,10 +83,6 @@ final class LogHandler {
 
     private static let exposedHeaders =
         "ETag, Stream-Next-Offset, Stream-Up-To-Date, Stream-Cursor, X-Pathmirror-Seq, X-Pathmirror-Oldest-Seq, Retry-After"
-
-    private static func acceptsEvents(_ request: HTTPRequest) -> Bool {
-        request.headerTexts("accept").contains { $0.lowercased().contains("text/event-stream") }
-    }
 
     // MARK: Who may see what
 
@@ -168,14 +162,14 @@ final class LogHandler {
             case .oldest: LogPlace(seq: extent.oldest - 1)
             case .behind(let place): place
             }
-        if asked.parameters.start == .head, asked.parameters.form == .durable {
+        if asked.parameters.start == .head, asked.parameters.mode == .catchUp {
             // It is to have no lines, even if there are some by now.
-            return answers(asked, start, exchange).respond(LogSlice(emptyAt: start), exchange)
+            return answers(asked, start, cursor: nil).respond(LogSlice(emptyAt: start), exchange)
         }
         let found = slices.wait(exchange) { [self] result in
             switch result {
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
-            case .success(let slice): begin(asked, extent, start, slice, exchange)
+            case .success(let slice): begin(asked, start, slice, exchange)
             }
         }
         databases.engine(of: asked.namespace).logs.slice(asked.view, at: start) { result in
@@ -183,49 +177,28 @@ final class LogHandler {
         }
     }
 
-    private func begin(
-        _ asked: Asked, _ extent: LogExtent, _ start: LogPlace, _ first: LogSlice, _ exchange: HTTPExchange
-    ) {
-        switch asked.parameters.form {
-        case .lines(let follows):
-            stream(asked, .lines, start, first, through: follows ? nil : extent.head, exchange)
-        case .events(let follows):
-            stream(asked, .events, start, first, through: follows ? nil : extent.head, exchange)
-        case .durableEvents(let cursor):
-            stream(asked, .durableEvents(cursor: cursor), start, first, through: nil, exchange)
-        case .durable: answers(asked, start, exchange).respond(first, exchange)
-        case .durablePoll:
+    private func begin(_ asked: Asked, _ start: LogPlace, _ first: LogSlice, _ exchange: HTTPExchange) {
+        switch asked.parameters.mode {
+        case .catchUp: answers(asked, start, cursor: nil).respond(first, exchange)
+        case .longPoll(let shown):
             let poll = LogPoll(
-                exchange, asked.identity, asked.namespace, asked.view, at: start, answers(asked, start, exchange), hub)
-            hub.add(poll, asked.seat, first, forMilliseconds: services.settings.logPollMilliseconds) { reading in
-                (reading as? LogPoll)?.timedOut()
-            }
+                exchange, asked.identity, asked.namespace, asked.view, at: start,
+                answers(asked, start, cursor: StreamCursor.next(after: shown)), hub)
+            hub.add(poll, asked.seat, first, forMilliseconds: services.settings.logPollMilliseconds)
+        case .events(let shown):
+            exchange.startStream(headers: [
+                "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store",
+                "X-Accel-Buffering": "no",
+            ])
+            let stream = LogStream(
+                exchange, asked.identity, asked.namespace, asked.view, cursor: shown, at: start,
+                bufferBytes: services.settings.streamBufferBytes, hub)
+            hub.add(stream, asked.seat, first, forMilliseconds: services.settings.logEventsMilliseconds)
         }
     }
 
-    private func stream(
-        _ asked: Asked, _ form: LogStream.Form, _ start: LogPlace, _ first: LogSlice, through bound: Int64?,
-        _ exchange: HTTPExchange
-    ) {
-        let isLines = if case .lines = form { true } else { false }
-        let isDurable = if case .durableEvents = form { true } else { false }
-        exchange.startStream(headers: [
-            "Content-Type": isLines ? "application/x-ndjson" : "text/event-stream; charset=utf-8",
-            "Cache-Control": isDurable ? "no-store" : "no-cache",
-            "X-Accel-Buffering": "no",
-        ])
-        let stream = LogStream(
-            exchange, asked.identity, asked.namespace, asked.view, form, at: start, through: bound,
-            bufferBytes: services.settings.streamBufferBytes, hub)
-        hub.add(
-            stream, asked.seat, first, forMilliseconds: isDurable ? services.settings.logEventsMilliseconds : nil
-        ) { $0.end() }
-    }
-
-    private func answers(_ asked: Asked, _ start: LogPlace, _ exchange: HTTPExchange) -> DurableAnswers {
-        let cursor: Int64? =
-            if case .durablePoll(let shown) = asked.parameters.form { StreamCursor.next(after: shown) } else { nil }
-        return DurableAnswers(
+    private func answers(_ asked: Asked, _ start: LogPlace, cursor: Int64?) -> DurableAnswers {
+        DurableAnswers(
             responder: services.responder, view: asked.view, start: start,
             isOfEnd: asked.parameters.start == .head, cursor: cursor, ifNoneMatch: asked.ifNoneMatch)
     }

@@ -41,31 +41,25 @@ final class LogHub: LogReadingHost {
     ///
     /// - Parameters:
     ///   - seat: The reader's, kept until the reading has ended.
-    ///   - milliseconds: for how long it is to last; nil for as long as it likes.
+    ///   - milliseconds: for how long it is to last.
     func add(
-        _ reading: any LogReading, _ seat: LogSeats.Seat, _ first: LogSlice,
-        forMilliseconds milliseconds: Milliseconds?,
-        then timedOut: @escaping (any LogReading) -> Void
+        _ reading: any LogReading, _ seat: LogSeats.Seat, _ first: LogSlice, forMilliseconds milliseconds: Milliseconds
     ) {
         let id = reading.exchange.id
         readings[id] = reading
         taken[id] = seat
         services.metrics.logReadings.add(1)
         identityWatch.add(reading.identity)
-        let timer = milliseconds.map { milliseconds in
-            services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
-                guard let self, let reading = self.readings[id] else { return }
-                timedOut(reading)
-                self.forgetAnswered(reading)
-            }
+        let timer = services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
+            self?.tell(id) { $0.end() }
         }
         reading.exchange.onClose = { [weak self] in
-            timer?.cancel()
+            timer.cancel()
             self?.forget(id)
         }
         reading.exchange.onDrain = { [weak self] in self?.tell(id) { $0.drained() } }
         tell(id) { $0.received(.success(first)) }
-        if readings[id] == nil { timer?.cancel() }
+        if readings[id] == nil { timer.cancel() }
     }
 
     // MARK: What readings need

@@ -1,30 +1,12 @@
 import Crypto
 import Engine
 
-/// Places in the log as texts that clients keep and send back.
+/// Places in the log as offsets: texts that clients keep and send back.
 enum LogPlaceText {
     /// Batches have 16 bytes; nothing that is much longer is one.
     private static let maxBatchBytes = 32
     /// No log comes so far; what is reckoned with a seq that a client names stays far from where numbers end.
     static let maxSeq = Int64.max / 2
-
-    // MARK: Ids of events
-
-    /// `SEQ-BATCH`, or `SEQ` where the batch isn't known.
-    static func eventID(_ place: LogPlace) -> String {
-        place.batch.map { "\(place.seq)-\(Base64URL.encode($0))" } ?? "\(place.seq)"
-    }
-
-    /// Reads `eventID`; a seq alone will do.
-    static func place(eventID text: String) -> LogPlace? {
-        let parts = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let seq = seq(parts[0]) else { return nil }
-        guard parts.count == 2 else { return LogPlace(seq: seq) }
-        guard let batch = batch(parts[1]) else { return nil }
-        return LogPlace(seq: seq, batch: batch)
-    }
-
-    // MARK: Offsets
 
     /// `SEQ_PART_LINES_BATCH`, the numbers at their full width: offsets order as texts as they do in the log.
     static func offset(_ place: LogPlace) -> String {
@@ -39,7 +21,7 @@ enum LogPlaceText {
     static func place(offset text: String) -> LogPlace? {
         let parts = text.split(separator: "_", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, zip(parts, [19, 10, 10]).allSatisfy({ $0.utf8.count == $1 }) else { return nil }
-        guard let seq = seq(parts[0]), let part = number(parts[1]), let lines = number(parts[2]),
+        guard let seq = number(parts[0]), seq <= maxSeq, let part = number(parts[1]), let lines = number(parts[2]),
             part <= Int64(Int32.max), lines < max(part, 1)
         else { return nil }
         var place = LogPlace(seq: seq)
@@ -52,16 +34,8 @@ enum LogPlaceText {
 
     // MARK: Their parts
 
-    private static func seq(_ text: Substring) -> Int64? {
-        guard let seq = number(text), seq <= maxSeq else { return nil }
-        return seq
-    }
-
     private static func number(_ text: Substring) -> Int64? {
-        guard (1...19).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
-            return nil
-        }
-        return Int64(text)
+        text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) ? Int64(text) : nil
     }
 
     private static func batch(_ text: Substring) -> [UInt8]? {

@@ -2,7 +2,7 @@ import Engine
 import HTTPServer
 import Runtime
 
-/// One request that waits until the log has something for it, by the protocol of durable streams.
+/// One request that waits until the log has something for it.
 final class LogPoll: LogReading {
     let exchange: HTTPExchange
     let identity: Identity
@@ -11,7 +11,7 @@ final class LogPoll: LogReading {
     private let answers: DurableAnswers
     private unowned let host: any LogReadingHost
     private var pump: LogPump
-    /// How far it has looked, without finding anything.
+    /// The last slice, which had no lines.
     private var seen: LogSlice?
 
     /// - Parameter place: where it begins.
@@ -25,7 +25,7 @@ final class LogPoll: LogReading {
         self.view = view
         self.answers = answers
         self.host = host
-        pump = LogPump(at: place, through: nil)
+        pump = LogPump(at: place)
     }
 
     func received(_ result: Result<LogSlice, LogReadError>) {
@@ -42,19 +42,18 @@ final class LogPoll: LogReading {
         switch ask {
         case .read(let place): host.read(self, at: place)
         case .awaitEntry(let seq): host.awaitEntry(seq, for: self)
-        case .nothing, .finish: break
+        case .nothing: break
         }
-    }
-
-    /// Nothing has come in time.
-    func timedOut() {
-        guard let seen else { return answers.refuse(.engine(.unavailable("the log was not read in time")), exchange) }
-        answers.respond(nothingBehind: seen, exchange)
     }
 
     func woke() { follow(pump.woke(isFull: false)) }
     func drained() {}
     func keepAlive() { woke() }
     func revoke() { answers.refuseIdentity(exchange) }
-    func end() { timedOut() }
+
+    /// Answers that nothing has come in time.
+    func end() {
+        guard let seen else { return answers.refuse(.engine(.unavailable("the log was not read in time")), exchange) }
+        answers.respond(nothingBehind: seen, exchange)
+    }
 }

@@ -5,14 +5,12 @@ import Engine
 struct LogPump: Sendable, Equatable {
     /// What to do next.
     enum Ask: Sendable, Equatable {
-        /// Read the slice behind the place; then `received`.
+        /// Read the slice after the place; then `received`.
         case read(LogPlace)
         /// Say `woke` once the log has that entry.
         case awaitEntry(Int64)
         /// Wait for what was asked for before, or for the client.
         case nothing
-        /// Everything that was wanted is there.
-        case finish
     }
 
     private enum State: Equatable {
@@ -21,20 +19,14 @@ struct LogPump: Sendable, Equatable {
         case atEnd
         /// The client has not taken what it was given.
         case full
-        case finished
     }
 
-    /// Behind what was read.
-    private(set) var place: LogPlace
-    /// The last entry that is wanted; nil for no end.
-    private let bound: Int64?
+    /// The end of what was read.
+    private var place: LogPlace
     private var state = State.reading
 
     /// A reader that has been given nothing. Its first slice is being read.
-    init(at place: LogPlace, through bound: Int64?) {
-        self.place = place
-        self.bound = bound
-    }
+    init(at place: LogPlace) { self.place = place }
 
     /// Whether the log has no more for now, as far as this reader knows.
     var isAtEnd: Bool { state == .atEnd }
@@ -48,10 +40,6 @@ struct LogPump: Sendable, Equatable {
     mutating func received(to end: LogPlace, isAtEnd: Bool, isFull: Bool) -> Ask {
         guard state == .reading else { return .nothing }
         place = end
-        if let bound, end.seq >= bound {
-            state = .finished
-            return .finish
-        }
         if isAtEnd {
             state = .atEnd
             return .awaitEntry(end.seq + 1)

@@ -4,7 +4,7 @@ import Runtime
 
 /// What a reading of the log needs of the loop that it is on.
 protocol LogReadingHost: AnyObject {
-    /// Reads the slice behind a place for a reading; it is told by `received`.
+    /// Reads the slice after a place and passes it to the reading's `received`.
     func read(_ reading: any LogReading, at place: LogPlace)
     /// Says `woke` to a reading once the namespace has come to an entry.
     func awaitEntry(_ seq: Int64, for reading: any LogReading)
@@ -26,6 +26,6 @@ protocol LogReading: AnyObject {
     func keepAlive()
     /// The client's credential has ended.
     func revoke()
-    /// The gateway is about to stop.
+    /// Its time is over, or the gateway is about to stop.
     func end()
 }

@@ -45,9 +45,9 @@ public struct GatewaySettings: Sendable {
     public var maxStreams = 100_000
     /// The most readers of the log at once: requests that are read for, streams, and requests that wait.
     public var maxLogReadings = 128
-    /// How long a request for the log waits, by the protocol of durable streams, when there is nothing for it.
+    /// How long a request for the log waits when there is nothing for it.
     public var logPollMilliseconds: Milliseconds = 20_000
-    /// After how long a stream of that protocol ends, for its client to come back.
+    /// After how long a stream of the log ends, for its client to come back.
     public var logEventsMilliseconds: Milliseconds = 60_000
     /// What the ids of this gateway's realtime sessions begin with, in hex digits: by it a proxy knows whom to send a
     /// polling client's requests to.

@@ -15,7 +15,7 @@ import Wire
         "{", "}", "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "1.0", "0", "1001", "9223372036854775808",
         "\\u0000", "\\ud800", "é", "\"ids\":", "\"max\":", "\"wait_ms\":", "\"consumer\":", "\"delay_ms\":",
         "\"reason\":", "\"seq\":", "\"time\":", "\"to\":", "\"key\":", "\"all\":", "\"max_held\":", "\"resume\":", "\n",
-        "default:1:0", "&", "=", "%", "%2", "%C3%A9", "%FF", "from=", "path=", "follow=", "offset=", "live=", "cursor=",
+        "default:1:0", "&", "=", "%", "%2", "%C3%A9", "%FF", "path=", "offset=", "live=", "cursor=",
         "now", "-1", "oldest", "long-poll", "sse", "/", "..", ".feeds", "pull", "dead", "retry", "_", "-",
     ].map { Array($0.utf8) }
 
@@ -110,7 +110,7 @@ import Wire
     }
 
     private static let queries = [
-        "", "from=1", "from=oldest&follow=false", "path=/orders/o1&from=43", "offset=-1", "offset=now&live=long-poll",
+        "", "path=/orders/o1&offset=-1", "offset=-1", "offset=now&live=long-poll",
         "offset=\(LogPlaceText.offset(LogPlace(seq: 7, batch: [1, 2, 3])))&live=sse&cursor=12", "path=a%2Fb&ns=x",
     ]
 
@@ -120,20 +120,13 @@ import Wire
         for _ in 0..<8_000 {
             let bytes = mutate(Array(random.pick(Self.queries).utf8), &random)
             let what = Comment(rawValue: String(decoding: bytes, as: UTF8.self))
-            let lastEventID =
-                random.oneIn(3) ? String(decoding: mutate(Array("9-AAAA".utf8), &random), as: UTF8.self) : nil
-            let acceptsEvents = random.oneIn(2)
-            let asked = try read(bytes) {
-                try LogParameters(bytes[...], acceptsEvents: acceptsEvents, lastEventID: lastEventID)
-            }
-            guard let asked else { continue }
+            guard let asked = try read(bytes, { try LogParameters(bytes[...]) }) else { continue }
             understood += 1
             #expect(asked.path.map { $0.depth <= KeyRules.maxDepth } ?? true, what)
             guard case .behind(let place) = asked.start else { continue }
             #expect(place.seq >= 0, what)
-            // Where it begins can be said again, as an offset and as an event's id.
+            // Where it begins can be said again.
             #expect(LogPlaceText.place(offset: LogPlaceText.offset(place)) == place, what)
-            if place.inside == nil { #expect(LogPlaceText.place(eventID: LogPlaceText.eventID(place)) == place, what) }
         }
         #expect(understood > 500)
     }

@@ -9,7 +9,7 @@ struct LogPumpTests {
     private func place(_ seq: Int64) -> LogPlace { LogPlace(seq: seq) }
 
     @Test func `from slice to slice, and then waits`() {
-        var pump = LogPump(at: place(0), through: nil)
+        var pump = LogPump(at: place(0))
         #expect(pump.received(to: place(5), isAtEnd: false, isFull: false) == .read(place(5)))
         #expect(pump.received(to: place(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
         #expect(pump.isAtEnd)
@@ -20,7 +20,7 @@ struct LogPumpTests {
     }
 
     @Test func `nothing is read for a client that takes nothing`() {
-        var pump = LogPump(at: place(0), through: nil)
+        var pump = LogPump(at: place(0))
         #expect(pump.received(to: place(5), isAtEnd: false, isFull: true) == .nothing)
         #expect(pump.woke(isFull: true) == .nothing)
         #expect(pump.drained() == .read(place(5)))
@@ -30,22 +30,11 @@ struct LogPumpTests {
         #expect(pump.drained() == .read(place(6)))
     }
 
-    @Test func `it ends at its bound, and not inside an entry`() {
-        var pump = LogPump(at: place(0), through: 5)
-        let inside = LogPlace(seq: 4, inside: LogPlace.Inside(part: 1, lines: 1))
-        #expect(pump.received(to: inside, isAtEnd: false, isFull: false) == .read(inside))
-        #expect(pump.received(to: place(7), isAtEnd: false, isFull: true) == .finish)
-        #expect(pump.woke(isFull: false) == .nothing && pump.drained() == .nothing)
-        #expect(pump.received(to: place(8), isAtEnd: true, isFull: false) == .nothing)
-        var empty = LogPump(at: place(0), through: 0)
-        #expect(empty.received(to: place(0), isAtEnd: true, isFull: false) == .finish)
-    }
-
     /// A log that grows, a client that takes when it likes, and wakes that come late, twice or for nothing: in the end the client
     /// has all, it was never asked to read twice at once, and never while it was full.
     @Test(arguments: 0..<200 as Range<UInt64>) func `any order of events`(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        var pump = LogPump(at: place(0), through: nil)
+        var pump = LogPump(at: place(0))
         var (head, given, queued) = (Int64(0), Int64(0), 0)
         var reading: LogPlace? = place(0)
         var awaited: Int64?
@@ -56,7 +45,6 @@ struct LogPumpTests {
                 reading = place
             case .awaitEntry(let seq): awaited = seq
             case .nothing: break
-            case .finish: Issue.record("it has no end")
             }
         }
         func step(_ choice: Int) {

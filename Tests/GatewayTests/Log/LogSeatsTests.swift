@@ -85,7 +85,7 @@ import Tree
             let headers = ["Authorization": "Bearer " + Self.secret]
             for _ in 0..<20 {
                 let client = try WebClient(gateway.port)
-                try client.send("GET", "/.log", headers)
+                try client.send("GET", "/.log?offset=now&live=sse", headers)
                 #expect(try client.head().status == 200)
                 client.shutDown()
             }

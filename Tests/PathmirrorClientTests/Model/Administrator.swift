@@ -73,18 +73,33 @@ struct Administrator: Sendable {
 
     /// The entries behind one that concern a place, in order.
     func log(behind seq: Int64, at path: Path) throws -> [LogLine] {
-        let body = try request("GET", "/.log?from=\(seq + 1)&follow=false&path=\(path)").body
-        return try body.split(separator: "\n").map { line in
-            guard let range = line.range(of: "\"changes\":"),
-                let said = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any],
-                let seq = said["seq"] as? Int64, let operation = said["op"] as? String
-            else { throw Failure(description: "a strange entry: \(line)") }
-            // The changes are the last member.
-            let changes = try JSONParser.parseChanges(Array(line[range.upperBound...].dropLast().utf8))
-            let origin = said["origin"] as? [String: Any]
+        var lines: [LogLine] = []
+        var offset = String(format: "%019ld", Int(seq)) + "_0000000000_0000000000_"
+        while true {
+            let (head, body) = try request("GET", "/.log?offset=\(offset)&path=\(path)")
+            lines += try Self.lines(body)
+            if head.contains("Stream-Up-To-Date: true") { return lines }
+            guard let match = head.firstMatch(of: #/Stream-Next-Offset: (\S+)/#) else {
+                throw Failure(description: "the log has no next offset: \(head)")
+            }
+            offset = String(match.1)
+        }
+    }
+
+    private static func lines(_ body: String) throws -> [LogLine] {
+        guard let found = RawJSON(Array(body.utf8)).elements else {
+            throw Failure(description: "no lines of the log: \(body)")
+        }
+        return try found.map { line in
+            var members: [String: RawJSON] = [:]
+            for (key, value) in line.members ?? [] { members[key] = value }
+            guard let seq = members["seq"]?.integer, let operation = members["op"]?.string,
+                let given = members["changes"]
+            else { throw Failure(description: "a strange entry: \(String(decoding: line.bytes, as: UTF8.self))") }
+            let origin = members["origin"]?.members?.first { $0.key == "admin" }?.value
             return LogLine(
-                seq: seq, operation: operation, isByAdministrator: origin?["admin"] as? Bool ?? false,
-                changes: changes.map { ($0.path, $0.node) })
+                seq: seq, operation: operation, isByAdministrator: origin?.bool ?? false,
+                changes: try JSONParser.parseChanges(given.text).map { ($0.path, $0.node) })
         }
     }
 }

@@ -193,7 +193,7 @@ def others_tokens(target: Target, _) -> list[str]:
     # With its own: the feed's definition, and everything else, are not for it.
     found |= {ask(target, method, "", b'{"path":"/{all}"}', own, HONEST) for method in ("PUT", "DELETE")}
     found |= {target.request("GET", f"/{path}ns={target.ns}", None, bearer(own)) for path in (
-        ".feeds?", ".json?", "work.json?", ".settings/rules.json?", ".log?from=oldest&path=/vault&", ".log?from=oldest&path=/&")}
+        ".feeds?", ".json?", "work.json?", ".settings/rules.json?", ".log?offset=-1&path=/vault&", ".log?offset=-1&path=/&")}
     return sorted(found)
 
 
@@ -212,9 +212,9 @@ def malformed_places(target: Target, _) -> list[str]:
     values = ["", "x", "-1", "-0", "1e3", "0x10", "%00", "%F0%9F%98%80", "9" * 40, "-" + "9" * 40, "1-", "-1-1", "1_0", "..", "9" * 8_000, "%25" * 1_000]
     found = set()
     for value in values:
-        for query in (f"from={value}", f"offset={value}", f"offset={value}&live=long-poll", f"offset={value}&live=sse", f"offset=-1&live={value}",
-                      f"offset=-1&cursor={value}", f"from=1&path={value}", f"from=1&follow={value}", f"{value}={value}"):
-            found.add(ask_log(target, query + ("&follow=false" if query.startswith("from") and "follow" not in query else "")))
+        for query in (f"offset={value}", f"offset={value}&live=long-poll", f"offset={value}&live=sse", f"offset=-1&live={value}",
+                      f"offset=-1&cursor={value}", f"path={value}", f"{value}={value}"):
+            found.add(ask_log(target, query))
         found.add(target.request("GET", f"/.feeds/{PREY}/dead?ns={target.ns}&after={value}", None, bearer(target.token(PREY))))
         found.add(target.request("GET", f"/.feeds/{PREY}/dead?ns={target.ns}&limit={value}", None, bearer(target.token(PREY))))
     return sorted(found)
@@ -258,7 +258,7 @@ ATTACKS = [
     on_prey("1,500 pulls that wait", waiting_pulls, {"held", "429"}),
     on_prey("60 streams that are not read", unread("GET", "stream?max=1000", STREAMS), BUSY, make_large_prey),
     on_prey("60 readers of pulls that do not read", unread("POST", "pull", STREAMS, 40, b'{"max":1000}'), BUSY, make_large_prey),
-    on_prey("200 readers of the log that do not read", unread("GET", "from=oldest&path=/hall", 200, log=True), BUSY, make_large_prey),
+    on_prey("200 readers of the log that do not read", unread("GET", "offset=-1&live=sse&path=/hall", 200, log=True), BUSY, make_large_prey),
     on_prey("40 acknowledgements of 1,000 ids in a pipeline", pipeline("POST", "ack", 40, json.dumps(
         {"ids": [f"default:{number}:0" for number in range(1_000)]}).encode()), {"200"}),
     on_prey("5,000 pulls of nothing in a pipeline", pipeline("POST", "pull", 5_000, b"{}"), BUSY),

@@ -251,7 +251,7 @@ class Operations:
         channel = Channel(self, self.metrics["log"])
 
         async def once(number: int, due: float):
-            await channel.ask("GET", f"/.log?ns={self.ns}&from={self.seq}&follow=false", self.secret)
+            await channel.ask("GET", f"/.log?ns={self.ns}&offset={self.seq - 1:019}_{0:010}_{0:010}_", self.secret)
 
         await self.paced(self.metrics["log"], once)
 

@@ -14,7 +14,7 @@ def prepare(tenant, short: bool) -> dict:
 
 
 def run(spec) -> dict:
-    crowd = Holders(spec.port, READERS, request("GET", f"/.log?ns={spec.ns}&path=/work&from=oldest", spec.token))
+    crowd = Holders(spec.port, READERS, request("GET", f"/.log?ns={spec.ns}&path=/work&offset=-1&live=sse", spec.token))
     crowd.run()
     return crowd.result()
 
