@@ -19,6 +19,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case importConflict(String)
     /// Something in the database that this program would never have written.
     case corrupt(String)
+    /// The entry at `seq` has no such part, or is not in the log: the part does not exist, or retention removed the entry.
+    case partMissing(seq: Int64, part: Int32)
     /// The program stops: what was under way was given up.
     case stopped
     /// The server only repeats what another one writes.
@@ -68,6 +70,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         case .importConflict(let what), .misplaced(let what): what
         case .stopped: "The program stops."
         case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."
+        case .partMissing(let seq, let part):
+            "Entry \(seq) of the log has no part \(part). Retention may have removed the entry while it was read: read again from an entry that is retained."
         }
     }
 

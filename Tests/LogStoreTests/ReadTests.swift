@@ -32,6 +32,36 @@ import Tree
         }
     }
 
+    /// Retention may remove an entry between two reads of its parts: a reader must not take that for the end of the entry.
+    @Test(arguments: [
+        "delete from pathmirror.log_part where part >= 3",
+        "delete from pathmirror.log; delete from pathmirror.log_part",
+    ])
+    func anEntryThatIsRemovedWhileItsPartsAreRead(_ removal: String) throws {
+        try withSession { connection in
+            let record = try connection.make()
+            var settings = Importer.Settings()
+            settings.bufferBytes = 1
+            let importer = try Importer(connection, record, at: Path(splitting: "a"), settings: settings)
+            for number in 0..<8 { try importer.add(Array("/a/k\(number)".utf8), .bool(true)) }
+            try importer.finish()
+            var count: Int32 = 0
+            try connection.forEachPart(record.id, of: 1) { _ in count += 1 }
+            #expect(count > 4)
+            #expect(try connection.part(count, of: 1, record.id) == nil)
+            #expect { try connection.part(count + 1, of: 1, record.id) } throws: { Self.isMissing($0, count + 1) }
+            #expect { try connection.part(0, of: 2, record.id) } throws: { Self.isMissing($0, 0) }
+            try connection.sql.executeScript(removal)
+            #expect { try connection.forEachPart(record.id, of: 1) { _ in } } throws: { error in
+                if case LogStoreError.partMissing(seq: 1, _) = error { true } else { false }
+            }
+        }
+    }
+
+    private static func isMissing(_ error: any Error, _ number: Int32) -> Bool {
+        if case LogStoreError.partMissing(_, number) = error { true } else { false }
+    }
+
     /// Whatever values hold comes back the same: U+0000, large and negative zero numbers, priorities.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func changesComeBackTheSame(seed: UInt64) throws {

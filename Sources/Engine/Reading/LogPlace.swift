@@ -2,9 +2,10 @@
 public struct LogPlace: Sendable, Hashable {
     /// The last entry all of whose lines lie before.
     public var seq: Int64
-    /// The batch that this entry came in, by which the log's history can be told from others; nil where it isn't known.
+    /// The batch of the entry `seq`, or, for a place inside an entry, the batch of that entry. It tells the log's history from another one.
+    /// Nil if it is not known.
     public var batch: [UInt8]?
-    /// Nil where the next line is an entry's first; else the place is inside the entry behind `seq`, which is in parts.
+    /// Nil if the next line is an entry's first. Otherwise the place is inside the entry after `seq`, which is in parts.
     public var inside: Inside?
 
     /// How far a reader is with the parts of an entry.

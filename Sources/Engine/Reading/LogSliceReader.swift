@@ -20,22 +20,20 @@ struct LogSliceReader {
         let lines = LogLineMaker(
             installation: installation, namespace: view.name, within: view.path, hasOrigins: view.hasOrigins)
         var slice = LogSlice(at: place)
-        if place.inside != nil {
-            guard let logged = try connection.entry(view.namespace, place.seq + 1), logged.entry.isBulk else {
-                return .failure(try refusal(view))
-            }
-            try addParts(of: logged, lines, view, &slice)
-            return .success(slice)
-        }
+        if place.inside != nil { return try rest(of: view, lines, slice) }
         switch try page(view, place) {
         case .entries(let page):
             for logged in page where slice.end.inside == nil {
-                try add(logged, lines, view, &slice)
+                do throws(LogStoreError) {
+                    try add(logged, lines, view, &slice)
+                } catch .partMissing {
+                    return .failure(try refusal(view, at: slice.end))
+                }
                 if slice.byteCount >= limits.sliceBytes { break }
             }
         case .missing(let seqs, _) where seqs.isEmpty:
             // Nobody knows whether the entries behind are of the place's history; none is missing.
-            guard place.batch != nil else { return .failure(try refusal(view)) }
+            guard place.batch != nil else { return .failure(try refusal(view, at: place)) }
             return try self.slice(view, at: LogPlace(seq: place.seq), installation: installation)
         case .missing(let seqs, _): return .failure(.pruned(oldest: seqs.upperBound))
         case .takenBack(nil): throw .unknownNamespace(view.name)
@@ -58,10 +56,27 @@ struct LogSliceReader {
         return try follower.next(on: connection)
     }
 
-    /// What is said of a place that the log does not go on from.
-    private func refusal(_ view: LogView) throws(LogStoreError) -> LogReadError {
+    /// Reads on inside an entry that is in parts. The entry's batch must be the place's: after a failover another entry may have its seq.
+    private func rest(
+        of view: LogView, _ lines: LogLineMaker, _ slice: LogSlice
+    ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
+        let place = slice.end
+        guard let logged = try connection.entry(view.namespace, place.seq + 1), logged.entry.isBulk,
+            logged.batchID == place.batch
+        else { return .failure(try refusal(view, at: place)) }
+        var slice = slice
+        do throws(LogStoreError) {
+            try addParts(of: logged, lines, view, &slice)
+        } catch .partMissing {
+            return .failure(try refusal(view, at: place))
+        }
+        return .success(slice)
+    }
+
+    /// Says why the log does not go on from a place.
+    private func refusal(_ view: LogView, at place: LogPlace) throws(LogStoreError) -> LogReadError {
         let extent = try extent(view.namespace, view.name)
-        return .otherHistory(head: extent.head)
+        return place.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)
     }
 
     private func add(
@@ -75,7 +90,7 @@ struct LogSliceReader {
         guard entry.isBulk else { return slice.add(line, to: Self.behind(logged)) }
         slice.add(
             line,
-            to: LogPlace(seq: slice.end.seq, batch: slice.end.batch, inside: LogPlace.Inside(part: 0, lines: 0)))
+            to: LogPlace(seq: slice.end.seq, batch: logged.batchID, inside: LogPlace.Inside(part: 0, lines: 0)))
         try addParts(of: logged, lines, view, &slice)
     }
 

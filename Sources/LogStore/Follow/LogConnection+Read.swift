@@ -95,7 +95,9 @@ extension LogConnection {
         }
     }
 
-    /// The further changes of a bulk entry, part by part.
+    /// Calls `body` with the further changes of a bulk entry, part by part.
+    ///
+    /// - Throws: `partMissing` if retention removed the entry before its last part was read.
     public func forEachPart(
         _ namespace: Int64, of seq: Int64, _ body: ([Change]) throws(LogStoreError) -> Void
     ) throws(LogStoreError) {
@@ -106,8 +108,19 @@ extension LogConnection {
         }
     }
 
-    /// One part of the further changes of a bulk entry, from 0; nil behind the last.
+    /// Reads one part of the further changes of a bulk entry. The first part has number 0.
+    ///
+    /// - Returns: nil if `number` is the number of the entry's parts, so that the part before it was the last.
+    /// - Throws: `partMissing` if the log has no such entry, or the entry another number of parts: a reader that took the absence of a
+    ///   part for the entry's end would take half an entry for a whole one.
     public func part(_ number: Int32, of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> [Change]? {
+        if let changes = try storedPart(number, of: seq, namespace) { return changes }
+        guard try partCount(of: seq, namespace) == number else { throw .partMissing(seq: seq, part: number) }
+        return nil
+    }
+
+    /// Reads one part of a bulk entry, which need not be in the log yet; nil if there is no such part.
+    func storedPart(_ number: Int32, of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> [Change]? {
         let rows = try translated { () throws(PostgresError) in
             try postgres.execute(
                 "select changes::text from pathmirror.log_part where namespace_id = $1 and seq = $2 and part = $3",
@@ -118,6 +131,15 @@ extension LogConnection {
             return try ChangeCodec.decode(try rows.bytes(0, 0))
         } catch {
             throw .corrupt("part \(number) of entry \(seq) can't be read: \(error)")
+        }
+    }
+
+    /// Returns the number of an entry's parts; nil if the log does not have the entry.
+    private func partCount(of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> Int32? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select parts from pathmirror.log where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)])
+            return rows.rowCount == 1 ? try rows.int32(0, 0) : nil
         }
     }
 }

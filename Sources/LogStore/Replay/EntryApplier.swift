@@ -280,17 +280,14 @@ public final class EntryApplier {
     private func completeBulk(_ bulk: Bulk, _ seq: Int64) throws {
         for path in bulk.cleared { try connection.apply(destination.id, seq, Change(path: path, value: .null)) }
         var passes = bulk.passes
-        var failure: (any Error)?
         while passes.goesOn() {
-            try connection.forEachPart(destination.id, of: seq) { (part) throws(LogStoreError) in
-                guard failure == nil else { return }
-                do {
-                    for change in passes.select(part) { try connection.apply(destination.id, seq, change) }
-                } catch {
-                    failure = error
+            for number in 0..<Int32(bulk.parts) {
+                // The entry itself is not in the log yet.
+                guard let part = try connection.storedPart(number, of: seq, destination.id) else {
+                    throw LogStoreError.partMissing(seq: seq, part: number)
                 }
+                for change in passes.select(part) { try connection.apply(destination.id, seq, change) }
             }
-            if let failure { throw failure }
         }
     }
 

@@ -143,6 +143,58 @@ import Tree
         }
     }
 
+    /// The places between the slices of an import, and the import's seq: one place for each part.
+    private func places(inside namespace: LiveNamespace, _ url: PostgresURL, _ engine: TestEngine) throws -> [LogPlace]
+    {
+        try fill(url, namespace)
+        let places = try readAll(engine, view(namespace)).ends.map(\.place).filter { $0.inside != nil }
+        #expect(places.count > 4 && places.allSatisfy { $0.seq == 6 })
+        return places
+    }
+
+    /// After a failover another entry may have the seq of the one that a reader is inside of.
+    @Test func placesInsideAnEntryThatTheLogDoesNotHave() throws {
+        try withEngines { settings, _ in
+            settings.logReads.sliceParts = 1
+        } _: { url, engines in
+            let namespace = try engines[0].namespace()
+            let place = try places(inside: namespace, url, engines[0])[2]
+            var wrong = [place, place, place, place]
+            wrong[0].batch = Array(repeating: 7, count: 16)
+            wrong[1].batch = nil
+            wrong[2].inside = .init(part: 1_000, lines: 0)
+            wrong[3].seq = 7
+            for place in wrong {
+                let slice = engines[0].slice(view(namespace), at: place)
+                #expect(throws: LogReadError.otherHistory(head: 9)) { try slice.get() }
+            }
+        }
+    }
+
+    /// Half an import is never given as a whole one, whatever retention removes between two reads.
+    @Test func anEntryThatIsRemovedWhileItIsRead() throws {
+        try withEngines { settings, _ in
+            settings.logReads.sliceParts = 3
+        } _: { url, engines in
+            let namespace = try engines[0].namespace()
+            let place = try places(inside: namespace, url, engines[0])[0]
+            let sql = try PostgresConnection(url)
+            defer { sql.close() }
+            let starts = [place, LogPlace(seq: 6)]
+            for script in [
+                "update pathmirror.namespace set retained_from = 8; delete from pathmirror.log_part where part > 3",
+                "delete from pathmirror.log_part", "delete from pathmirror.log where seq < 8",
+            ] {
+                try sql.executeScript(script)
+                for start in starts {
+                    let answer = Result { try readAll(engines[0], view(namespace), from: start) }
+                    #expect(throws: LogReadError.pruned(oldest: 8)) { try answer.get() }
+                }
+            }
+            #expect(try readAll(engines[0], view(namespace), from: LogPlace(seq: 7)).lines.count == 2)
+        }
+    }
+
     /// A reader of the whole log doesn't keep others waiting: whoever asks later is answered before its next slice.
     @Test func readersTakeTurns() throws {
         try withEngines { settings, _ in

@@ -132,7 +132,7 @@ import Tree
             #expect(entry.entry.isBulk)
             #expect(entry.batchID == whole.id)
             #expect(try one.parts(writer.namespace, of: 1) == parts)
-            #expect(try one.parts(writer.namespace, of: 2).isEmpty)
+            #expect(throws: LogStoreError.self) { try one.parts(writer.namespace, of: 2) }
             #expect(try one.tree(writer.namespace).root == writer.root)
             // Under a snapshot of the tree a large write's rows have their entry.
             #expect(try one.commit(writer.set("after", .int(1))) == .committed)
