@@ -63,11 +63,14 @@ final class LogHandler {
         let parameters = try LogParameters(request.query)
         try callers.withIdentity(request, settings, namespace: name, isForFeed: true, exchange) { [self] identity in
             guard callers.admits(identity, in: name, exchange) else { return }
+            guard let right = Self.right(of: identity, in: name) else {
+                return services.responder.respond(.permissionDenied, to: exchange)
+            }
             guard let seat = hub.seats.take(for: identity, in: name) else {
                 return services.responder.respond(
                     RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
             }
-            withPath(parameters.path, identity, name, exchange) { [self] path in
+            withPath(parameters.path, right, exchange) { [self] path in
                 whenThere(name, seat, exchange) { [self] namespace in
                     let view = LogView(
                         namespace: namespace.id, name: namespace.name, path: path,
@@ -86,17 +89,29 @@ final class LogHandler {
 
     // MARK: Who may see what
 
-    /// Goes on with the path that a caller is shown the log of; answers by itself where there is none.
-    private func withPath(
-        _ wanted: Path?, _ identity: Identity, _ name: String, _ exchange: HTTPExchange,
-        _ body: @escaping (Path) -> Void
-    ) {
-        if identity.mayAdminister { return body(wanted ?? .root) }
+    /// Why a caller may read a namespace's log.
+    private enum Right {
+        case administrator
+        /// The token of a feed. Whether there is such a feed is not known yet.
+        case feed(FeedName, FeedAccess)
+    }
+
+    /// Returns the right that the credential alone gives; nil if it gives none. A caller without a right takes no seat.
+    private static func right(of identity: Identity, in name: String) -> Right? {
+        if identity.mayAdminister { return .administrator }
         guard let feed = identity.feed?.feed, let access = identity.access(toFeed: feed.feed, in: name) else {
-            return services.responder.respond(.permissionDenied, to: exchange)
+            return nil
         }
+        return .feed(FeedName(namespace: name, name: feed.feed), access)
+    }
+
+    /// Calls `body` with the path whose log the caller is shown; answers the request if there is none.
+    private func withPath(
+        _ wanted: Path?, _ right: Right, _ exchange: HTTPExchange, _ body: @escaping (Path) -> Void
+    ) {
+        guard case .feed(let feed, let access) = right else { return body(wanted ?? .root) }
         feedBasePath(
-            FeedName(namespace: name, name: feed.feed), access,
+            feed, access,
             basePaths.wait(exchange) { [services] result in
                 // A token that may be good is not refused only because nobody can say.
                 guard case .success(let base) = result else {
@@ -137,7 +152,7 @@ final class LogHandler {
             case .success(let extent):
                 exchange.commonHeaders.add("X-Pathmirror-Seq", "\(extent.head)")
                 if exchange.isHead { return describe(extent, exchange) }
-                readFirst(asked, extent, exchange)
+                begin(asked, extent, exchange)
             }
         }
         databases.engine(of: asked.namespace).logs.extent(asked.view.namespace, name: asked.view.name) { result in
@@ -155,21 +170,26 @@ final class LogHandler {
             ])
     }
 
-    private func readFirst(_ asked: Asked, _ extent: LogExtent, _ exchange: HTTPExchange) {
-        let start =
-            switch asked.parameters.start {
-            case .head: LogPlace(seq: extent.head, batch: extent.headBatch)
-            case .oldest: LogPlace(seq: extent.oldest - 1)
-            case .behind(let place): place
-            }
-        if asked.parameters.start == .head, asked.parameters.mode == .catchUp {
-            // It is to have no lines, even if there are some by now.
-            return answers(asked, start, cursor: nil).respond(LogSlice(emptyAt: start), exchange)
+    private func begin(_ asked: Asked, _ extent: LogExtent, _ exchange: HTTPExchange) {
+        let head = LogPlace(seq: extent.head, batch: extent.headBatch)
+        switch asked.parameters.start {
+        case .head where asked.parameters.mode == .catchUp:
+            // The answer has no lines, even if entries have been committed since the head was read.
+            answers(asked, head, cursor: nil).respond(LogSlice(emptyAt: head), exchange)
+        case .head: readFirst(asked, at: head, exchange)
+        case .oldest: readFirst(asked, at: LogPlace(seq: extent.oldest - 1), exchange)
+        case .behind(let place): readFirst(asked, at: place, exchange)
         }
+    }
+
+    private func readFirst(_ asked: Asked, at start: LogPlace, _ exchange: HTTPExchange) {
         let found = slices.wait(exchange) { [self] result in
             switch result {
+            case .failure(.pruned(let oldest)) where asked.parameters.start == .oldest && oldest > start.seq + 1:
+                // Retention has removed the entry that was the oldest. The request named no entry, so it begins with the next oldest.
+                readFirst(asked, at: LogPlace(seq: oldest - 1), exchange)
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
-            case .success(let slice): begin(asked, start, slice, exchange)
+            case .success(let slice): answer(asked, start, slice, exchange)
             }
         }
         databases.engine(of: asked.namespace).logs.slice(asked.view, at: start) { result in
@@ -177,7 +197,7 @@ final class LogHandler {
         }
     }
 
-    private func begin(_ asked: Asked, _ start: LogPlace, _ first: LogSlice, _ exchange: HTTPExchange) {
+    private func answer(_ asked: Asked, _ start: LogPlace, _ first: LogSlice, _ exchange: HTTPExchange) {
         switch asked.parameters.mode {
         case .catchUp: answers(asked, start, cursor: nil).respond(first, exchange)
         case .longPoll(let shown):

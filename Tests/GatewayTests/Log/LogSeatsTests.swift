@@ -76,6 +76,27 @@ import Tree
         }
     }
 
+    /// A caller that its credential rules out is told so, whether a seat is free or not, and takes none.
+    @Test func aCallerWithoutARightTakesNoSeat() throws {
+        let now = Clock.unixMilliseconds / 1_000
+        let claims: Claims = [
+            "v": 0, "iat": .integer(now), "exp": .integer(now + 100), "feed": "orders", "ns": "elsewhere",
+        ]
+        let token = ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(Self.secret.utf8))]
+        try withDatabase { url in
+            let gateway = try TestGateway(url, { $0.maxLogReadings = 0 }, secret: Self.secret)
+            defer { gateway.stop() }
+            let client = try WebClient(gateway.port)
+            for method in ["GET", "HEAD"] {
+                for headers in [[:], token] {
+                    #expect(try client.request(method, "/.log?offset=-1", headers).status == 401)
+                }
+                let administrator = ["Authorization": "Bearer " + Self.secret]
+                #expect(try client.request(method, "/.log?offset=-1", administrator).status == 503)
+            }
+        }
+    }
+
     /// A client that goes away gives its seat back.
     @Test func aClientThatLeavesGivesItsSeatBack() throws {
         try withDatabase { url in
