@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import itertools
 import json
+import random
 import threading
 import time
 
 import durable_streams
+import psycopg
 import pytest
 from harness import cli, sql
 from harness.feeds import Feed
@@ -74,6 +76,9 @@ def test_up_to_the_head(gateway):
 def test_an_empty_log(gateway):
     answer = ask(gateway.rest, ns="default")
     assert answer.status == 200 and answer.json() == [] and answer.headers["X-Pathmirror-Seq"] == "0"
+    # No place of it holds the namespace's key, with which the ids of stream events are signed.
+    assert {ask(gateway.rest, method, **params).headers["Stream-Next-Offset"] for method in ("GET", "HEAD")
+            for params in ({}, {"offset": "now"}, {"offset": "now", "live": "long-poll"})} == {after(0)}
 
 
 def test_narrowed_to_a_path(gateway):
@@ -109,6 +114,31 @@ def test_an_import_comes_in_parts(gateway, scratch):
     for live in (False, "sse"):
         with durable_streams.stream(url(gateway), offset="-1", live=live, headers=ADMIN) as answer:
             assert list(itertools.islice(answer.iter_json(), len(lines))) == lines
+
+
+def test_an_entry_that_is_larger_than_a_slice(gateway):
+    large = "x" * 9_000_000
+    write(gateway, 1, large, 3)
+    answers = ask_all(gateway.rest)
+    lines = [line for answer in answers for line in answer.json()]
+    values = [line["changes"]["/a"] for line in lines if line.get("changes", {}).get("/a") is not None]
+    assert len(answers) > 1 and values == [1, large, 3]
+    assert sorted(set(seqs(lines))) == [1, 2, 3]
+    with LogStream(gateway.port) as stream:
+        assert [stream.next() for _ in lines] == lines
+    # Narrowed to another place it is not even seen.
+    assert read_all(gateway.rest, path="/b") == []
+
+
+def test_a_reader_that_takes_nothing_is_cut_off(serve):
+    gateway = serve("--write-stall-timeout-ms", "1000", "--sse-buffer-bytes", "65536")
+    value = "x" * 200_000
+    write(gateway, *[f"{number} {value}" for number in range(100)])
+    with LogStream(gateway.port, buffer=4096), LogStream(gateway.port, offset=after(100)) as other:
+        wait_until(lambda: gateway.metric("pathmirror_log_readers") == 1, "the stream to be cut off")
+        # One that waits for entries is not taken for one that reads nothing.
+        write(gateway, 1)
+        assert other.next()["seq"] == 101
 
 
 def test_a_slow_reader_gets_everything_and_holds_nobody_up(serve):
@@ -178,6 +208,100 @@ def test_pruned_entries(gateway):
     for live in (False, "long-poll", "sse"):
         with pytest.raises(durable_streams.RetentionGoneError):
             durable_streams.stream(url(gateway), offset=after(1), live=live, headers=ADMIN)
+
+
+def test_retention_removes_what_a_slow_reader_has_not_read(serve):
+    """The stream ends; the next request says why, and nothing was left out of what was read."""
+    gateway = serve("--sse-buffer-bytes", "65536")
+    value = "x" * 200_000
+    write(gateway, *[f"{number} {value}" for number in range(150)])
+    with LogStream(gateway.port, buffer=4096) as stream:
+        assert stream.next()["seq"] == 1
+        sql.forget_up_to(gateway.database_url, 149)
+        taken, place = [1], None
+        while event := stream.event():
+            if event[0] == "data":
+                taken += seqs(event[1])
+            else:
+                place = event[1]["streamNextOffset"]
+        taken += seqs(stream.lines)
+    taken.sort()
+    assert taken == list(range(1, len(taken) + 1)) and len(taken) < 149
+    answer = ask(gateway.rest, offset=place or after(len(taken)))
+    assert answer.status == 410 and answer.headers["X-Pathmirror-Oldest-Seq"] == "150"
+    assert seqs(read_all(gateway.rest)) == [150]
+
+
+def test_retention_removes_an_import_inside_of_which_a_reader_is(gateway, scratch):
+    big = {f"k{number:05}": "x" * 500 for number in range(12_000)}
+    (scratch / "big.json").write_text(json.dumps(big))
+    cli.succeeds("import", scratch / "big.json", "--path", "/bulk", "--database-url", gateway.database_url)
+    write(gateway, 1)
+    places = [answer.headers["Stream-Next-Offset"] for answer in ask_all(gateway.rest)]
+    places = [place for place in places if place.startswith(f"{0:019}_")]
+    assert len(places) > 1
+    # Of another history, of none, and beyond the last part: no part of the import is given.
+    for wrong in (places[0].rpartition("_")[0] + "_AAAAAAAAAAAAAAAAAAAAAA", places[0].rpartition("_")[0] + "_",
+                  f"{0:019}_{9_999:010}_{5:010}_{places[0].rpartition('_')[2]}"):
+        for live in ({}, {"live": "long-poll"}, {"live": "sse"}):
+            answer = ask(gateway.rest, offset=wrong, **live)
+            assert answer.status == 410 and "X-Pathmirror-Oldest-Seq" not in answer.headers, wrong
+    # Parts are gone before their entry: what a reader may see whose question comes in between.
+    for statement in ("UPDATE pathmirror.namespace SET retained_from = 2", "DELETE FROM pathmirror.log_part", "DELETE FROM pathmirror.log WHERE seq = 1"):
+        sql.execute(gateway.database_url, statement)
+        if statement.startswith("DELETE"):
+            for place in places:
+                answer = ask(gateway.rest, offset=place)
+                assert answer.status == 410 and answer.headers["X-Pathmirror-Oldest-Seq"] == "2"
+    assert seqs(read_all(gateway.rest)) == [2]
+
+
+# Whatever happens to connections
+
+
+def test_connections_to_the_database_that_are_lost_at_any_moment(gateway):
+    """Answers are whole or refusals, and streams end or go on: nothing is left out, given twice or given in another order."""
+    write(gateway, *range(1, 1_501))
+    done, ended = threading.Event(), []
+
+    def end_sessions():
+        with psycopg.connect(gateway.database_url, autocommit=True) as connection:
+            while not done.wait(random.random() / 3):
+                found = connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%log stream%'")
+                ended.append(len(found.fetchall()))
+
+    thread = threading.Thread(target=end_sessions)
+    thread.start()
+    try:
+        for live in 6 * ({}, {"live": "long-poll"}, {"live": "sse"}):
+            got, offset = [], "-1"
+            while len(got) < 1_500:
+                if live.get("live") == "sse":
+                    with LogStream(gateway.port, offset=offset) as stream:
+                        if stream.status != 200:
+                            assert stream.status == 503
+                            continue
+                        while len(got) < 1_500 and (event := stream.event()):
+                            if event[0] == "data":
+                                got += seqs(event[1])
+                            else:
+                                offset = event[1]["streamNextOffset"]
+                                assert int(offset[:19]) == got[-1]
+                    continue
+                answer = ask(gateway.rest, offset=offset, **live)
+                if answer.status == 503:
+                    assert answer.headers["Retry-After"]
+                    continue
+                assert answer.status == 200, answer.body
+                got += seqs(answer.json())
+                offset = answer.headers["Stream-Next-Offset"]
+            assert got == list(range(1, 1_501))
+    finally:
+        done.set()
+        thread.join()
+    assert sum(ended) > 0
+    wait_until(lambda: gateway.metric("pathmirror_log_readers") == 0, "the readers to be counted out")
+    assert seqs(read_all(gateway.rest, offset=after(1_499))) == [1_500]
 
 
 # The protocol's client
