@@ -19,8 +19,9 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case importConflict(String)
     /// Something in the database that this program would never have written.
     case corrupt(String)
-    /// The entry at `seq` has no such part, or is not in the log: the part does not exist, or retention removed the entry.
-    case partMissing(seq: Int64, part: Int32)
+    /// The log does not have this part of the entry at `seq`. `count` is the number of parts that the entry has; nil if the entry is not in
+    /// the log, as after retention removed it. Where `part` is below `count`, the log is damaged.
+    case partMissing(seq: Int64, part: Int32, count: Int32?)
     /// The program stops: what was under way was given up.
     case stopped
     /// The server only repeats what another one writes.
@@ -70,8 +71,12 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         case .importConflict(let what), .misplaced(let what): what
         case .stopped: "The program stops."
         case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."
-        case .partMissing(let seq, let part):
-            "Entry \(seq) of the log has no part \(part). Retention may have removed the entry while it was read: read again from an entry that is retained."
+        case .partMissing(let seq, _, nil):
+            "Entry \(seq) is not in the log. Retention may have removed it while it was read: read from an entry that is retained."
+        case .partMissing(let seq, let part, let count?) where part < count:
+            "Entry \(seq) of the log is damaged: it has \(count) parts, and part \(part) is missing. Read from the entry after it, with the tree of that moment."
+        case .partMissing(let seq, let part, let count?):
+            "Entry \(seq) of the log has no part \(part), but \(count) parts."
         }
     }
 

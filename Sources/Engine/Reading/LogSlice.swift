@@ -65,5 +65,7 @@ public enum LogReadError: Error, Sendable, Equatable {
     case pruned(oldest: Int64)
     /// The log has another history than the place is of, or has never come so far.
     case otherHistory(head: Int64)
+    /// The entry that follows the place has lost a part, which only damage to the database explains. `next` is the place after the entry.
+    case damaged(next: LogPlace)
     case engine(EngineError)
 }

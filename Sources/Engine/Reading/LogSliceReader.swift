@@ -24,10 +24,17 @@ struct LogSliceReader {
         switch try page(view, place) {
         case .entries(let page):
             for logged in page where slice.end.inside == nil {
+                let (end, lineCount) = (slice.end, slice.lines.count)
                 do throws(LogStoreError) {
                     try add(logged, lines, view, &slice)
-                } catch .partMissing {
-                    return .failure(try refusal(view, at: slice.end))
+                } catch .partMissing(_, let part, let count) {
+                    // The reader gets what is before the entry first, and the refusal when it asks again.
+                    guard end != place else {
+                        return .failure(try refusal(view, at: place, of: logged, part, count))
+                    }
+                    slice.lines.removeSubrange(lineCount...)
+                    slice.end = end
+                    return .success(slice)
                 }
                 if slice.byteCount >= limits.sliceBytes { break }
             }
@@ -56,21 +63,33 @@ struct LogSliceReader {
         return try follower.next(on: connection)
     }
 
-    /// Reads on inside an entry that is in parts. The entry's batch must be the place's: after a failover another entry may have its seq.
+    /// Continues inside an entry that is in parts. The entry's batch must be the place's: after a failover another entry may have its seq.
+    /// The view must have a line of the entry: a reader receives no places inside other entries, and a forged one must not reveal them.
     private func rest(
         of view: LogView, _ lines: LogLineMaker, _ slice: LogSlice
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
         let place = slice.end
         guard let logged = try connection.entry(view.namespace, place.seq + 1), logged.entry.isBulk,
-            logged.batchID == place.batch
+            logged.batchID == place.batch, lines.line(of: logged.entry, time: "") != nil
         else { return .failure(try refusal(view, at: place)) }
         var slice = slice
         do throws(LogStoreError) {
             try addParts(of: logged, lines, view, &slice)
-        } catch .partMissing {
-            return .failure(try refusal(view, at: place))
+        } catch .partMissing(_, let part, let count) {
+            return .failure(try refusal(view, at: place, of: logged, part, count))
         }
         return .success(slice)
+    }
+
+    /// Says why the log does not continue inside an entry of which a part is missing.
+    ///
+    /// - Parameter count: the number of parts that the entry has; nil if the log does not have the entry any more.
+    private func refusal(
+        _ view: LogView, at place: LogPlace, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
+    ) throws(LogStoreError) -> LogReadError {
+        let refusal = try refusal(view, at: place)
+        guard case .otherHistory = refusal, let count, part < count else { return refusal }
+        return .damaged(next: Self.behind(logged))
     }
 
     /// Says why the log does not go on from a place.

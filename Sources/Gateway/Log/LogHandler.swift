@@ -177,6 +177,8 @@ final class LogHandler {
             // The answer has no lines, even if entries have been committed since the head was read.
             answers(asked, head, cursor: nil).respond(LogSlice(emptyAt: head), exchange)
         case .head: readFirst(asked, at: head, exchange)
+        // The head has a batch, which says to a later request whether entries were taken back.
+        case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, exchange)
         case .oldest: readFirst(asked, at: LogPlace(seq: extent.oldest - 1), exchange)
         case .behind(let place): readFirst(asked, at: place, exchange)
         }
@@ -188,6 +190,9 @@ final class LogHandler {
             case .failure(.pruned(let oldest)) where asked.parameters.start == .oldest && oldest > start.seq + 1:
                 // Retention has removed the entry that was the oldest. The request named no entry, so it begins with the next oldest.
                 readFirst(asked, at: LogPlace(seq: oldest - 1), exchange)
+            case .failure(.damaged(let next)) where asked.parameters.start == .oldest:
+                // The oldest entry cannot be read: the request begins with the one after it.
+                readFirst(asked, at: next, exchange)
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let slice): answer(asked, start, slice, exchange)
             }

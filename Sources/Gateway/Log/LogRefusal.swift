@@ -16,11 +16,18 @@ struct LogRefusal {
             responder.respond(
                 RESTError(410, "What follows is not in the log any more: it begins with entry \(oldest)"), to: exchange)
         case .otherHistory(let head):
-            exchange.commonHeaders.add("X-Pathmirror-Seq", "\(head)")
             responder.respond(
                 RESTError(
                     410,
                     "The log has no such place: it ends with entry \(head), or entries were taken back and written anew"
+                ),
+                to: exchange)
+        case .damaged(let next):
+            exchange.commonHeaders.add("Stream-Next-Offset", LogPlaceText.offset(next))
+            responder.respond(
+                RESTError(
+                    410,
+                    "Entry \(next.seq) is damaged: parts of it are missing. Begin with a copy of the tree, or continue after the entry, at Stream-Next-Offset"
                 ),
                 to: exchange)
         }

@@ -115,7 +115,8 @@ extension LogConnection {
     ///   part for the entry's end would take half an entry for a whole one.
     public func part(_ number: Int32, of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> [Change]? {
         if let changes = try storedPart(number, of: seq, namespace) { return changes }
-        guard try partCount(of: seq, namespace) == number else { throw .partMissing(seq: seq, part: number) }
+        let count = try partCount(of: seq, namespace)
+        guard count == number else { throw .partMissing(seq: seq, part: number, count: count) }
         return nil
     }
 

@@ -284,7 +284,7 @@ public final class EntryApplier {
             for number in 0..<Int32(bulk.parts) {
                 // The entry itself is not in the log yet.
                 guard let part = try connection.storedPart(number, of: seq, destination.id) else {
-                    throw LogStoreError.partMissing(seq: seq, part: number)
+                    throw LogStoreError.partMissing(seq: seq, part: number, count: Int32(bulk.parts))
                 }
                 for change in passes.select(part) { try connection.apply(destination.id, seq, change) }
             }

@@ -171,6 +171,47 @@ import Tree
         }
     }
 
+    /// A forged place tells a reader nothing of an entry that has no line for it.
+    @Test func placesInsideAnEntryOfAnotherPart() throws {
+        try withEngines { settings, _ in
+            settings.logReads.sliceParts = 1
+        } _: { url, engines in
+            let namespace = try engines[0].namespace()
+            for place in try places(inside: namespace, url, engines[0]) {
+                let slice = engines[0].slice(view(namespace, "a"), at: place)
+                #expect(throws: LogReadError.otherHistory(head: 9)) { try slice.get() }
+            }
+        }
+    }
+
+    /// Of a log with damage a reader gets what is before it, and then the place where it can continue.
+    @Test func anEntryThatIsDamaged() throws {
+        try withEngines { settings, _ in
+            settings.logReads.sliceParts = 3
+        } _: { url, engines in
+            let namespace = try engines[0].namespace()
+            let inside = try places(inside: namespace, url, engines[0])[0]
+            let whole = try readAll(engines[0], view(namespace)).lines
+            try runScript("delete from pathmirror.log_part where part > 0", on: url)
+            let before = try engines[0].slice(view(namespace), at: LogPlace(seq: 0)).get()
+            #expect(before.lines == Array(whole.prefix(6)) && before.end.seq == 6 && !before.isAtEnd)
+            var next: LogPlace?
+            for place in [before.end, LogPlace(seq: 6), inside] {
+                let answer = Result { try readAll(engines[0], view(namespace), from: place) }
+                let error = #expect(throws: LogReadError.self) { try answer.get() }
+                guard case .damaged(let found) = error else {
+                    Issue.record("\(String(describing: error))")
+                    continue
+                }
+                #expect(found.seq == 7 && found.batch != nil)
+                next = found
+            }
+            let rest = try readAll(engines[0], view(namespace), from: try #require(next)).lines
+            #expect(rest == Array(whole.suffix(2)))
+            #expect(try readAll(engines[0], view(namespace, "a")).lines.count == 7)
+        }
+    }
+
     /// Half an import is never given as a whole one, whatever retention removes between two reads.
     @Test func anEntryThatIsRemovedWhileItIsRead() throws {
         try withEngines { settings, _ in

@@ -33,4 +33,70 @@ import Testing
             }
         }
     }
+
+    /// Where nothing is retained, the offset still names the history that it is of.
+    @Test(arguments: ["", "?offset=-1", "?offset=now"]) func nothingIsRetained(_ query: String) throws {
+        try withDatabase { url in
+            let gateway = try TestGateway(url, secret: Self.secret)
+            defer { gateway.stop() }
+            let client = try WebClient(gateway.port)
+            for value in 1...3 {
+                #expect(try client.request("PUT", "/a.json", body: "\(value)").status == 200)
+            }
+            try runScript("delete from pathmirror.log; update pathmirror.namespace set retained_from = 4", on: url)
+            let administrator = ["Authorization": "Bearer " + Self.secret]
+            let empty = try client.request("GET", "/.log" + query, administrator)
+            #expect(empty.status == 200 && empty.text == "[]")
+            let next = "/.log?offset=" + (try #require(empty.headers["stream-next-offset"]))
+            #expect(try client.request("GET", next, administrator).status == 200)
+            // A failover: the entry at the head is another one.
+            try runScript("update pathmirror.namespace set last_batch = gen_random_uuid()", on: url)
+            #expect(try client.request("GET", next, administrator).status == 410)
+        }
+    }
+
+    /// A reader is told where it can continue after an entry that is damaged, and one from the beginning skips it there.
+    @Test func anEntryIsDamaged() throws {
+        try withDatabase { url in
+            let gateway = try TestGateway(url, secret: Self.secret)
+            defer { gateway.stop() }
+            let client = try WebClient(gateway.port)
+            for value in 1...4 {
+                #expect(try client.request("PUT", "/a.json", body: "\(value)").status == 200)
+            }
+            try runScript("update pathmirror.log set parts = 3 where seq = 2", on: url)
+            let administrator = ["Authorization": "Bearer " + Self.secret]
+            let first = try client.request("GET", "/.log?offset=-1", administrator)
+            #expect(first.status == 200 && first.text.contains("\"seq\":1") && !first.text.contains("\"seq\":2"))
+            #expect(first.headers["stream-up-to-date"] == nil)
+            let damaged = try #require(first.headers["stream-next-offset"])
+            for query in ["", "&live=long-poll", "&live=sse"] {
+                let answer = try client.request("GET", "/.log?offset=" + damaged + query, administrator)
+                #expect(answer.status == 410 && answer.text.contains("Entry 2 is damaged"))
+                let next = try #require(answer.headers["stream-next-offset"])
+                let rest = try client.request("GET", "/.log?offset=" + next, administrator)
+                #expect(rest.status == 200 && rest.headers["stream-up-to-date"] == "true")
+                #expect(!rest.text.contains("\"seq\":2") && rest.text.contains("\"seq\":3"))
+            }
+            try runScript(
+                "delete from pathmirror.log where seq = 1; update pathmirror.namespace set retained_from = 2", on: url)
+            let oldest = try client.request("GET", "/.log?offset=-1", administrator)
+            #expect(oldest.status == 200 && oldest.headers["stream-up-to-date"] == "true")
+            #expect(!oldest.text.contains("\"seq\":2") && oldest.text.contains("\"seq\":3"))
+        }
+    }
+
+    @Test func aRefusalNamesTheHeadOnce() throws {
+        try withDatabase { url in
+            let gateway = try TestGateway(url, secret: Self.secret)
+            defer { gateway.stop() }
+            let client = try WebClient(gateway.port)
+            #expect(try client.request("PUT", "/a.json", body: "1").status == 200)
+            let beyond = "0000000000000000099_0000000000_0000000000_"
+            try client.send("GET", "/.log?offset=" + beyond, ["Authorization": "Bearer " + Self.secret])
+            let lines = try client.read(through: "\r\n\r\n").split(separator: "\r\n").map { $0.lowercased() }
+            #expect(lines.first?.contains("410") == true)
+            #expect(lines.filter { $0.hasPrefix("x-pathmirror-seq:") } == ["x-pathmirror-seq: 1"])
+        }
+    }
 }
