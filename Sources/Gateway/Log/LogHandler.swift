@@ -60,17 +60,22 @@ final class LogHandler {
         }
         let settings = try RESTParameters.settings(request.query)
         let name = try NamespaceName.find(request, settings, services.settings)
-        let parameters = try LogParameters(request.query)
         try callers.withIdentity(request, settings, namespace: name, isForFeed: true, exchange) { [self] identity in
             guard callers.admits(identity, in: name, exchange) else { return }
             guard let right = Self.right(of: identity, in: name) else {
                 return services.responder.respond(.permissionDenied, to: exchange)
             }
+            let parameters: LogParameters
+            do throws(RESTError) {
+                parameters = try LogParameters(request.query)
+            } catch {
+                return services.responder.respond(error, to: exchange)
+            }
             guard let seat = hub.seats.take(for: identity, in: name) else {
                 return services.responder.respond(
                     RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
             }
-            withPath(parameters.path, right, exchange) { [self] path in
+            withPath(parameters.path, right, seat, exchange) { [self] path in
                 whenThere(name, seat, exchange) { [self] namespace in
                     let view = LogView(
                         namespace: namespace.id, name: namespace.name, path: path,
@@ -107,22 +112,23 @@ final class LogHandler {
 
     /// Calls `body` with the path whose log the caller is shown; answers the request if there is none.
     private func withPath(
-        _ wanted: Path?, _ right: Right, _ exchange: HTTPExchange, _ body: @escaping (Path) -> Void
+        _ wanted: Path?, _ right: Right, _ seat: LogSeats.Seat, _ exchange: HTTPExchange,
+        _ body: @escaping (Path) -> Void
     ) {
         guard case .feed(let feed, let access) = right else { return body(wanted ?? .root) }
-        feedBasePath(
-            feed, access,
-            basePaths.wait(exchange) { [services] result in
-                // A token that may be good is not refused only because nobody can say.
-                guard case .success(let base) = result else {
-                    return services.responder.respond(
-                        RESTError(503, "The database is unavailable. Try again later."), to: exchange, retryAfter: 1)
-                }
-                guard let base, base.contains(wanted ?? base) else {
-                    return services.responder.respond(.permissionDenied, to: exchange)
-                }
-                body(wanted ?? base)
-            })
+        let found = basePaths.wait(exchange) { [services] result in
+            // A token that may be good is not refused only because nobody can say.
+            guard case .success(let base) = result else {
+                return services.responder.respond(
+                    RESTError(503, "The database is unavailable. Try again later."), to: exchange, retryAfter: 1)
+            }
+            guard let base, base.contains(wanted ?? base) else {
+                return services.responder.respond(.permissionDenied, to: exchange)
+            }
+            body(wanted ?? base)
+        }
+        // The look-up keeps the seat: a client that goes away does not make room for another one before it is answered.
+        feedBasePath(feed, access) { result in withExtendedLifetime(seat) { found(result) } }
     }
 
     /// Calls `body` with the namespace once it is loaded. Answers 404 if there is no such namespace: reading a log creates none, unlike a

@@ -1,5 +1,6 @@
 import Engine
 import Feeds
+import HTTPServer
 import Rules
 import Runtime
 import TestSupport
@@ -17,6 +18,15 @@ import Tree
         Identity(
             .unauthenticated, power: power,
             feed: feed.flatMap { FeedBinding(feed: $0, namespace: "n") }.map { FeedGrant(feed: $0, access: .any) })
+    }
+
+    /// Calls and forgets the completions, which keep seats.
+    private static func complete(_ waiting: Condition<[@Sendable (Result<Path?, any Error>) -> Void]>, _ path: Path?) {
+        let completions = waiting.withLock { waiting in
+            defer { waiting = [] }
+            return waiting
+        }
+        for completion in completions { completion(.success(path)) }
     }
 
     private func fill(_ seats: LogSeats, _ identity: Identity, _ namespace: String) -> [LogSeats.Seat] {
@@ -70,7 +80,7 @@ import Tree
             #expect(refused.status == 503 && refused.headers["retry-after"] == "5")
             let administrator = ["Authorization": "Bearer " + Self.secret]
             #expect(try WebClient(gateway.port).request("GET", "/.log?offset=-1", administrator).status == 200)
-            for completion in waiting.withLock({ $0 }) { completion(.success(Path(splitting: "orders"))) }
+            Self.complete(waiting, Path(splitting: "orders"))
             for client in clients { #expect(try client.answer().status == 200) }
             #expect(eventually { gateway.gateway.logSeats.used == 0 })
         }
@@ -90,10 +100,41 @@ import Tree
             for method in ["GET", "HEAD"] {
                 for headers in [[:], token] {
                     #expect(try client.request(method, "/.log?offset=-1", headers).status == 401)
+                    // Parameters are read after the credential.
+                    #expect(try client.request(method, "/.log?offset=x", headers).status == 401)
                 }
                 let administrator = ["Authorization": "Bearer " + Self.secret]
                 #expect(try client.request(method, "/.log?offset=-1", administrator).status == 503)
+                #expect(try client.request(method, "/.log?offset=x", administrator).status == 400)
             }
+        }
+    }
+
+    /// A client that goes away while its feed is looked up makes no room for another look-up.
+    @Test func aLookUpKeepsItsSeat() throws {
+        let now = Clock.unixMilliseconds / 1_000
+        let claims: Claims = [
+            "v": 0, "iat": .integer(now), "exp": .integer(now + 100), "feed": "orders", "ns": "default",
+        ]
+        let headers = ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(Self.secret.utf8))]
+        let waiting = Condition<[@Sendable (Result<Path?, any Error>) -> Void]>([])
+        try withDatabase { url in
+            let gateway = try TestGateway(url, { $0.maxLogReadings = 8 }, secret: Self.secret) { _, _, completion in
+                waiting.broadcast { $0.append(completion) }
+            }
+            defer { gateway.stop() }
+            do {
+                let client = try WebClient(gateway.port)
+                client.resetsWhenClosed()
+                try client.send("GET", "/.log?offset=-1", headers)
+                withExtendedLifetime(client) {
+                    _ = waiting.wait(milliseconds: 30_000) { $0.count == 1 ? true : nil }
+                }
+            }
+            #expect(eventually { gateway.server.statistics.activeConnections == 0 })
+            #expect(gateway.gateway.logSeats.used == 1)
+            Self.complete(waiting, nil)
+            #expect(eventually { gateway.gateway.logSeats.used == 0 })
         }
     }
 

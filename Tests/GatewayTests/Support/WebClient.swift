@@ -42,6 +42,12 @@ final class WebClient {
 
     deinit { close(descriptor) }
 
+    /// Has the connection end with a reset, which no server takes for a client that still waits for an answer.
+    func resetsWhenClosed() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    }
+
     func request(
         _ method: String, _ target: String, _ headers: [String: String] = [:], body: String? = nil
     ) throws -> Response {
