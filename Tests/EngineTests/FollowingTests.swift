@@ -93,6 +93,42 @@ import Tree
         }
     }
 
+    /// An import leaves the log while the engine reads its parts, or was never whole there: the tree is loaded, and writes continue.
+    @Test(arguments: [
+        """
+        delete from pathmirror.log where seq = 2; delete from pathmirror.log_part;
+        update pathmirror.namespace set retained_from = 3
+        """,
+        "delete from pathmirror.log_part where part > 0",
+    ])
+    func importsThatGoWhileTheyAreRead(_ removal: String) throws {
+        try withDatabase { url in
+            let removed = AtCall("select changes::text from pathmirror.log_part", occurrence: 2) {
+                try runScript(removal, on: url)
+            }
+            let engine = try TestEngine(url) { settings, session in
+                settings.pollMilliseconds = 20
+                session.connection.faults = removed
+            }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.set("a/old", .int(1)))?.committedSeq == 1)
+            let listener = RecordingListener()
+            listener.started(namespace.subscribe(listener, at: .root), at: .root)
+            #expect(try Self.importRows(url, at: Path(splitting: "a"), count: 300, bufferBytes: 512) == 2)
+            #expect(listener.wait { $0.resets == [2] } != nil)
+            #expect(removed.isDone)
+            #expect(namespace.write(.set("a/k7", .int(-1)))?.committedSeq == 3)
+            #expect(listener.wait { $0.seqs.last == 3 } != nil)
+            #expect(listener.now.mistakes == [])
+            // A gateway that starts now has the same.
+            try withDirectEngine(url) { other in
+                let fresh = try other.namespace()
+                #expect(fresh.snapshot.seq == 3 && fresh.snapshot.root == namespace.snapshot.root)
+            }
+        }
+    }
+
     /// A failover that lost the newest entries: the engine knows more than the database. It must come back to it.
     @Test func databaseSetBack() throws {
         try withEngines(1) { settings, _ in

@@ -36,8 +36,14 @@ struct NamespaceFollower {
                 core.metrics.followedEntries.add(entries.count)
             case .bulk(let logged):
                 batches.append(logged.batchID)
-                try applyBulk(logged, to: namespace, connection)
-                core.metrics.followedEntries.add()
+                do throws(LogStoreError) {
+                    try applyBulk(logged, to: namespace, connection)
+                    core.metrics.followedEntries.add()
+                } catch .partMissing {
+                    // Retention removed the entry after it was read, or the log is damaged; only the tree has what the entry made.
+                    try reload(namespace, connection)
+                    log.restart(at: namespace.snapshot.cursor)
+                }
             case .rules(let logged):
                 batches.append(logged.batchID)
                 try applyRules(logged, to: namespace, connection)
