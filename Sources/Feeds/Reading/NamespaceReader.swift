@@ -147,10 +147,7 @@ final class NamespaceReader {
                     bulk: readings[index].bulk))
         }
         if readings[index].lane.isFull { return false }
-        if let bulk = readings[index].bulk {
-            try passBulk(index, bulk, on: connection)
-            return true
-        }
+        if let bulk = readings[index].bulk { return try passBulk(index, bulk, on: connection) }
         if readings[index].page.isEmpty {
             guard !readings[index].isAtEnd else { return false }
             if let hasMore = takeSteps(index) { return hasMore }
@@ -199,7 +196,7 @@ final class NamespaceReader {
         case .bulk(let logged):
             // Should the connection be lost meanwhile, it is this entry's turn again.
             readings[index].bulk = logged
-            try passBulk(index, logged, on: connection)
+            return try passBulk(index, logged, on: connection)
         case .end:
             readings[index].isAtEnd = true
             shareTree(index)
@@ -254,11 +251,23 @@ final class NamespaceReader {
         finish(index, findings, [])
     }
 
-    private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws {
+    /// Passes an entry that is in parts. Returns false if the log does not have all of the entry, as after a failover or after retention
+    /// removed it: then the feeds start again. `bulk` keeps the entry in that case, because the follower is past it.
+    private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws -> Bool {
         // On what the lane has, and as it is in memory: what is not changed has to be the very same, so that it need not be compared.
         var tree = PastTree(
             connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq)
-        try tree.apply(logged.entry)
+        do {
+            // The entry may have been read over an earlier connection: after a failover another entry may have its seq.
+            guard try connection.entry(namespaceID, logged.entry.seq)?.batchID == logged.batchID else {
+                throw LogStoreError.partMissing(seq: logged.entry.seq, part: 0, count: nil)
+            }
+            try tree.apply(logged.entry)
+        } catch let error as LogStoreError {
+            guard case .partMissing = error else { throw error }
+            restart(Set(readings[index].lane.feeds.map(\.claim)), "\(error)")
+            return false
+        }
         readings[index].bulk = nil
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         let left = readings[index].lane.pass(
@@ -266,6 +275,7 @@ final class NamespaceReader {
         ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
         finish(index, findings, left)
         laneTrees.hurry()
+        return true
     }
 
     /// Lanes that have come to the same entry go on together.
