@@ -57,7 +57,6 @@ public final class Engine: Sendable {
         for index in 0..<settings.loaders {
             threads.append(Thread(name: "loader-\(index)") { Loader(core, host, index: index).run() })
         }
-        threads.append(Thread(name: "part-reader") { PartReader(core).run() })
         threads.append(Thread(name: "memory") { core.memory.run(core.health) })
         threads.append(Thread(name: "tail") { Tail(core, wake: wake).run() })
         threads.append(Thread(name: "log-reader") { reader.run() })
@@ -121,10 +120,6 @@ public final class Engine: Sendable {
     ) {
         core.withNamespace(name, unless: isRefused, body)
     }
-
-    /// Answers a read of a part of a namespace: with the part as soon as it is read, with the whole namespace once it is loaded, or
-    /// with a refusal if the rules refuse the read whatever the tree holds.
-    public func withNamespace(_ name: String, for read: PartRead) { core.withNamespace(name, for: read) }
 
     /// Reads entries after one seq and up to another from the log, page by page, on another thread. `each` gets a page, its
     /// entries' batches, and the seq before it (a page that doesn't begin right behind it: what lies between is not

@@ -142,14 +142,6 @@ public final class Databases: Sendable {
         member.engine.withNamespace(name, unless: isRefused, body)
     }
 
-    /// Answers who wants to read a part of a namespace: with the whole once it is loaded, or before with the part.
-    public func withNamespace(_ name: String, for read: PartRead) {
-        guard let member = member(of: name) else {
-            return read.refuse(.unavailable("it is not connected yet"))
-        }
-        member.engine.withNamespace(name, for: read)
-    }
-
     /// The engine of a namespace that was got here.
     public func engine(of namespace: LiveNamespace) -> Engine { self[namespace.key.database].engine }
 

@@ -24,20 +24,6 @@ extension RuleSet {
         return walk.read(path, root: root)
     }
 
-    /// The same for who has no tree, but can look places up in it. Nil where it could not be found out.
-    public func mayRead(
-        _ path: Path, query: QueryContext, lookingUp places: any StoredPlaces, auth: AuthContext, now: Int64
-    ) -> Decision? {
-        if auth.isAdmin { return .allowed }
-        if isForThisMachine, auth.isElsewhere {
-            return .denied(Denial(reason: .noReadAllowed, path: path, rule: nil))
-        }
-        let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: query)
-        var walk = Walk(
-            compiled, surroundings, limits: limits, tracer: NoTracer(), knowledge: .places(places))
-        return walk.readIfKnown(path)
-    }
-
     /// Whether there may be data with which `mayRead` would let this caller in; false where it is refused whatever is
     /// stored.
     public func mayEverRead(_ path: Path, query: QueryContext, auth: AuthContext, now: Int64) -> Bool {

@@ -39,14 +39,6 @@ import Testing
         #expect(try vast.makePageFile() != nil)
     }
 
-    @Test func bytesOfAPart() throws {
-        #expect(try ServiceOptionsTests.options([]).engine.parts.bytes == 8 << 20)
-        #expect(try ServiceOptionsTests.options(["--part-read-bytes", "64KiB"]).engine.parts.bytes == 64 << 10)
-        #expect(
-            ServiceOptionsTests.message(["--part-read-bytes", "some"])
-                == "--part-read-bytes must be a number of bytes, such as 8MiB.")
-    }
-
     private static func limit(_ files: [String: String]) -> Int? { MachineMemory.groupLimit { files[$0] } }
 
     @Test func theLowestLimitAboveHolds() {

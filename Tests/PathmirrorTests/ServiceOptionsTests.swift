@@ -77,7 +77,6 @@ import Testing
         .init("log-reader-threads", 1...64, 2) { $0.engine.logReaders },
         .init("loaders", 1...64, 2) { $0.engine.loaders },
         .init("max-waiting-loads", 1...10_000_000, 10_000) { $0.engine.maxWaitingLoads },
-        .init("part-read-rows", 0...10_000_000, 20_000) { $0.engine.parts.rows },
         .init("log-poll-ms", 1...600_000, 20_000) { Int($0.gateway.logPollMilliseconds) },
         .init("feed-readers", 1...64, 2) { $0.feeds.readers },
         .init("feed-window", 100...10_000_000, 10_000) { $0.feeds.windowMessages },

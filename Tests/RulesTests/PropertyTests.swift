@@ -115,23 +115,6 @@ import Tree
             if !rules.mayEverRead(place, query: query, auth: context, now: now) {
                 try #require(!expected, "never \(path) of \(data) as \(auth), \(label)")
             }
-            let places = SketchedPlaces(data.node)
-            let lookedUp = rules.mayRead(place, query: query, lookingUp: places, auth: context, now: now)
-            try #require(lookedUp?.isAllowed == expected, "looked up \(path) of \(data) as \(auth), \(label)")
-            // With few steps it may not be known; but never more is let in.
-            if let tight = try? RuleSet(
-                json: rules.source, limits: RuleLimits(maxStepsPerRule: maker.random.below(40) + 2))
-            {
-                let asked = tight.mayRead(place, query: query, lookingUp: places, auth: context, now: now)
-                let truth = tight.mayRead(place, query: query, root: data.node, auth: context, now: now)
-                try #require(
-                    asked?.isAllowed != true || truth.isAllowed, "tight \(path) of \(data) as \(auth), \(label)")
-            }
-            let salt = maker.random.below(3)
-            places.isLost = { ($0.description.utf8.reduce(0) { $0 + Int($1) } + salt) % 3 == 0 }
-            if let known = rules.mayRead(place, query: query, lookingUp: places, auth: context, now: now) {
-                try #require(known.isAllowed == expected, "partly \(path) of \(data) as \(auth), \(label)")
-            }
             if rules.isSteadyForReading(place) {
                 let other = maker.data()
                 let later = rules.mayRead(place, query: query, root: other.node, auth: context, now: now + 1_000_000)

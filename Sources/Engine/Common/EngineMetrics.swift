@@ -38,8 +38,6 @@ public final class EngineMetrics: Sendable {
     public let loadSeconds = Histogram(bounds: [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
     ])
-    /// Reads that were answered by a part of a namespace that was being loaded.
-    public let partReads = Counter()
     /// Namespaces that were let go, as memory was short.
     public let evictions = Counter()
     /// Times that a namespace went back to an older state, as the database had lost entries.

@@ -46,8 +46,6 @@ public struct EngineSettings: Sendable {
     public var loaders = 2
     /// The most namespaces that may wait to be loaded; more are refused.
     public var maxWaitingLoads = 10_000
-    /// How large a part of a namespace may be that is read on its own while the whole is being loaded.
-    public var parts = PartLimits()
     /// The least time between two announcements to others of what is committed.
     public var announceMilliseconds: Milliseconds = 2
     /// How often the heads are looked at although nothing was announced.

@@ -24,7 +24,6 @@ final class EngineCore: Sendable {
     let large = LargeQueue()
     let rules = SharedRules()
     let loads: LoadQueue
-    let parts = PartQueue()
     let memory: TreeMemory
     /// One a committer.
     let stretches: [StretchMeter]
@@ -84,7 +83,6 @@ final class EngineCore: Sendable {
         stopping.broadcast { $0 = true }
         blockers.stop()
         large.stop()
-        parts.stop()
         for name in loads.stop() { namespaces.loaded(name, .failure(.stopping)) }
         memory.stop()
         jobs.stop()
@@ -123,22 +121,6 @@ final class EngineCore: Sendable {
     ) {
         guard namespaces.request(name, unless: refusal, body) else { return }
         if let error = loads.add(name) { namespaces.loaded(name, .failure(error)) }
-    }
-
-    /// The same for who wants to read a part, and takes that, too, where the whole is large and not there yet.
-    func withNamespace(_ name: String, for read: PartRead) {
-        request(name, unless: read.earlyRefusal) { result in read.complete(result.map { .whole($0) }) }
-        guard settings.parts.rows > 0, read.isOfAPart, read.isWaiting else { return }
-        if let namespace = namespaces.wait(for: read, of: name) {
-            parts.add(PartQueue.Item(read: read, name: name, namespace: namespace))
-        }
-    }
-
-    /// A namespace that is being loaded has turned out to be large.
-    func turnedLarge(_ name: String, _ namespace: Int64) {
-        for read in namespaces.turnedLarge(name, namespace) {
-            parts.add(PartQueue.Item(read: read, name: name, namespace: namespace))
-        }
     }
 
     /// Waits; ends early when the engine stops.

@@ -52,18 +52,13 @@ struct NamespaceLoader {
         let start = Clock.monotonicNanoseconds
         let memory = NamespaceMemory(in: core.memory.total)
         var packedAt: Int?
-        var isLarge = false
         let loaded = try connection.loadTree(record.id) { progress in
             // Nobody waits for the rest when the gateway stops.
             if core.stopsNow { return .end }
             // What is being read counts before it is there, and may need room.
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
-            if progress.rows >= Self.largeRows, !isLarge {
-                isLarge = true
-                core.turnedLarge(name, record.id)
-                guard core.loads.becomesLarge(&job) else { return .end }
-            }
+            guard progress.rows < Self.largeRows || core.loads.becomesLarge(&job) else { return .end }
             return core.memory.step(progress, packedAt: &packedAt)
         }
         guard let loaded else { return .postponed }
@@ -73,11 +68,9 @@ struct NamespaceLoader {
             seq: head, root: loaded.root, rules: rules.version(loaded.rules, of: name), batch: loaded.batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
         namespace.countMemory()
-        // Nobody has it yet, and nobody may find it older than a part that was answered, or than what was committed before they asked:
-        // reading a large tree takes long.
-        let newest = max(core.namespaces.endParts(of: name), core.namespaces.announcedHead(of: record.id))
+        // Nobody has it yet, and nobody may find it older than what was committed before they asked: reading a large tree takes long.
         let milliseconds = Milliseconds((Clock.monotonicNanoseconds - start) / 1_000_000)
-        if newest > head || milliseconds >= core.settings.pollMilliseconds {
+        if core.namespaces.announcedHead(of: record.id) > head || milliseconds >= core.settings.pollMilliseconds {
             _ = try follower.follow(namespace, connection)
         }
         note(namespace, nanoseconds: Clock.monotonicNanoseconds - start)

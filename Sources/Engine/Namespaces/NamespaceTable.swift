@@ -23,7 +23,6 @@ final class NamespaceTable: Sendable {
     /// Those who wait for a namespace, in the order in which they came.
     struct Loading: Sendable {
         var waiting: [Waiter] = []
-        var parts = Parts()
         /// It has come from another database since its reading began: what is read may be what was here before.
         var isOutdated = false
         /// It may have.
@@ -126,7 +125,6 @@ final class NamespaceTable: Sendable {
                 state.slots[name] = .loading(Loading())
                 if wasAway {
                     loading.isOutdated = true
-                    loading.parts.forget()
                 } else {
                     loading.isSuspect = true
                 }

@@ -1,8 +1,6 @@
 import Engine
 import HTTPServer
 import Placement
-import Rules
-import Tree
 
 /// The one place where requests wait until the namespace that they are for is loaded. One for each loop.
 final class NamespaceWaits {
@@ -10,14 +8,12 @@ final class NamespaceWaits {
     private let responder: Responder
     private let waits: ExchangeWaits<Result<LiveNamespace, EngineError>>
     private let admissions: ExchangeWaits<Result<LiveNamespace?, EngineError>>
-    private let reads: ExchangeWaits<Result<ReadableNamespace, EngineError>>
 
     init(_ databases: Databases, _ services: LoopServices) {
         self.databases = databases
         responder = services.responder
         waits = ExchangeWaits(services.loop)
         admissions = ExchangeWaits(services.loop)
-        reads = ExchangeWaits(services.loop)
     }
 
     /// The namespace, if it is loaded.
@@ -49,25 +45,5 @@ final class NamespaceWaits {
             }
         }
         databases.withNamespace(name, unless: isRefused, loaded)
-    }
-
-    /// The same for who reads, and may take a part of a large namespace before the whole is there.
-    func whenReadable(
-        _ name: String, _ path: Path, _ query: Query?, _ auth: AuthContext, _ exchange: HTTPExchange,
-        _ work: @escaping (ReadableNamespace) -> Void
-    ) {
-        let readable = reads.wait(exchange) { [responder] result in
-            switch result {
-            case .success(let namespace): work(namespace)
-            case .failure(let error): responder.respond(error, to: exchange)
-            }
-        }
-        let read = PartRead(path, query: query, context: .overREST(query), auth: auth, readable)
-        let forget = exchange.onClose
-        exchange.onClose = {
-            forget?()
-            read.giveUp()
-        }
-        databases.withNamespace(name, for: read)
     }
 }

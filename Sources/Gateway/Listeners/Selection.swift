@@ -6,7 +6,7 @@ import Tree
 struct Selection: Sendable {
     private let query: Query?
     private let path: Path
-    private let indexes: IndexCache?
+    private let indexes: IndexCache
     private let isDeclared: Bool
     private let isFollowed: Bool
 
@@ -21,19 +21,9 @@ struct Selection: Sendable {
         isDeclared = query.map { snapshot.rules.set.isIndexed($0.index, at: path) } ?? false
     }
 
-    /// A query that is asked once, of what nobody else asks.
-    init(_ query: Query?) {
-        self.query = query
-        path = .root
-        indexes = nil
-        isDeclared = false
-        isFollowed = false
-    }
-
     /// What is selected of the node at the path.
     func select(from node: Node) -> Node {
         guard let query else { return node }
-        guard let indexes else { return query.select(from: node) }
         return indexes.select(query, from: node, at: path, isDeclared: isDeclared, isFollowed: isFollowed)
     }
 }

@@ -116,9 +116,6 @@ struct MetricsReport {
             "pathmirror_namespace_load_seconds", "From the first question for a namespace to its tree.",
             counts.loadSeconds)
         metrics.counter(
-            "pathmirror_part_reads_total", "GETs answered by a part of a namespace that was being loaded.",
-            counts.partReads.current)
-        metrics.counter(
             "pathmirror_namespaces_let_go_total", "Namespaces that left memory, as it was short.",
             counts.evictions.current)
         metrics.gauge(

@@ -50,16 +50,6 @@ final class RESTHandler {
     /// Waits until the namespace is there, and then until the gateway has applied the seq that the client has seen.
     private func begin(_ call: Call) {
         if let namespace = namespaces.loaded(call.namespaceName) { return reached(namespace, call) }
-        if call.method == .get, !call.wantsStream, call.request.header("x-pathmirror-min-seq") == nil {
-            return namespaces.whenReadable(
-                call.namespaceName, call.path, call.parameters.query, call.auth, call.exchange
-            ) { [self] readable in
-                switch readable {
-                case .whole(let namespace): reached(namespace, call)
-                case .part(let part): reads.read(call, part)
-                }
-            }
-        }
         if call.auth.isAdmin {
             return namespaces.whenLoaded(call.namespaceName, call.exchange) { [self] in reached($0, call) }
         }

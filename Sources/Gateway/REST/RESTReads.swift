@@ -20,39 +20,20 @@ final class RESTReads {
 
     /// Answers from the newest snapshot: here, or on a worker where there is much to be written.
     func read(_ call: Call, _ namespace: LiveNamespace) {
+        services.metrics.reads.add()
         let snapshot = namespace.snapshot
-        guard isAnswered(call, ReadPermission.refusal(of: call, snapshot)) else { return }
+        if let refusal = ReadPermission.refusal(of: call, snapshot) {
+            return services.responder.respond(refusal, to: call.exchange)
+        }
+        if call.request.header("if-match") != nil {
+            return services.responder.respond(RESTError(400, "if-match is not supported on GET"), to: call.exchange)
+        }
         let node = snapshot.root[call.path]
         let selection = Selection(call.parameters.query, at: call.path, namespace, snapshot)
         let job = ReadJob(call, snapshot.seq, node, selection, services.settings)
         if job.isOfTheWholeValue, written.isWorthKeeping(node) {
             return answer(call, job, node, WrittenValues.Place(call, namespace))
         }
-        answer(call, job, node)
-    }
-
-    /// Answers from a part of a namespace that is being loaded.
-    func read(_ call: Call, _ part: NamespacePart) {
-        guard isAnswered(call, ReadPermission.refusal(of: call, part.decision, part.rules)) else { return }
-        let selection = Selection(call.parameters.query)
-        answer(call, ReadJob(call, part.seq, part.node, selection, services.settings), part.node)
-    }
-
-    /// Whether a GET is answered with data; it has its answer if not.
-    private func isAnswered(_ call: Call, _ refusal: RESTError?) -> Bool {
-        services.metrics.reads.add()
-        if let refusal {
-            services.responder.respond(refusal, to: call.exchange)
-            return false
-        }
-        if call.request.header("if-match") != nil {
-            services.responder.respond(RESTError(400, "if-match is not supported on GET"), to: call.exchange)
-            return false
-        }
-        return true
-    }
-
-    private func answer(_ call: Call, _ job: ReadJob, _ node: Node) {
         guard node.rowCount > services.settings.heavyRows else { return job.run().send(to: call.exchange) }
         let reference = call.exchange.reference
         submit(call) {

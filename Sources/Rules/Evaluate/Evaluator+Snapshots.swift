@@ -3,14 +3,7 @@ internal import Tree
 /// Where snapshots lead. A snapshot is a node; only `parent()` of a computed place needs to know the way to it.
 extension Evaluator {
     mutating func node(_ ref: OpRef) throws(EvaluationError) -> Node {
-        let result: Node
-        if case .places(let places) = knowledge {
-            // No cheaper than with a tree, where it might be granted what is refused there.
-            try spend(1, ref)
-            result = try node(at: try location(ref), in: places, ref)
-        } else {
-            result = try untracedNode(ref)
-        }
+        let result = try untracedNode(ref)
         tracer.record(ref, Value(result))
         return result
     }
@@ -99,7 +92,18 @@ extension Evaluator {
             return Location(version: version, depth: try depth(of: version, levels, ref))
         case .child(let base, let parts):
             var location = try location(base)
-            try append(parts, to: &location)
+            for index in parts.start..<(parts.start + parts.count) {
+                let part = program.references[Int(index)]
+                switch program[part] {
+                case .key(let key): location.keys.append(program.keys[Int(key)])
+                case .capture(let depth): location.keys.append(Key(frames[Int(depth)].key))
+                default:
+                    let text = try text(ofPart: part)
+                    try spend(bytes: text.utf8.count, part)
+                    try spend(bytes: text.utf8.count * 16, part)
+                    location.keys.append(contentsOf: Path(splitting: text).keys)
+                }
+            }
             return location
         case .parent(let base):
             var location = try location(base)
@@ -118,52 +122,8 @@ extension Evaluator {
         }
     }
 
-    private mutating func append(_ parts: OpList, to location: inout Location) throws(EvaluationError) {
-        for index in parts.start..<(parts.start + parts.count) {
-            let part = program.references[Int(index)]
-            switch program[part] {
-            case .key(let key): location.keys.append(program.keys[Int(key)])
-            case .capture(let depth): location.keys.append(Key(frames[Int(depth)].key))
-            default:
-                let text = try text(ofPart: part)
-                try spend(bytes: text.utf8.count, part)
-                try spend(bytes: text.utf8.count * 16, part)
-                location.keys.append(contentsOf: Path(splitting: text).keys)
-            }
-        }
-    }
-
     private func node(at location: Location) -> Node {
         let frame = frames[location.depth]
         return location.keys.reduce(location.version == .newData ? frame.new : frame.old) { $0.child($1) }
-    }
-
-    // MARK: Places without a tree
-
-    private func node(
-        at location: Location, in places: any StoredPlaces, _ ref: OpRef
-    ) throws(EvaluationError) -> Node {
-        let keys = frames[1..<(location.depth + 1)].map { Key($0.key) } + location.keys
-        // No place has such a key; and the row of a priority is no child.
-        if keys.contains(where: { KeyRules.violation(in: $0) != nil }) || keys.count > KeyRules.maxDepth {
-            return .null
-        }
-        guard let node = places.node(at: Path(keys)) else { throw EvaluationError(reason: .notKnown, ref: ref) }
-        return node
-    }
-
-    /// As with a tree: every item is looked at.
-    mutating func hasChildren(
-        _ snapshot: OpRef, _ lists: OpList, in places: any StoredPlaces
-    ) throws(EvaluationError) -> Bool {
-        let base = try location(snapshot)
-        var hasAll = true
-        for index in lists.start..<(lists.start + lists.count) {
-            guard case .list(let parts) = program[program.references[Int(index)]] else { continue }
-            var item = base
-            try append(parts, to: &item)
-            if try node(at: item, in: places, snapshot).isNull { hasAll = false }
-        }
-        return hasAll
     }
 }

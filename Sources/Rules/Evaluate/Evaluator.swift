@@ -21,22 +21,14 @@ enum Knowledge {
     case dataOnly
     /// Neither that nor what is stored: only who asks, where and when.
     case callerOnly
-    /// Of what is stored the places that are asked for, one by one. The walk has no tree then.
-    case places(any StoredPlaces)
 
     func includes(_ version: TreeVersion) -> Bool {
         switch self {
         case .everything: true
-        case .dataOnly, .places: version != .newData
+        case .dataOnly: version != .newData
         case .callerOnly: false
         }
     }
-
-    /// Whether the result has to be the one that knowing everything would give. Then a term that is not known leaves the whole
-    /// unknown, whatever the others are: it may be one that fails, and the whole with it.
-    var isDefinite: Bool { if case .places = self { true } else { false } }
-
-    var isEverything: Bool { if case .everything = self { true } else { false } }
 }
 
 /// Sees every value that an evaluation produces. The one that looks at nothing costs nothing.
@@ -92,7 +84,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
         steps -= count
         guard steps < 0 else { return }
         // Whoever knows all may get along without the terms that have taken the steps here.
-        throw EvaluationError(reason: knowledge.isEverything ? .outOfSteps : .notKnown, ref: ref)
+        throw EvaluationError(reason: knowledge == .everything ? .outOfSteps : .notKnown, ref: ref)
     }
 
     /// Charges for going over this many bytes.
@@ -155,7 +147,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
             do throws(EvaluationError) {
                 if try !test(program.references[Int(index)]) { return false }
             } catch {
-                if error.reason == .notKnown, !knowledge.isDefinite {
+                if error.reason == .notKnown {
                     unknown = error
                 } else if unknown == nil {
                     throw error
@@ -175,7 +167,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
             do throws(EvaluationError) {
                 if try test(program.references[Int(index)]) { return true }
             } catch {
-                if error.reason == .notKnown, !knowledge.isDefinite { unknown = error } else { throw unknown ?? error }
+                if error.reason == .notKnown { unknown = error } else { throw unknown ?? error }
             }
         }
         if let unknown { throw unknown }
@@ -214,7 +206,6 @@ struct Evaluator<Tracer: EvaluationTracer> {
     }
 
     private mutating func hasChildren(_ snapshot: OpRef, _ lists: OpList) throws(EvaluationError) -> Bool {
-        if case .places(let places) = knowledge { return try hasChildren(snapshot, lists, in: places) }
         let base = try node(snapshot)
         var hasAll = true
         // Every item is looked at: one that is no string is an error wherever it stands.

@@ -54,23 +54,7 @@ struct Walk<Tracer: WalkTracer> {
         return grantsRead(path, root: root, &last)
     }
 
-    /// The same where it matters which of the two; nil where the answer depends on what this walk does not know.
-    mutating func readIfKnown(_ path: Path) -> Decision? {
-        var last: RuleID?
-        var isOpen = false
-        if grantsRead(path, root: .null, &last, isOpen: &isOpen) { return isOpen ? nil : .allowed }
-        return .denied(Denial(reason: .noReadAllowed, path: path, rule: last))
-    }
-
     private mutating func grantsRead(_ path: Path, root: Node, _ last: inout RuleID?) -> Bool {
-        var isOpen = false
-        return grantsRead(path, root: root, &last, isOpen: &isOpen)
-    }
-
-    /// - Parameter isOpen: set where a rule grants it, or not, by what this walk does not know.
-    private mutating func grantsRead(
-        _ path: Path, root: Node, _ last: inout RuleID?, isOpen: inout Bool
-    ) -> Bool {
         let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
         evaluator.frames.append(Frame(key: "", old: root, new: .null))
         var node = 0
@@ -79,10 +63,7 @@ struct Walk<Tracer: WalkTracer> {
             let rule = rules.nodes[node].read
             if rule >= 0 {
                 switch verdict(rule) {
-                case .yes: return true
-                case .open:
-                    isOpen = true
-                    return true
+                case .yes, .open: return true
                 case .no, .failed: last = RuleID(index: rule)
                 }
             }

@@ -40,20 +40,6 @@ extension ServiceOptions {
         ) {
             $0.engine.maxWaitingLoads = $1
         },
-        .number(
-            "part-read-rows", 0...10_000_000,
-            "the most rows of a part that a GET is answered with while the whole namespace is being loaded; 0: none is; default 20000"
-        ) {
-            $0.engine.parts.rows = $1
-        },
-        .text(
-            "part-read-bytes", "BYTES", "the most bytes of such a part; default: 8 MiB"
-        ) { options, text in
-            guard let bytes = ByteCount.parse(text) else {
-                throw UsageError("--part-read-bytes must be a number of bytes, such as 8MiB.")
-            }
-            options.engine.parts.bytes = bytes
-        },
     ]
 
     /// Where parts of trees go that are in use and too large for memory.

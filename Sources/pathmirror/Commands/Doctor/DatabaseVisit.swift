@@ -130,8 +130,8 @@ struct DatabaseVisit {
         let readers = options?.engine.logReaders ?? 2
         let feeds = options?.feeds.readers ?? 2
         let loaders = options?.engine.loaders ?? 2
-        // Tail, resuming streams, sessions, large writes, watch, parts; mirrors' watch; feeds' watch, writer, reads, changes, trees; retention.
-        return engine + readers + loaders + feeds + 13
+        // Tail, resuming streams, sessions, large writes, watch; mirrors' watch; feeds' watch, writer, reads, changes, trees; retention.
+        return engine + readers + loaders + feeds + 12
     }
 
     private static func freeBytes(_ facts: StorageFacts) -> Int64? {
