@@ -65,7 +65,6 @@ final class Committer {
 
     /// False when the log could not be read: what the tail finds next is a reason to try again, not what it has found.
     private func work(_ namespace: LiveNamespace) -> Bool {
-        namespace.takeInPacked()
         if !core.jobs.isWaitedFor { namespace.gather(at: desk) }
         let task = namespace.takeTask()
         guard core.health.isUp || context.connection.answers() else {

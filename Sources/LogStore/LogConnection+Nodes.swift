@@ -19,8 +19,6 @@ extension LogConnection {
         public let rules: StoredRules?
         /// The batch of the head's entry; nil where there is none.
         public let batch: [UInt8]?
-        /// All of it that can be is in pages.
-        public let isPacked: Bool
     }
 
     /// How far the reading of a tree has come.
@@ -79,9 +77,7 @@ extension LogConnection {
                         }
                     }
                     let root = builder.finish()
-                    return LoadedTree(
-                        head: head, root: root, rules: try currentRules(namespace), batch: batch,
-                        isPacked: builder.isPacking)
+                    return LoadedTree(head: head, root: root, rules: try currentRules(namespace), batch: batch)
                 }
             }
         } catch is Ended {

@@ -115,7 +115,8 @@ def test_another_gateway_that_holds_all_of_it_agrees(large, serve):
 
 
 def test_a_feed_that_another_gateway_takes_over_behind_the_head(large, serve, scratch):
-    """It has to make the tree of where the feed is from the import and the log: of that, too, no more is in memory than may be."""
+    """It has to make the tree of where the feed is from the import and the log: of that, too, no more is in memory than may be. What is written while the
+    feed uses the namespace stays in memory, until nobody uses it."""
     gateway, content = large
     feed = Feed(gateway.rest, "names", "large", ADMIN).make("/messages/{id}/name", start="now", include=["value", "old"], **PATIENT)
     feed.drained()
@@ -127,15 +128,17 @@ def test_a_feed_that_another_gateway_takes_over_behind_the_head(large, serve, sc
     gateway.process.stop()
     (scratch / "other").mkdir()
     other = serve("--tree-memory", str(BUDGET), "--page-directory", str(scratch / "other"), name="other")
+    feed = feed.through(other.rest)
+    taken += feed.take(50)
+    within(other)
     for number in changed[150:]:
         other.rest.set(f"messages/-N{number:08}/name", f"new {number}", ns="large")
-    feed = feed.through(other.rest)
     while len(taken) < 300:
         taken += feed.take(min(50, 300 - len(taken)))
-        within(other)
     assert [(message["value"], message["old"]) for message in taken] == [(f"new {number}", f"record {number}") for number in changed]
     feed.drained()
     assert other.metric("pathmirror_page_file_bytes") > 1 << 20
+    feed.remove()
     within(other)
 
 

@@ -6,12 +6,12 @@ import Synchronization
 ///
 /// A namespace that was used in the last seconds counts as in use: clients that come again and again by requests have no
 /// reference to it in between, and reading it again may take seconds. Where all together take more than twice the budget, the
-/// least recently used of those go all the same, but for such as take half of the budget: these come back at once, and go into
-/// pages instead.
+/// least recently used of those go all the same, but for such as take half of the budget: these would be read again at once.
 ///
-/// What is in use and too large goes to the disk in pages, where there is a page file (`TreeMemory+Packing.swift`). Without one, a
-/// namespace that takes more than the whole budget would be read again and again if it were let go. The one of that kind that came
-/// last stays, and the others have the budget beside it.
+/// A tree that is read while memory is short goes to the disk in pages, where there is a page file (`TreeMemory+Pages.swift`). One that
+/// grows later stays in memory while it is in use; let go, it comes back in pages. Without a page file, a namespace that takes more than
+/// the whole budget would be read again and again if it were let go. The one of that kind that came last stays, and the others have the
+/// budget beside it.
 final class TreeMemory: Sendable {
     private struct State: Sendable {
         var toCount: [LiveNamespace] = []
@@ -56,9 +56,9 @@ final class TreeMemory: Sendable {
     /// What the namespace takes that is kept although it takes more than the budget.
     var keptBytes: Int { namespaces.keptMemory.map(fixedBytes) ?? 0 }
 
-    /// What of a namespace has to be in memory: what can go to the disk is no reason to keep all of it.
+    /// What of a namespace would be in memory if it were let go and read again: what would go to the disk then is no reason to keep it.
     private func fixedBytes(of memory: NamespaceMemory) -> Int {
-        pages?.hasRoom == true ? memory.bytes - memory.packableBytes : memory.bytes
+        pages?.hasRoom == true ? memory.bytesWhenRead : memory.bytes
     }
 
     /// Whether the trees take more than they may.
@@ -127,7 +127,6 @@ final class TreeMemory: Sendable {
             letGo(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
             // What is unused may be another database's. Each look asks: who gave enough for the last one waits again.
             if isOver { shared.needRoom(besides: self) }
-            if isOver { packLargest() }
             if shared.isNoticeDue() {
                 logger.warning(
                     "the trees in use take more memory than --tree-memory",

@@ -71,7 +71,7 @@ extension NamespaceFollower {
         let snapshot = Snapshot(
             seq: loaded.head, root: loaded.root, rules: rules.version(loaded.rules, of: namespace.name),
             batch: loaded.batch)
-        namespace.memory.wasRead(isPacked: loaded.isPacked, hasPages: packedAt != nil)
+        if packedAt != nil { namespace.memory.notePages() }
         namespace.reset(to: snapshot)
         core.recent.note(namespace.id, snapshot)
     }

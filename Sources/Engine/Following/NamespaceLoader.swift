@@ -62,11 +62,12 @@ struct NamespaceLoader {
             return core.memory.step(progress, packedAt: &packedAt)
         }
         guard let loaded else { return .postponed }
-        memory.wasRead(isPacked: loaded.isPacked, hasPages: packedAt != nil)
+        if packedAt != nil { memory.notePages() }
         let head = loaded.head
         let snapshot = Snapshot(
             seq: head, root: loaded.root, rules: rules.version(loaded.rules, of: name), batch: loaded.batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
+        memory.wasRead()
         namespace.countMemory()
         // Nobody has it yet, and nobody may find it older than what was committed before they asked: reading a large tree takes long.
         let milliseconds = Milliseconds((Clock.monotonicNanoseconds - start) / 1_000_000)

@@ -153,7 +153,7 @@ struct LargeCommit {
         context.follower.publish(
             [Step(entry: entry, before: before.root, after: write.tree.root, batch: write.id)],
             Snapshot(seq: entry.seq, root: write.tree.root, rules: before.rules, batch: write.id), in: namespace)
-        // The tree may be one from before it was put into pages.
+        // The tree may be one from before the namespace was read again, into pages.
         if namespace.memory.hasPages { namespace.recount() }
     }
 }

@@ -10,15 +10,8 @@ public protocol ChangeListener: AnyObject, Sendable {
     func reset(to snapshot: Snapshot)
     /// The namespace has new rules; what may be read may be another part of it now.
     func rulesChanged(in snapshot: Snapshot)
-    /// The tree of the newest snapshot is in another form now, with parts of it on the disk: who keeps the one before keeps these in memory.
-    func treeReplaced(in snapshot: Snapshot)
     /// The namespace is no more, or another has its name: nothing is told any more. Who wants to know has to ask anew.
     func ended()
-}
-
-extension ChangeListener {
-    /// Nothing: it keeps no tree.
-    public func treeReplaced(in snapshot: Snapshot) {}
 }
 
 /// Finds the listeners that a change touches: a tree of paths with the listeners at each. A value; its owner locks.

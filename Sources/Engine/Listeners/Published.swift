@@ -66,15 +66,6 @@ final class Published: Sendable {
         }
     }
 
-    /// Goes over to another form of the same tree.
-    func replaceTree(_ snapshot: Snapshot) {
-        let listeners = state.withLock { state -> [any ChangeListener] in
-            state.snapshot = snapshot
-            return state.index.all
-        }
-        for listener in listeners { listener.treeReplaced(in: snapshot) }
-    }
-
     /// Tells all listeners that nothing comes any more.
     func end(with snapshot: Snapshot) {
         let listeners = state.withLock { state -> [any ChangeListener] in

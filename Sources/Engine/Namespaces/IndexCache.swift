@@ -44,24 +44,6 @@ public final class IndexCache: Sendable {
     /// - Parameter memory: what the indexes are counted to.
     init(_ memory: NamespaceMemory? = nil) { self.memory = memory }
 
-    /// The tree is in another form now. Indexes of what it was go over to it, and older ones go, as they keep what they are of in memory.
-    func rebase(from old: Node, to new: Node) {
-        let removed = state.withLock { state -> Int in
-            let before = state.children
-            for (place, kept) in state.kept {
-                if case .branch(let branch) = old[place.path], branch === kept.ordered.branch,
-                    case .branch(let same) = new[place.path]
-                {
-                    state.kept[place]?.ordered = kept.ordered.moved(to: same)
-                } else {
-                    state.remove(place)
-                }
-            }
-            return before - state.children
-        }
-        if removed != 0 { memory?.index(by: -removed * NamespaceMemory.bytesOfIndexed) }
-    }
-
     /// What a query selects from the node at a path.
     ///
     /// - Parameters:

@@ -24,8 +24,6 @@ public final class LiveNamespace: Sendable {
     private let health: DatabaseHealth?
     private let host: NamespaceHost
     private let ended = Atomic<Bool>(false)
-    /// Trees that are freed when it is counted.
-    private let former = Mutex<[Node]>([])
 
     convenience init(
         _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, memory: NamespaceMemory,
@@ -290,43 +288,10 @@ public final class LiveNamespace: Sendable {
 
     /// Counts what it takes of memory. O(size of the tree), on the thread that has time for it.
     func countMemory() {
-        let former = former.withLock { trees in
-            defer { trees = [] }
-            return trees
-        }
-        withExtendedLifetime(former) {}
         memory.count {
             let snapshot = self.snapshot
             return (snapshot.root.heapBytesOfTree + snapshot.rules.heapBytes, snapshot.root.rowCount)
         }
-    }
-
-    /// The tree has been put into pages: a committer takes it in, between two batches.
-    func give(_ packed: PackedTree) {
-        if scheduling.withLock({ $0.give(packed) }) { host.schedule(self) }
-    }
-
-    /// The tree is being put into pages, or waits for a committer to take it in.
-    var isBeingPacked: Bool { scheduling.withLock { $0.packed != nil } }
-
-    /// Goes over to the tree with pages, if there is one: it is the same tree. Only for the working committer, with nothing under way.
-    func takeInPacked() {
-        guard var tree = scheduling.withLock({ $0.takePacked() }) else { return }
-        // Whatever comes of it: somebody who listens costs batches a little.
-        defer { unsubscribe(tree.recorder, at: .root) }
-        let now = snapshot
-        // The last of it is known: who publishes tells listeners before the namespace is anybody else's.
-        guard tree.catchUp() != nil, tree.seq == now.seq, tree.root.rowCount == now.root.rowCount else { return }
-        published.replaceTree(Snapshot(seq: now.seq, root: tree.root, rules: now.rules, batch: now.batch))
-        indexes.rebase(from: now.root, to: tree.root)
-        // Freeing what is in pages now takes its time, which the counting thread has.
-        let freed = former.withLock { trees in
-            defer { trees = [now.root] }
-            return trees
-        }
-        withExtendedLifetime(freed) {}
-        if let left = tree.leftBytes { memory.wasPacked(leaving: left) } else { memory.notePages() }
-        host.recount(self)
     }
 
     /// Has it counted anew what it takes of memory.
@@ -346,6 +311,7 @@ public final class LiveNamespace: Sendable {
         done.withLock { $0 = DoneWrites() }
         published.reset(to: snapshot)
         for body in scheduling.withLock({ $0.reset(to: snapshot.seq) }) { body() }
+        memory.wasRead()
         host.recount(self)
     }
 

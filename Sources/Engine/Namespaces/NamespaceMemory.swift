@@ -1,4 +1,3 @@
-import Runtime
 import Synchronization
 
 /// What all namespaces of a gateway take of memory together, by estimate. Any thread.
@@ -39,12 +38,10 @@ final class NamespaceMemory: Sendable {
     private let indexed = Atomic<Int>(0)
     private let countedRows = Atomic<Int>(0)
     private let isBeingCounted = Atomic<Bool>(false)
-    /// What was counted when all that can be was in pages.
-    private let packed = Atomic<Int>(0)
-    private let isPacked = Atomic<Bool>(false)
-    private let expected = Atomic<Int>(0)
-    private let hasBeenPacked = Atomic<Bool>(false)
-    private let packableFrom = Atomic<Milliseconds>(0)
+    /// What the first count found after the tree was read.
+    private let read = Atomic<Int>(0)
+    private let isRead = Atomic<Bool>(false)
+    private let isInPages = Atomic<Bool>(false)
     private let hasBeenKept = Atomic<Bool>(false)
 
     init(in total: MemoryTotal) {
@@ -85,41 +82,23 @@ final class NamespaceMemory: Sendable {
         return !isBeingCounted.exchange(true, ordering: .relaxed)
     }
 
-    /// About what there is in memory that can be put into pages.
-    var packableBytes: Int { bytes - indexed.load(ordering: .relaxed) - packed.load(ordering: .relaxed) }
-
-    /// All that can be is in pages: what the next count finds stays in memory.
-    ///
-    /// - Parameter expected: what is left in memory if all pages were taken over. What is more than that was changed meanwhile, and can be packed.
-    func wasPacked(leaving expected: Int = .max) {
-        self.expected.store(expected, ordering: .relaxed)
-        notePages()
-        isPacked.store(true, ordering: .releasing)
+    /// About what it would take if it were read again into pages: what of it was in memory when it was read last, and its indexes.
+    var bytesWhenRead: Int {
+        let bytes = counted.load(ordering: .relaxed) + grown.load(ordering: .relaxed)
+        return min(bytes, read.load(ordering: .relaxed)) + indexed.load(ordering: .relaxed)
     }
 
-    /// It has been read.
-    ///
-    /// - Parameters:
-    ///   - isPacked: whether all that can be is in pages.
-    ///   - hasPages: whether parts of it are.
-    func wasRead(isPacked: Bool, hasPages: Bool) {
-        if isPacked { wasPacked() } else if hasPages { notePages() }
-    }
+    /// The tree has been read, and is there; the next count finds what of it is in memory.
+    func wasRead() { isRead.store(true, ordering: .releasing) }
 
     /// Parts of it are in pages.
-    func notePages() { hasBeenPacked.store(true, ordering: .relaxed) }
+    func notePages() { isInPages.store(true, ordering: .relaxed) }
 
-    /// It is not packed again before then, in monotonic milliseconds: half of the time at most goes into it.
-    func mayBePacked(from time: Milliseconds) { packableFrom.store(time, ordering: .relaxed) }
-
-    func mayBePacked(at time: Milliseconds) -> Bool { time >= packableFrom.load(ordering: .relaxed) }
+    var hasPages: Bool { isInPages.load(ordering: .relaxed) }
 
     /// Notes that the namespace stays in memory although it takes more than the budget, and returns whether that is the first time.
     /// Two such namespaces that are written to take turns in staying.
     func isFirstKept() -> Bool { !hasBeenKept.exchange(true, ordering: .relaxed) }
-
-    /// Whether it has been put into pages.
-    var hasPages: Bool { hasBeenPacked.load(ordering: .relaxed) }
 
     /// About what a load that is under way has brought so far.
     func loading(bytes: Int) { replaceCount(Self.bytesBesidesTree + bytes) }
@@ -131,15 +110,14 @@ final class NamespaceMemory: Sendable {
         isBeingCounted.store(false, ordering: .relaxed)
         // What is written meanwhile may be in the count or not: it stays in the estimate.
         let before = grown.load(ordering: .relaxed)
-        // Before the tree is looked at: the packed one is there before this says so.
-        let isPacked = isPacked.exchange(false, ordering: .acquiring)
+        // Before the tree is looked at, which is there before this says that it was read.
+        let isRead = isRead.exchange(false, ordering: .acquiring)
         let (bytes, rows) = count()
         countedRows.store(rows, ordering: .relaxed)
         grown.wrappingSubtract(before, ordering: .relaxed)
         total.add(-before)
         replaceCount(Self.bytesBesidesTree + bytes)
-        let most = isPacked ? expected.load(ordering: .relaxed) : packed.load(ordering: .relaxed)
-        packed.store(min(bytes, most), ordering: .relaxed)
+        if isRead { read.store(Self.bytesBesidesTree + bytes, ordering: .relaxed) }
     }
 
     private func replaceCount(_ new: Int) {

@@ -18,8 +18,6 @@ struct NamespaceSchedule: Sendable {
     private(set) var isSuspect = false
     /// A committer has it, or it waits for one.
     private(set) var isScheduled = false
-    /// The tree with pages, to be taken in when nothing is under way.
-    private(set) var packed: PackedTree?
     private var gathering: Gathering
     /// The committer that waits for more writes before it takes the next batch, and for how many.
     private var gatherer: (bell: any GatheringBell, expected: Int)?
@@ -104,18 +102,6 @@ struct NamespaceSchedule: Sendable {
         return schedule()
     }
 
-    /// The tree has been put into pages. True when the namespace has to be handed to the committers.
-    mutating func give(_ packed: PackedTree) -> Bool {
-        self.packed = packed
-        return schedule()
-    }
-
-    /// The tree with pages, if there is one that has not been taken in.
-    mutating func takePacked() -> PackedTree? {
-        defer { packed = nil }
-        return packed
-    }
-
     // MARK: Gathering
 
     /// The committer that has it asks whether to wait for more writes, and until when; nil: not now.
@@ -157,7 +143,7 @@ struct NamespaceSchedule: Sendable {
     mutating func takeJointTask(
         _ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot
     ) -> NamespaceTask? {
-        guard standing.mayJoin, packed == nil, !contention.isContended, !isSuspect, remoteHead <= snapshot.seq,
+        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= snapshot.seq,
             queue.fits(rows: room.rows, bytes: room.bytes, settings, snapshot.root)
         else {
             return nil
@@ -180,7 +166,7 @@ struct NamespaceSchedule: Sendable {
     mutating func takeTaskBehind(
         _ head: Int64, _ settings: EngineSettings, bell: any GatheringBell
     ) -> TaskBehind {
-        guard packed == nil, !contention.isContended, !isSuspect, remoteHead <= head, !queue.isNextAlone,
+        guard !contention.isContended, !isSuspect, remoteHead <= head, !queue.isNextAlone,
             let writes = gathering.behind(batches: settings.batchesUnderWay)
         else { return .no }
         let expected = min(writes, settings.maxBatchWrites)
@@ -228,7 +214,7 @@ struct NamespaceSchedule: Sendable {
     ///   - followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
     ///   - known: where the snapshot is.
     mutating func finishedTask(followsLog: Bool, known: Int64) -> Bool {
-        isScheduled = !queue.isEmpty || packed != nil || (followsLog && remoteHead > known)
+        isScheduled = !queue.isEmpty || (followsLog && remoteHead > known)
         return isScheduled
     }
 

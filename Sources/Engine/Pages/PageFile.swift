@@ -15,7 +15,7 @@ public final class PageFile: Sendable {
     private static let sumBytes = MemoryLayout<UInt64>.size
     /// How often the log says that there is no room.
     private static let tellMilliseconds: Int64 = 60_000
-    /// For how long it counts as full: who packs trees tries again before that has passed.
+    /// For how long it counts as full.
     private static let fullMilliseconds: Int64 = 300_000
 
     /// When it could not take a page last.

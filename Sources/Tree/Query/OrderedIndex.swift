@@ -58,8 +58,7 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    /// Whose children are ordered.
-    public let branch: Branch
+    let branch: Branch
     let index: Query.Index
     private var root: Slab
 
@@ -94,9 +93,6 @@ public struct OrderedIndex: Sendable {
         }
         return OrderedIndex(newer, index, root)
     }
-
-    /// The index of the same children in another form, such as with pages.
-    public func moved(to same: Branch) -> OrderedIndex { OrderedIndex(same, index, root) }
 
     /// The index of a newer version of the branch that differs in no other children than these: O(log n) for each.
     public func updated(to newer: Branch, changing keys: [Key]) -> OrderedIndex {

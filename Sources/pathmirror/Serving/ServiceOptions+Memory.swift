@@ -17,7 +17,7 @@ extension ServiceOptions {
         },
         .text(
             "page-directory", "DIRECTORY",
-            "where parts of trees go that are in use and take more than --tree-memory, on a disk; none: they stay in memory; default "
+            "where parts of trees go that are loaded while trees take more than --tree-memory, on a disk; none: they stay in memory; default "
                 + Pages.standard
         ) { options, text in
             options.pages.directory = text == "none" ? nil : text
@@ -42,7 +42,7 @@ extension ServiceOptions {
         },
     ]
 
-    /// Where parts of trees go that are in use and too large for memory.
+    /// Where parts of trees go that are too large for memory.
     struct Pages {
         static let standard = "/var/tmp"
 

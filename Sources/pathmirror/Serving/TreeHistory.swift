@@ -37,8 +37,6 @@ final class TreeHistory: ChangeListener {
         }
 
         mutating func forgetTree() { root = nil }
-
-        mutating func replaceTree(_ root: Node) { self.root = root }
     }
     private struct State {
         /// In the order of their seqs.
@@ -166,16 +164,6 @@ final class TreeHistory: ChangeListener {
     }
 
     func rulesChanged(in snapshot: Snapshot) {}
-
-    /// Those before have the parts in memory that are on the disk now.
-    func treeReplaced(in snapshot: Snapshot) {
-        state.withLock { state in
-            guard let last = state.versions.indices.last, state.versions[last].seq == snapshot.seq else { return }
-            state.versions[last].replaceTree(snapshot.root)
-            for index in state.treeless..<last { state.versions[index].forgetTree() }
-            state.treeless = max(state.treeless, last)
-        }
-    }
 
     func ended() {
         state.withLock { state in

@@ -2,7 +2,6 @@ import LogStore
 import Postgres
 import Rules
 import Runtime
-import Synchronization
 import TestSupport
 import Testing
 import Tree
@@ -45,37 +44,34 @@ import Tree
         }
     }
 
-    /// What is changed in a page is in the tree from then on, with its neighbours: that counts, and goes to the disk again.
-    @Test func whatIsChangedEverywhereStaysWithinTheBudget() throws {
+    /// What is changed in a page is in the tree from then on, with its neighbours: that counts, and comes back in pages.
+    @Test func whatIsChangedEverywhereCountsAndComesBackInPages() throws {
         try withPages { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
             let engine = try makeEngine(url)
-            let namespace = try engine.namespace()
-            var random = SeededGenerator(seed: 1)
-            let sink = CollectingSink()
-            let count = 4_000
-            for number in 0..<count {
-                let path = Path(Self.record(random.below(20_000)).keys + [Key("number")])
-                let write = Write(.set(path, .int(Int64(number))), operation: .set, byteCount: 8, auth: .admin)
-                namespace.submit(write, to: sink, token: UInt64(number))
-                if number % 50 == 49 { #expect(sink.outcome(UInt64(number))?.committedSeq != nil) }
+            try Self.using(engine) { namespace in
+                var random = SeededGenerator(seed: 1)
+                let sink = CollectingSink()
+                for number in 0..<4_000 {
+                    let path = Path(Self.record(random.below(20_000)).keys + [Key("number")])
+                    let write = Write(.set(path, .int(Int64(number))), operation: .set, byteCount: 8, auth: .admin)
+                    namespace.submit(write, to: sink, token: UInt64(number))
+                    if number % 50 == 49 { #expect(sink.outcome(UInt64(number))?.committedSeq != nil) }
+                }
+                // By a count of all that there is, and not only by what is thought to be there.
+                #expect(
+                    eventually(seconds: 20) {
+                        let pages = budget.pages?.facts.bytesInMemory ?? 0
+                        return budget.total.bytes >= (namespace.snapshot.root.heapBytes + pages) * 7 / 8
+                    }, "\(namespace.snapshot.root.heapBytes), \(budget.total.bytes)")
+                #expect(budget.total.bytes > Self.budget, "it is in use, and stays as it is")
             }
-            let before = try #require(engine.engine.memory.pages).writes
-            #expect(before > 0)
-            // By a count of all that there is, and not only by what is thought to be there.
-            #expect(
-                eventually(seconds: 8) {
-                    let pages = engine.engine.memory.pages?.bytesInMemory ?? 0
-                    return namespace.snapshot.root.heapBytes + pages <= Self.budget * 5 / 4
-                },
-                "\(namespace.snapshot.root.heapBytes), \(namespace.memory.bytes), \(namespace.memory.packableBytes), \(budget.total.bytes), \(String(describing: engine.engine.memory.pages))"
-            )
-            #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
+            try Self.comesBackInPages(engine, budget, url)
         }
     }
 
-    /// Clients that come by requests only have no reference to the namespace in between. It is read once, into pages, although it is larger
-    /// than the budget and all that is written brings it above the budget again and again.
+    /// Clients that come by requests only have no reference to the namespace in between. It is read once, into pages, and stays
+    /// while it is used, although it is larger than the budget and what is written brings it above the budget.
     @Test func oneThatIsUsedByRequestsOnlyIsReadOnce() throws {
         try withPages { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
@@ -94,58 +90,46 @@ import Tree
         }
     }
 
-    /// Indexes of queries go over to the packed tree: they would keep the one before in memory.
-    @Test func indexesGoOverToTheTreeWithPages() throws {
-        let pages = TestKeeper()
-        let tree = Node(children: [
-            (
-                Key("list"),
-                Node(
-                    children: (0..<2_000).map { number in
-                        (Key("k\(number)"), Node(children: [(Key("rank"), .int(Int64(number % 71)))]))
-                    })
-            )
-        ])
-        let list = Path(splitting: "list")
-        let cache = IndexCache()
-        let query = Query(index: .child(Path(splitting: "rank")), limit: .first(3))
-        let found = cache.select(query, from: tree[list], at: list, isDeclared: true)
-        var packer = TreePacker(pages)
-        let packed = packer.pack(tree)
-        #expect(packer.packedRows > 1_000)
-        cache.rebase(from: tree, to: packed)
-        let reads = pages.walks
-        #expect(cache.select(query, from: packed[list], at: list, isDeclared: true) == found)
-        #expect(pages.walks == reads, "nothing is compared")
-    }
-
-    /// It grows by what is written while somebody listens, so that it can't be let go.
-    @Test func whatGrowsBeyondTheBudgetGoesToTheDisk() throws {
+    /// It grows by what is written while somebody listens, so that it can't be let go; then nobody listens any more.
+    @Test func whatGrowsBeyondTheBudgetComesBackInPages() throws {
         try withPages { url, budget, makeEngine in
             let engine = try makeEngine(url)
-            let namespace = try engine.namespace()
-            let listener = RecordingListener()
-            listener.started(
-                namespace.subscribe(listener, at: Path(splitting: "rooms/7")), at: Path(splitting: "rooms/7"))
-            let text = String(repeating: "text ", count: 200)
-            for number in 0..<6_000 {
-                let write = Write(
-                    .set(Path(splitting: "rooms/\(number % 10)/m\(100_000 + number)"), .string("\(number) " + text)),
-                    operation: .set, byteCount: 1_000, auth: .admin)
-                try #require(namespace.write(write)?.committedSeq == Int64(number + 1))
+            try Self.using(engine) { namespace in
+                let place = Path(splitting: "rooms/7")
+                let listener = RecordingListener()
+                listener.started(namespace.subscribe(listener, at: place), at: place)
+                defer { namespace.unsubscribe(listener, at: place) }
+                let text = String(repeating: "text ", count: 200)
+                for number in 0..<6_000 {
+                    let path = Path(splitting: "rooms/\(number % 10)/m\(100_000 + number)")
+                    let write = Write(
+                        .set(path, .string("\(number) " + text)), operation: .set, byteCount: 1_000, auth: .admin)
+                    try #require(namespace.write(write)?.committedSeq == Int64(number + 1))
+                }
+                #expect(budget.total.bytes > 2 * Self.budget && engine.metrics.evictions.current == 0)
+                #expect(try #require(budget.pages).facts.writes == 0)
+                #expect(listener.now.seqs.count == 600)
             }
-            #expect(
-                eventually { budget.total.bytes <= Self.budget },
-                "\(budget.total.bytes): \(namespace.memory.bytes), \(namespace.memory.packableBytes), \(String(describing: budget.pages?.facts))"
-            )
-            #expect(try #require(engine.engine.memory.pages).writes > 50)
-            #expect(listener.now.seqs.count == 600)
-            #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
-            #expect(eventually { budget.total.bytes <= Self.budget * 9 / 8 })
+            try Self.comesBackInPages(engine, budget, url)
         }
     }
 
-    /// Two gateways write at random what one reads and packs all the time: the log makes the tree that both have.
+    /// Uses the namespace, and has no reference to it afterwards.
+    private static func using(_ engine: TestEngine, _ body: (LiveNamespace) throws -> Void) throws {
+        try body(try engine.namespace())
+    }
+
+    /// A namespace that nobody uses any more is let go, and takes no more than it may once it is there again.
+    private static func comesBackInPages(_ engine: TestEngine, _ budget: TreeBudget, _ url: PostgresURL) throws {
+        #expect(eventually(seconds: 30) { engine.engine.memory.namespaces == 0 })
+        let before = try #require(budget.pages).facts.writes
+        let namespace = try engine.namespace()
+        #expect(try #require(budget.pages).facts.writes > before + 20)
+        #expect(eventually { budget.total.bytes <= budget.total.budget * 5 / 4 }, "\(budget.total.bytes)")
+        #expect(namespace.snapshot.root == (try storedRoot(url)))
+    }
+
+    /// Two gateways write at random to what each has in pages: the log makes the tree that both have.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func randomWritesByTwo(seed: UInt64) throws {
         try withPages(bytes: 300_000) { url, _, makeEngine in
@@ -192,8 +176,6 @@ import Tree
             #expect(try #require(engine.engine.memory.pages).bytesInFile <= 100_000)
             // It would be read again and again.
             #expect(eventually { budget.keptBytes > Self.budget })
-            // It can still go to the disk once there is room.
-            #expect(namespace.memory.packableBytes > Self.budget, "of \(namespace.memory.bytes)")
         }
     }
 
@@ -245,23 +227,6 @@ import Tree
         let record = try #require(try connection.namespace(named: "test"))
         return try connection.loadTree(record.id).root
     }
-}
-
-/// Keeps no bytes, as its pages never leave memory.
-private final class TestKeeper: PageKeeper {
-    private let state = Mutex(0)
-    var walks: Int { state.withLock { $0 } }
-
-    func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace? { PagePlace(offset: 0, length: Int32(bytes.count)) }
-    func withBytes<Result>(at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        state.withLock { $0 += 1 }
-        return body(UnsafeRawBufferPointer(start: nil, count: 0))
-    }
-    func free(_ place: PagePlace) {}
-    func cameIn(_ page: Page) {}
-    func wentOut(bytes: Int) {}
-    func cameLoose(bytes: Int) {}
-    func fail(_ reason: String) -> Never { fatalError(reason) }
 }
 
 /// Runs `body` with engines that have a page file and so much memory for trees.

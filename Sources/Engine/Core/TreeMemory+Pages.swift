@@ -1,0 +1,30 @@
+import LogStore
+import Tree
+
+/// How trees that are too large for memory get into pages: while they are read, and at no other time.
+extension TreeMemory {
+    /// A tree that takes less than this part of the budget is read into memory whole.
+    private static let leastShare = 16
+
+    /// How the reading of a tree goes on, as far as memory is concerned.
+    ///
+    /// - Parameter packedAt: what was in memory when it began to go into pages last; nil where it hasn't.
+    func step(_ progress: LogConnection.LoadProgress, packedAt: inout Int?) -> LogConnection.LoadStep {
+        guard !progress.isPacking, let pages, isOver else { return .goOn }
+        // Where there was no room in the pages, it is tried again when there is more to put there.
+        guard progress.heapBytes - (packedAt ?? 0) > budget / Self.leastShare else { return .goOn }
+        packedAt = progress.heapBytes
+        return .pack(TreePacker(pages) { [self] in goesOn })
+    }
+
+    /// Puts a tree that is being made of an import into pages, as far as it has come, where there is too much.
+    ///
+    /// - Parameter grown: about what has been added to it and is in no total, in bytes; 0 afterwards where it was packed.
+    func pack(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
+        guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
+        var packer = TreePacker(pages) { [self] in goesOn }
+        application.pack(with: &packer)
+        memory.notePages()
+        grown = 0
+    }
+}
