@@ -56,9 +56,6 @@ extension ChildMap: Sequence {
 
     public func makeIterator() -> Iterator { Iterator(root) }
 
-    /// Begins with the first child whose key is not before `key`. O(log n).
-    public func makeIterator(from key: Key) -> Iterator { Iterator(root, from: key) }
-
     public var underestimatedCount: Int { count }
 
     /// The children whose keys are not before `key`, in order. O(log n) to start.

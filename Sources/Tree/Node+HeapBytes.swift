@@ -36,7 +36,7 @@ struct HeapCount {
     /// Whether slabs count once that come again and again.
     var remembersSlabs = false
     /// Those that have been counted, by identity.
-    private(set) var slabs: Set<UInt> = []
+    private var slabs: Set<UInt> = []
     /// Where texts were that have been counted: the keys of a collection's records are often the very same.
     private var seen: [UInt]
 

@@ -180,11 +180,6 @@ extension Node: Equatable {
         }
     }
 
-    /// The same for the very same branch; never the same for two that live at once. Nil for what is none.
-    public var identity: ObjectIdentifier? {
-        if case .branch(let branch) = self { ObjectIdentifier(branch) } else { nil }
-    }
-
     /// True when both are the very same object or the same small value: the cheap test that stops a walk over shared parts.
     @inlinable
     public func isIdentical(to other: Node) -> Bool {

@@ -1,5 +1,4 @@
 import LogStore
-import Runtime
 import Tree
 
 /// What the trees' budget has for trees that are no namespace's. They count for as long as the object lives.
@@ -24,8 +23,10 @@ final class BudgetedRoom: TreeRoom {
         if budget.isOver { budget.needRoom() }
     }
 
-    func packer(until time: Milliseconds) -> TreePacker? {
-        guard let pages = budget.pages, budget.isOver else { return nil }
-        return TreePacker(pages) { [goesOn] in goesOn() && (time == .max || Clock.monotonicMilliseconds < time) }
+    var isOver: Bool { budget.isOver }
+
+    func packer() -> TreePacker? {
+        guard let pages = budget.pages, isOver else { return nil }
+        return TreePacker(pages, goesOn: goesOn)
     }
 }

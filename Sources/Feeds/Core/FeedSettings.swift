@@ -16,6 +16,8 @@ public struct FeedSettings: Sendable {
     /// After so many entries the tree is kept as a snapshot, so that a feed can be taken over without the whole log: or after as many as
     /// the tree has rows, where those are more.
     public var entriesBetweenTrees: Int64 = 200_000
+    /// How long after its last step a lane keeps its trees although memory is short and its feeds have no room.
+    public var idleLaneMilliseconds: Milliseconds = 5_000
     /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
     public var windowMessages = 10_000
     public var windowBytes = 64 << 20

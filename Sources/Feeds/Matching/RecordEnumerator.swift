@@ -26,8 +26,8 @@ struct RecordEnumerator {
     }
 
     private let pattern: PathPattern
-    private var before: Node
-    private var after: Node
+    private let before: Node
+    private let after: Node
     /// The places that were written, in order, from `next` on.
     private let places: [Path]
     private var next = 0
@@ -56,25 +56,6 @@ struct RecordEnumerator {
             }
             next += 1
             if let change = descend(place, before[place], after[place]) { return change }
-        }
-    }
-
-    /// Goes on in trees that are the same ones, with other parts of them in memory: of the former ones nothing is kept.
-    mutating func exchange(before: Node, after: Node) {
-        self.before = before
-        self.after = after
-        for index in frames.indices {
-            let frame = frames[index]
-            var moved = Frame(path: frame.path, depth: frame.depth)
-            if let old = frame.old, case .branch(let branch) = before[frame.path] {
-                moved.olds = branch.children.makeIterator(from: old.key)
-                moved.advanceOld()
-            }
-            if let new = frame.new, case .branch(let branch) = after[frame.path] {
-                moved.news = branch.children.makeIterator(from: new.key)
-                moved.advanceNew()
-            }
-            frames[index] = moved
         }
     }
 

@@ -34,8 +34,8 @@ struct FeedLane {
     private struct Wide {
         let facts: EntryFacts
         let cursor: LogCursor
-        var before: Node
-        var after: Node
+        let before: Node
+        let after: Node
         var records: RecordEnumerator
         var index: Int64
         let isSnapshot: Bool
@@ -185,20 +185,27 @@ struct FeedLane {
     /// The same tree, shared with others.
     mutating func share(_ root: Node) { self.root = root }
 
-    /// Has the same trees with other parts of them in memory.
-    ///
-    /// - Parameter exchanged: gives the same tree for each.
-    mutating func exchange(_ exchanged: (Node) -> Node) {
-        root = exchanged(root)
-        guard var wide else { return }
-        // Let go of before there are others.
-        self.wide = nil
-        wide.before = exchanged(wide.before)
-        wide.after = exchanged(wide.after)
-        wide.records.exchange(before: wide.before, after: wide.after)
-        self.wide = wide
-    }
-
     /// Its trees: the one as of `cursor`, and those before and behind what is not through.
     var trees: [Node] { wide.map { [root, $0.before, $0.after] } ?? [root] }
+
+    // MARK: Resting
+
+    /// The lane without its trees; nil in the middle of an entry, whose two trees take longer to make.
+    var resting: RestingLane? {
+        guard let wide else { return RestingLane(feeds: feeds, cursor: cursor, snapshot: nil) }
+        guard wide.isSnapshot else { return nil }
+        let place = RestingLane.Snapshot(index: wide.index, time: wide.facts.committedAt)
+        return RestingLane(feeds: feeds, cursor: cursor, snapshot: place)
+    }
+
+    /// The lane that has rested.
+    ///
+    /// - Parameter root: The tree as of its cursor.
+    init(_ resting: RestingLane, root: Node) {
+        if let snapshot = resting.snapshot, let feed = resting.feeds.first {
+            self.init(feed, snapshot: root, at: resting.cursor, from: snapshot.index, time: snapshot.time)
+        } else {
+            self.init(resting.feeds, root: root, at: resting.cursor)
+        }
+    }
 }

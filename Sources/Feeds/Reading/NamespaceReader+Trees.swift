@@ -45,15 +45,50 @@ extension NamespaceReader {
 
     // MARK: While it is read
 
-    /// Counts the lanes' trees now and then, and has them in pages where there is too little room.
+    /// Counts the lanes' trees now and then. Where there is too little room, lanes whose feeds have had none for a while let go of theirs.
     func lookAtTrees() {
-        let exchanged = laneTrees.look(
-            { readings.filter { !isShared($0.lane) }.flatMap(\.lane.trees) },
-            gateway: { core.trees.tree(of: namespaceID, at: .max)?.root ?? .null }, in: room)
-        guard let exchanged else { return }
-        for index in readings.indices {
-            readings[index].lane.exchange { tree in tree.identity.flatMap { exchanged[$0] } ?? tree }
+        let now = Clock.monotonicMilliseconds
+        let leaving = laneTrees.look(
+            {
+                readings.indices.filter { !isShared(readings[$0].lane) }.map { index in
+                    let reading = readings[index]
+                    let isIdle =
+                        now - reading.usedAt >= core.settings.idleLaneMilliseconds && reading.lane.isFull
+                        && reading.lane.resting != nil
+                    return LaneTrees.Lane(place: index, trees: reading.lane.trees, isIdle: isIdle)
+                }
+            }, gateway: { core.trees.tree(of: namespaceID, at: .max)?.root ?? .null }, in: room)
+        for index in leaving.reversed() {
+            guard let lane = readings[index].lane.resting else { continue }
+            resting.append(lane)
+            readings.remove(at: index)
         }
+    }
+
+    /// Makes the trees again of lanes that rest and have room, and reads on from there.
+    func wakeLanes(on connection: LogConnection) throws {
+        // Once the gateway's own tree has come, there may be one to begin with.
+        guard !resting.isEmpty, !core.trees.isComing(namespaceID) else { return }
+        var base: TreeVersion?
+        while let place = nextToWake() {
+            let lane = resting[place]
+            do {
+                let root = try tree(at: lane.cursor.seq, on: connection, from: base)
+                base = TreeVersion(seq: lane.cursor.seq, root: root)
+                readings.append(Reading(lane: FeedLane(lane, root: root), follower: follower(at: lane.cursor)))
+                laneTrees.hurry()
+            } catch {
+                // The connection is everybody's trouble; anything else is this lane's.
+                guard connection.isOpen, !core.stopsNow else { throw error }
+                restart(Set(lane.feeds.map(\.claim)), "\(error)")
+            }
+            resting.remove(at: place)
+        }
+    }
+
+    /// The lane that rests at the earliest entry of those that have room.
+    private func nextToWake() -> Int? {
+        resting.indices.filter { resting[$0].hasRoom }.min { resting[$0].cursor.seq < resting[$1].cursor.seq }
     }
 
     /// Whether the lane has nothing but a tree that the gateway keeps, too.

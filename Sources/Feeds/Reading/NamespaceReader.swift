@@ -25,17 +25,21 @@ final class NamespaceReader {
         /// A load that was read and not passed yet: its parts have to be read, too.
         var bulk: LoggedEntry?
         var isAtEnd = false
+        /// When the lane took a step last, in monotonic milliseconds.
+        var usedAt = Clock.monotonicMilliseconds
     }
 
     let core: FeedCore
     let namespaceID: Int64
     private let found: ([LaneFinding]) -> Void
-    private let restart: (Set<FeedClaim>, String) -> Void
+    let restart: (Set<FeedClaim>, String) -> Void
     let keep: (TreeVersion) -> Void
     private let wake: @Sendable () -> Void
     /// The newest tree that is kept whole, so that who takes over need not make it from the whole log; nil where that is not known.
     var keptSeq: Int64?
     var readings: [Reading] = []
+    /// Lanes without trees, as memory is short and their feeds have no room.
+    var resting: [RestingLane] = []
     /// What the lanes' trees take of memory.
     var laneTrees = LaneTrees()
     private(set) var name = ""
@@ -98,14 +102,16 @@ final class NamespaceReader {
     func remove(_ claim: FeedClaim) {
         for index in readings.indices { readings[index].lane.remove(claim) }
         readings.removeAll { $0.lane.feeds.isEmpty }
-        guard readings.isEmpty, isWatched else { return }
+        for index in resting.indices { resting[index].remove(claim) }
+        resting.removeAll { $0.feeds.isEmpty }
+        guard readings.isEmpty, resting.isEmpty, isWatched else { return }
         core.trees.forget(namespaceID)
         isWatched = false
         // Nobody may step this reader for long: what it has counted counts no more.
         laneTrees = LaneTrees()
     }
 
-    private func follower(at cursor: LogCursor) -> LogFollower {
+    func follower(at cursor: LogCursor) -> LogFollower {
         LogFollower(namespaceID, at: cursor) {
             $0.pageEntries = core.settings.pageEntries
             $0.separatesKinds = true
@@ -117,10 +123,14 @@ final class NamespaceReader {
 
     /// Takes a step with each lane. True where there is more to do at once.
     func step(on connection: LogConnection) throws -> Bool {
+        try wakeLanes(on: connection)
         var hasMore = false
         var index = 0
         while index < readings.count {
-            if try step(index, on: connection) { hasMore = true }
+            if try step(index, on: connection) {
+                hasMore = true
+                readings[index].usedAt = Clock.monotonicMilliseconds
+            }
             index += 1
         }
         joinLevel()

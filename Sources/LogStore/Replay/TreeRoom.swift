@@ -1,4 +1,3 @@
-public import Runtime
 public import Tree
 
 /// Where trees go that are made of the log or of snapshots: counts what they take of memory, and knows whether there is room for them. Any
@@ -10,10 +9,11 @@ public protocol TreeRoom: AnyObject, Sendable {
     /// They take about so much of memory now.
     func takes(bytes: Int)
 
-    /// Puts them into pages; nil where there is room enough for them in memory, or nothing but memory.
-    ///
-    /// - Parameter time: until when it makes pages, in monotonic milliseconds; `max` for as long as it takes.
-    func packer(until time: Milliseconds) -> TreePacker?
+    /// Whether all trees together take more than they may.
+    var isOver: Bool { get }
+
+    /// Puts a tree that is being made into pages; nil where there is room enough for it in memory, or nothing but memory.
+    func packer() -> TreePacker?
 }
 
 /// What one tree takes of memory while it is made and entries are done to it; has it put into pages where that is too much. A value without I/O
@@ -67,7 +67,7 @@ public struct TreeMeter {
             if grown > counted { count(root) }
             room.takes(bytes: counted + grown)
         }
-        return room.packer(until: .max)
+        return room.packer()
     }
 
     mutating func wasPacked(_ root: Node, _ packer: TreePacker) {
@@ -87,7 +87,7 @@ public struct TreeMeter {
     /// The same for a tree that is being read: about so much of it is in memory.
     mutating func packer(whileReading bytes: Int) -> TreePacker? {
         room.takes(bytes: bytes)
-        guard bytes - counted >= room.leastBytes, let packer = room.packer(until: .max) else { return nil }
+        guard bytes - counted >= room.leastBytes, let packer = room.packer() else { return nil }
         // With it there is less; without room in the pages, the next try is when there is more.
         counted = bytes
         hasPages = true

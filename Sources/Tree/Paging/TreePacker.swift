@@ -18,10 +18,6 @@ public struct TreePacker {
     let sizes: PageSizes
     private let goesOn: @Sendable () -> Bool
     private var writer = ByteWriter()
-    /// Slabs that stay as they are; nil where those that were packed are not remembered either.
-    private var kept: Set<UInt>?
-    /// What became of slabs. All trees are there until the last one is packed, so that no identity comes again.
-    private var made: [UInt: Packed] = [:]
     /// Rows of the tree that are in pages which this packer made.
     public private(set) var packedRows = 0
     /// About what they take when they are in memory, in bytes.
@@ -42,22 +38,6 @@ public struct TreePacker {
     public mutating func pack(_ node: Node) -> Node {
         guard case .branch(let branch) = node else { return node }
         return Self.node(branch, Self.levelled(pack(branch.children.root).slab))
-    }
-
-    /// Several trees that have much in common, which goes into pages once; what another tree has of them stays where it is.
-    ///
-    /// - Parameter known: the other tree. Null: none.
-    public mutating func pack(_ trees: [Node], besides known: Node) -> [Node] {
-        var count = HeapCount()
-        count.remembersSlabs = true
-        count.add(known)
-        kept = count.slabs
-        made = [:]
-        defer {
-            kept = nil
-            made = [:]
-        }
-        return trees.map { pack($0) }
     }
 
     /// Deeper ones are built anew: what is divided again and again where it grows goes a level down each time.
@@ -97,15 +77,6 @@ public struct TreePacker {
     }
 
     private mutating func pack(_ slab: ChildMap.Slab) -> Packed {
-        guard let kept, slab.isWorthRemembering else { return packed(slab) }
-        if kept.contains(slab.identity) { return Packed(slab: slab, bytes: 0, isWhole: false) }
-        if let known = made[slab.identity] { return known }
-        let packed = packed(slab)
-        made[slab.identity] = packed
-        return packed
-    }
-
-    private mutating func packed(_ slab: ChildMap.Slab) -> Packed {
         switch slab {
         case .paged: return Packed(slab: slab, bytes: 0, isWhole: false)
         case .entries(let entries): return pack(entries)

@@ -83,34 +83,4 @@ import Tree
             }
         }
     }
-
-    /// The same trees with other parts in memory may come at any place.
-    @Test func itGoesOnInCopies() throws {
-        var generator = TreeGenerator(seed: 98)
-        for round in 0..<200 {
-            let pattern = try PathPattern(Self.patterns[round % Self.patterns.count])
-            let before = generator.tree(depth: 4)
-            let after = generator.random.oneIn(3) ? before : generator.tree(depth: 4)
-            let places = generator.random.oneIn(2) ? nil : generator.changes(atMost: 5, below: .root).map(\.path)
-            let whole = RecordEnumerator(pattern, before: before, after: after, places: places)
-            let wanted = all(whole)
-            var enumerator = whole
-            var found: [RecordChange] = []
-            while true {
-                if generator.random.oneIn(2) {
-                    enumerator.exchange(before: Self.copy(before), after: Self.copy(after))
-                }
-                guard let change = enumerator.nextChange() else { break }
-                found.append(change)
-            }
-            try #require(found.map(\.path) == wanted.map(\.path), "round \(round), pattern \(pattern)")
-            #expect(found.map(\.before) == wanted.map(\.before) && found.map(\.after) == wanted.map(\.after))
-        }
-    }
-
-    /// An equal tree that shares nothing with the one.
-    private static func copy(_ node: Node) -> Node {
-        guard case .branch(let branch) = node else { return node }
-        return Node(children: branch.children.map { ($0.key, copy($0.node)) }, priority: branch.priority)
-    }
 }

@@ -1,0 +1,144 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+@testable import Feeds
+
+/// Feeds whose messages are taken slowly while memory is short: their lanes let go of trees again and again, and lose and repeat nothing.
+@Suite struct RestingLaneTests {
+    /// Knows no trees, and has little memory for those that are made.
+    private struct Memory: TreeSource {
+        let budget: TreeBudget
+        let forgotten = MutexBox(0)
+
+        func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {}
+        func isComing(_ namespace: Int64) -> Bool { false }
+        func tree(of namespace: Int64, at seq: Int64) -> TreeVersion? { nil }
+        func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
+        func forget(_ namespace: Int64) { forgotten.withLock { $0 += 1 } }
+        func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { budget.room(while: goesOn) }
+    }
+
+    /// A reader of one feed, whose messages are taken when the test says so.
+    private final class Bench {
+        let memory: Memory
+        let feed: LaneFeed
+        let found = MutexBox<[FeedMessage]>([])
+        let restarted = MutexBox<[String]>([])
+        private let core: FeedCore
+        private let log: LogConnection
+        private let window: Int
+        private var taken = 0
+        let reader: NamespaceReader
+
+        init(_ bench: FeedBench, from progress: FeedProgress, window: Int, bytes: Int) throws {
+            var settings = FeedSettings()
+            settings.idleLaneMilliseconds = 0
+            memory = Memory(budget: TreeBudget(bytes: bytes))
+            core = FeedCore(
+                url: bench.url, settings: settings, connectionSettings: LogConnection.Settings(), trees: memory,
+                memory: FeedMemory(bytes: settings.allWindowsBytes), logger: Logger(level: .error, descriptor: -1),
+                servers: ServerFence())
+            log = bench.log
+            self.window = window
+            feed = try LaneBench.feed(1, "/a/{k}", room: window)
+            reader = NamespaceReader(
+                core, try bench.namespaceID(),
+                found: { [found] findings in found.withLock { $0 += findings.flatMap(\.messages) } },
+                restart: { [restarted] _, reason in restarted.withLock { $0.append(reason) } }, keep: { _ in },
+                wake: {})
+            var base: TreeVersion?
+            let start = FeedStart(feed: feed, name: bench.name("f"), progress: progress)
+            #expect(try reader.add(start, on: log, from: &base))
+        }
+
+        deinit { core.close() }
+
+        var count: Int { found.withLock { $0.count } }
+
+        /// Reads as far as there is room.
+        func read() throws { while try reader.step(on: log) {} }
+
+        /// What was found is taken and done.
+        func takeIn() {
+            LaneBench.takeIn(feed, count - taken, room: window)
+            taken = count
+        }
+
+        /// Reads and takes until there are so many messages. How often the lane rested.
+        func readAll(_ last: Int) throws -> Int {
+            var rests = 0
+            while count < last {
+                let before = count
+                try read()
+                try #require(count > before, "\(count), \(restarted.withLock { $0 })")
+                if !reader.resting.isEmpty { rests += 1 }
+                takeIn()
+            }
+            return rests
+        }
+    }
+
+    private static let records = 30
+
+    private func write(_ letter: String, _ bench: FeedBench) throws {
+        for number in 0..<Self.records {
+            let text = "\(number) " + String(repeating: letter, count: 20_000)
+            try bench.set("/a/k\(100 + number)", .string(text))
+        }
+    }
+
+    @Test(arguments: [false, true]) func theyGoOnWhereTheyWere(withSnapshot: Bool) throws {
+        try FeedBench.with { bench in
+            try write("x", bench)
+            var progress = FeedProgress(seq: 0)
+            if withSnapshot {
+                let seq = try bench.log.takeSnapshot(try bench.namespaceID())
+                progress = FeedProgress(seq: seq, snapshotSeq: seq)
+            }
+            try write("y", bench)
+            let wanted = try Bench(bench, from: progress, window: 1_000, bytes: 1 << 30)
+            #expect(try wanted.readAll(2 * Self.records) == 0)
+            let short = try Bench(bench, from: progress, window: 2, bytes: 20_000)
+            #expect(try short.readAll(2 * Self.records) >= Self.records - 1)
+            let texts = [wanted, short].map { LaneBench.texts($0.found.withLock { $0 }) }
+            #expect(texts[0].count == 2 * Self.records && texts[0] == texts[1])
+            #expect(short.restarted.withLock { $0 }.isEmpty)
+        }
+    }
+
+    @Test func whatALaneThatRestsHadIsFree() throws {
+        try FeedBench.with { bench in
+            try write("x", bench)
+            let short = try Bench(bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000)
+            try short.read()
+            #expect(short.reader.readings.isEmpty && short.reader.resting.count == 1 && short.count == 2)
+            #expect(short.memory.budget.total.bytes == NamespaceMemory.bytesBesidesTree)
+            // There is no room.
+            try short.read()
+            #expect(short.reader.resting.count == 1)
+            #expect(short.memory.forgotten.withLock { $0 } == 0)
+            short.reader.remove(short.feed.claim)
+            #expect(short.reader.resting.isEmpty && short.memory.forgotten.withLock { $0 } == 1)
+        }
+    }
+
+    /// The log does not have any more what the tree is made of.
+    @Test func aTreeThatCannotBeMadeAgain() throws {
+        try FeedBench.with { bench in
+            try write("x", bench)
+            let short = try Bench(bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000)
+            try short.read()
+            #expect(short.reader.resting.count == 1)
+            try bench.log.sql.executeScript("update pathmirror.namespace set retained_from = 20")
+            short.takeIn()
+            try short.read()
+            #expect(short.restarted.withLock { $0.count } == 1 && short.count == 2)
+            #expect(short.reader.resting.isEmpty && short.reader.readings.isEmpty)
+        }
+    }
+}
