@@ -18,6 +18,9 @@ public struct FeedSettings: Sendable {
     public var entriesBetweenTrees: Int64 = 200_000
     /// How long after its last step a lane keeps its trees although memory is short and its feeds have no room.
     public var idleLaneMilliseconds: Milliseconds = 5_000
+    /// A lane whose tree was made again keeps it for at least so many times as long as that took, so that feeds whose messages are taken
+    /// slowly spend a small part of the time on trees.
+    public var keepingFactor: Milliseconds = 16
     /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
     public var windowMessages = 10_000
     public var windowBytes = 64 << 20

@@ -53,8 +53,8 @@ extension NamespaceReader {
                 readings.indices.filter { !isShared(readings[$0].lane) }.map { index in
                     let reading = readings[index]
                     let isIdle =
-                        now - reading.usedAt >= core.settings.idleLaneMilliseconds && reading.lane.isFull
-                        && reading.lane.resting != nil
+                        now >= reading.keptUntil && now - reading.usedAt >= core.settings.idleLaneMilliseconds
+                        && reading.lane.isFull && reading.lane.resting != nil
                     return LaneTrees.Lane(place: index, trees: reading.lane.trees, isIdle: isIdle)
                 }
             }, gateway: { core.trees.tree(of: namespaceID, at: .max)?.root ?? .null }, in: room)
@@ -72,10 +72,14 @@ extension NamespaceReader {
         var base: TreeVersion?
         while let place = nextToWake() {
             let lane = resting[place]
+            let start = Clock.monotonicMilliseconds
             do {
                 let root = try tree(at: lane.cursor.seq, on: connection, from: base)
                 base = TreeVersion(seq: lane.cursor.seq, root: root)
-                readings.append(Reading(lane: FeedLane(lane, root: root), follower: follower(at: lane.cursor)))
+                var reading = Reading(lane: FeedLane(lane, root: root), follower: follower(at: lane.cursor))
+                let now = Clock.monotonicMilliseconds
+                reading.keptUntil = now + core.settings.keepingFactor * (now - start + 1)
+                readings.append(reading)
                 laneTrees.hurry()
             } catch {
                 // The connection is everybody's trouble; anything else is this lane's.

@@ -27,6 +27,8 @@ final class NamespaceReader {
         var isAtEnd = false
         /// When the lane took a step last, in monotonic milliseconds.
         var usedAt = Clock.monotonicMilliseconds
+        /// Before then the lane keeps its tree, in monotonic milliseconds.
+        var keptUntil: Milliseconds = 0
     }
 
     let core: FeedCore
@@ -154,7 +156,7 @@ final class NamespaceReader {
             readings.append(
                 Reading(
                     lane: full, follower: readings[index].follower, page: readings[index].page,
-                    bulk: readings[index].bulk))
+                    bulk: readings[index].bulk, keptUntil: readings[index].keptUntil))
         }
         if readings[index].lane.isFull { return false }
         if let bulk = readings[index].bulk { return try passBulk(index, bulk, on: connection) }
@@ -302,6 +304,7 @@ final class NamespaceReader {
                 })
             {
                 kept[index].lane.join(reading.lane)
+                kept[index].keptUntil = max(kept[index].keptUntil, reading.keptUntil)
             } else {
                 kept.append(reading)
             }

@@ -35,9 +35,12 @@ import Tree
         private var taken = 0
         let reader: NamespaceReader
 
-        init(_ bench: FeedBench, from progress: FeedProgress, window: Int, bytes: Int) throws {
+        init(
+            _ bench: FeedBench, from progress: FeedProgress, window: Int, bytes: Int, keepingFactor: Milliseconds = 0
+        ) throws {
             var settings = FeedSettings()
             settings.idleLaneMilliseconds = 0
+            settings.keepingFactor = keepingFactor
             memory = Memory(budget: TreeBudget(bytes: bytes))
             core = FeedCore(
                 url: bench.url, settings: settings, connectionSettings: LogConnection.Settings(), trees: memory,
@@ -108,6 +111,17 @@ import Tree
             let texts = [wanted, short].map { LaneBench.texts($0.found.withLock { $0 }) }
             #expect(texts[0].count == 2 * Self.records && texts[0] == texts[1])
             #expect(short.restarted.withLock { $0 }.isEmpty)
+        }
+    }
+
+    /// A lane whose messages are taken slowly does not have its tree made again for each of them.
+    @Test func aTreeThatWasMadeAgainIsKept() throws {
+        try FeedBench.with { bench in
+            try write("x", bench)
+            let short = try Bench(
+                bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000, keepingFactor: 1_000_000)
+            #expect(try short.readAll(Self.records) == 1)
+            #expect(short.reader.resting.isEmpty && short.restarted.withLock { $0 }.isEmpty)
         }
     }
 
