@@ -4,12 +4,17 @@ import http.client
 import json
 import os
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from harness import cli
 from harness.feeds import PATIENT, Feed
-from harness.gateway import SECRET
+from harness.gateway import SECRET, start_serve
+from harness.ports import free_port
+from harness.proxy import Proxy
+from harness.rest import Rest
 from harness.sse import Listener
 from harness.waiting import wait_until
 
@@ -169,6 +174,85 @@ def test_a_feed_that_nobody_takes_messages_of(large, scratch):
     assert {key: value for key, value in now.items() if value is not None} == again
     feed.drained()
     within(gateway)
+
+
+def test_it_grows_beyond_the_budget_while_clients_write_all_the_time(large):
+    """What is written stays in memory while the namespace is in use. Clients read what they wrote all the while, and the next load makes pages of it."""
+    gateway, content = large
+    messages = gateway.rest.at("messages", ns="large")
+    ended = threading.Event()
+
+    def write(writer: int):
+        dice = random.Random(writer)
+        for step in range(250):
+            key = f"-N{dice.randrange(writer, RECORDS, 4):08}"
+            change = {"name": f"writer {writer}, step {step}", f"new-{step % 3}": "w" * dice.randrange(2_000)}
+            messages.patch(key, change)
+            content["messages"][key] |= change
+            assert messages.value(key) == content["messages"][key]
+
+    def read() -> int:
+        dice, count = random.Random(99), 0
+        while not ended.is_set():
+            assert messages.value(f"-N{dice.randrange(RECORDS):08}/number") is not None
+            count += 1
+        return count
+
+    with Listener(gateway.rest.at("notes/a", ns="large")) as listener, ThreadPoolExecutor(5) as threads:
+        listener.next()
+        reads = threads.submit(read)
+        try:
+            for writer in [threads.submit(write, number) for number in range(4)]:
+                writer.result(300)
+        finally:
+            ended.set()
+        assert reads.result(60) > 0
+        wait_until(lambda: gateway.metric("pathmirror_tree_bytes") > 2 * BUDGET, "the changed records to count")
+        assert gateway.metric("pathmirror_namespaces_let_go_total") == 0
+    wait_until(lambda: gateway.metric("pathmirror_namespaces_let_go_total") == 1, "the idle namespace to leave memory", 60)
+    assert gateway.metric("pathmirror_page_file_bytes") == 0
+    assert gateway.rest.value("messages", ns="large") == content["messages"]
+    assert gateway.metric("pathmirror_page_file_bytes") > 1 << 20
+    within(gateway)
+    cli.verify("--database-url", gateway.database_url, "--ns", "large")
+
+
+def test_a_load_that_fails_half_way_leaves_nothing(postgres, scratch, logs):
+    """The pages that it had made are free, and the next load is complete."""
+    # It comes after everything else in the order of paths: a load that is held there has read nearly all of the tree.
+    end = "the-very-end"
+    content = {"messages": {f"-N{number:08}": record(number) for number in range(RECORDS)}, "zzz": {"end": end}}
+    url = postgres.create_database()
+    cli.succeeds("migrate", "up", "--database-url", url)
+    cli.succeeds("import", "--database-url", url, "--ns", "large", "-", stdin=json.dumps(content).encode())
+    with Proxy(postgres.port) as proxy, ThreadPoolExecutor(1) as threads:
+        gateway = start_serve(url.replace(f":{postgres.port}/", f":{proxy.port}/"), scratch, logs, "--tree-memory", str(BUDGET))
+        rest = Rest(gateway.port, params={"ns": "large"}, headers=ADMIN)
+        try:
+            for _ in range(3):
+                proxy.hold(end.encode())
+                answers = [threads.submit(rest.get)]
+
+                def is_mostly_in_pages():
+                    # A loader that has just lost the database refuses at once.
+                    if answers[-1].done():
+                        answers.append(threads.submit(rest.get))
+                    return gateway.metric("pathmirror_page_file_bytes") > 1 << 20
+
+                wait_until(is_mostly_in_pages, "most of it to be in pages")
+                within(gateway)
+                proxy.switch(free_port())
+                proxy.let_go()
+                assert {answer.result(60).status for answer in answers} == {503}
+                wait_until(lambda: gateway.metric("pathmirror_page_file_bytes") == 0, "the pages to be free")
+                assert gateway.metric("pathmirror_tree_bytes") < BUDGET / 4
+                proxy.switch(postgres.port)
+            assert wait_until(lambda: (found := rest.get()).status == 200 and found.json(), "the namespace to be there") == content
+            within(gateway)
+        finally:
+            proxy.let_go()
+            gateway.sweep()
+    postgres.drop_database(url)
 
 
 def test_a_page_file_that_is_damaged_ends_the_program(large):
