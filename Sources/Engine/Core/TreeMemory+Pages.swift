@@ -6,7 +6,7 @@ extension TreeMemory {
     /// A tree that takes less than this part of the budget is read into memory whole.
     private static let leastShare = 16
 
-    /// How the reading of a tree goes on, as far as memory is concerned.
+    /// Decides whether the rest of a tree that is being read stays in memory or goes into pages.
     ///
     /// - Parameter packedAt: what was in memory when it began to go into pages last; nil where it hasn't.
     func step(_ progress: LogConnection.LoadProgress, packedAt: inout Int?) -> LogConnection.LoadStep {

@@ -69,7 +69,7 @@ struct NamespaceLoader {
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
         memory.wasRead()
         namespace.countMemory()
-        // Nobody has it yet, and nobody may find it older than what was committed before they asked: reading a large tree takes long.
+        // A request may not find the namespace older than a commit from before the request, and reading a large tree takes long.
         let milliseconds = Milliseconds((Clock.monotonicNanoseconds - start) / 1_000_000)
         if core.namespaces.announcedHead(of: record.id) > head || milliseconds >= core.settings.pollMilliseconds {
             _ = try follower.follow(namespace, connection)

@@ -90,7 +90,7 @@ import Tree
         }
     }
 
-    /// It grows by what is written while somebody listens, so that it can't be let go; then nobody listens any more.
+    /// The namespace grows by what is written while a listener keeps it in memory, and leaves memory after the listener has gone.
     @Test func whatGrowsBeyondTheBudgetComesBackInPages() throws {
         try withPages { url, budget, makeEngine in
             let engine = try makeEngine(url)
@@ -119,7 +119,7 @@ import Tree
         try body(try engine.namespace())
     }
 
-    /// A namespace that nobody uses any more is let go, and takes no more than it may once it is there again.
+    /// Expects the idle namespace to leave memory, and to take no more than it may after the next load.
     private static func comesBackInPages(_ engine: TestEngine, _ budget: TreeBudget, _ url: PostgresURL) throws {
         #expect(eventually(seconds: 30) { engine.engine.memory.namespaces == 0 })
         let before = try #require(budget.pages).facts.writes

@@ -110,7 +110,7 @@ import Tree
         #expect(world.look([]).isEmpty && world.budget.total.bytes == 0)
     }
 
-    /// A lane that goes on in the middle of a snapshot finds what it would have found.
+    /// A lane that rested in the middle of a snapshot finds the remaining records.
     @Test(arguments: [0, 1, 1_000, 1_234]) func aLaneThatRestedGoesOn(_ taken: Int) throws {
         let feed = try LaneBench.feed(1, "/a/{k}", room: 1)
         let root = LaneBench.after(LaneBench.set(3, "/a", LaneBench.wide(2_500)), .null)
