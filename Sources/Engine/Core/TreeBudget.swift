@@ -34,21 +34,22 @@ public final class TreeBudget: Sendable {
     }
 
     /// Whether trees take more than they may.
-    var isOver: Bool { takeMore(than: total.budget) }
+    var isOver: Bool {
+        let now = total.bytes
+        return now > total.budget && now - keptBytes > total.budget
+    }
 
     /// Whether trees take so much more than they may that recently used namespaces are evicted, too.
+    ///
+    /// Large namespaces are not evicted for this reason, and do not count: one that grew while it is in use would otherwise have all
+    /// others loaded again for each request.
     var isFarOver: Bool {
         let (most, isTooMuch) = total.budget.multipliedReportingOverflow(by: Self.mostBudgets)
-        return !isTooMuch && takeMore(than: most)
+        return !isTooMuch && total.bytes - total.bytesOfLarge > most
     }
 
-    /// Recently used namespaces stay in memory until all trees take this many budgets.
+    /// Recently used namespaces stay in memory until all that are not large take this many budgets.
     private static let mostBudgets = 2
-
-    private func takeMore(than bytes: Int) -> Bool {
-        let now = total.bytes
-        return now > bytes && now - keptBytes > bytes
-    }
 
     // MARK: Notices
 

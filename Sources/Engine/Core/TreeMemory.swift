@@ -5,8 +5,8 @@ import Synchronization
 /// nobody uses, the one that was not used for the longest time first. Any thread; the counting has one of its own.
 ///
 /// A namespace that was used in the last seconds counts as in use: clients that come again and again by requests have no
-/// reference to it in between, and reading it again may take seconds. Where all together take more than twice the budget, the
-/// least recently used of those go all the same, but for such as take half of the budget: these would be read again at once.
+/// reference to it in between, and reading it again may take seconds. Where those that take less than half of the budget together take
+/// more than twice the budget, the least recently used of them go all the same. Larger ones would be read again at once.
 ///
 /// A tree that is read while memory is short goes to the disk in pages, where there is a page file (`TreeMemory+Pages.swift`). One that
 /// grows later stays in memory while it is in use; let go, it comes back in pages. Without a page file, a namespace that takes more than
@@ -33,8 +33,6 @@ final class TreeMemory: Sendable {
     /// How many namespaces somebody who has just loaded one looks at in order to find unused ones; the rest is left to the
     /// thread.
     private static let mostLookedAt = 64
-    /// A namespace that takes this part of the budget is large.
-    private static let largeShare = 2
     /// How often it is looked whether something can be let go, while what is there is too much.
     private static let pollMilliseconds: Milliseconds = 500
 
@@ -108,7 +106,7 @@ final class TreeMemory: Sendable {
             // A few at a time: whoever asks for a namespace waits for the table meanwhile.
             let namespace = namespaces.takeUnused(
                 most: min(left, Self.mostLookedAt), sparing: recentMilliseconds,
-                from: shared.isFarOver ? budget / Self.largeShare : 0)
+                from: shared.isFarOver ? total.leastLargeBytes : 0)
             guard let namespace else {
                 left -= Self.mostLookedAt
                 continue

@@ -3,6 +3,7 @@ import Synchronization
 /// What all namespaces of a gateway take of memory together, by estimate. Any thread.
 final class MemoryTotal: Sendable {
     private let sum = Atomic<Int>(0)
+    private let large = Atomic<Int>(0)
     let budget: Int
 
     /// - Parameter budget: what they may take, in bytes.
@@ -14,6 +15,19 @@ final class MemoryTotal: Sendable {
     var bytes: Int { sum.load(ordering: .relaxed) }
 
     func add(_ count: Int) { sum.wrappingAdd(count, ordering: .relaxed) }
+
+    // MARK: Large namespaces
+
+    /// A namespace that takes this part of the budget is large.
+    private static let largeShare = 2
+
+    /// The bytes from which a namespace is large.
+    var leastLargeBytes: Int { budget / Self.largeShare }
+
+    /// The bytes of large namespaces, by their last counts. A part of `bytes`.
+    var bytesOfLarge: Int { large.load(ordering: .relaxed) }
+
+    fileprivate func addLarge(_ count: Int) { large.wrappingAdd(count, ordering: .relaxed) }
 }
 
 /// What one namespace takes of memory, by estimate: what was counted last, and what was written since. It is part of the
@@ -43,6 +57,8 @@ final class NamespaceMemory: Sendable {
     private let isRead = Atomic<Bool>(false)
     private let isInPages = Atomic<Bool>(false)
     private let hasBeenKept = Atomic<Bool>(false)
+    /// What this object adds to the total of large namespaces.
+    private let large = Atomic<Int>(0)
 
     init(in total: MemoryTotal) {
         self.total = total
@@ -50,7 +66,10 @@ final class NamespaceMemory: Sendable {
         total.add(Self.bytesBesidesTree)
     }
 
-    deinit { total.add(-bytes) }
+    deinit {
+        total.add(-bytes)
+        total.addLarge(-large.load(ordering: .relaxed))
+    }
 
     var bytes: Int {
         counted.load(ordering: .relaxed) + grown.load(ordering: .relaxed) + indexed.load(ordering: .relaxed)
@@ -123,5 +142,7 @@ final class NamespaceMemory: Sendable {
     private func replaceCount(_ new: Int) {
         let old = counted.exchange(new, ordering: .relaxed)
         total.add(new - old)
+        let part = new >= total.leastLargeBytes ? new : 0
+        total.addLarge(part - large.exchange(part, ordering: .relaxed))
     }
 }

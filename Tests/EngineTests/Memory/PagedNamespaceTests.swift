@@ -114,6 +114,28 @@ import Tree
         }
     }
 
+    /// A namespace that grew far beyond the budget while it is in use does not have its neighbours loaded again for each request.
+    @Test func othersStayBesideOneThatGrewLarge() throws {
+        try withPages(recentUse: 3_600_000) { url, budget, makeEngine in
+            let engine = try makeEngine(url)
+            let large = try engine.namespace()
+            let text = String(repeating: "x", count: 100_000)
+            for number in 0..<60 {
+                // Each of its own: what several places share counts once.
+                let value = Node.string("\(number) " + text)
+                #expect(large.write(.set("a\(number)", value, byteCount: 100_000))?.committedSeq != nil)
+            }
+            try #require(eventually { budget.total.bytesOfLarge > 2 * Self.budget })
+            for _ in 0..<5 {
+                for number in 0..<10 {
+                    _ = try engine.namespace("n\(number)").write(.set("a", .int(1), byteCount: 1))
+                }
+            }
+            #expect(engine.metrics.loads.current == 11 && engine.metrics.evictions.current == 0)
+            withExtendedLifetime(large) {}
+        }
+    }
+
     /// Uses the namespace, and has no reference to it afterwards.
     private static func using(_ engine: TestEngine, _ body: (LiveNamespace) throws -> Void) throws {
         try body(try engine.namespace())
