@@ -24,7 +24,7 @@ final class MemoryTotal: Sendable {
     /// The bytes from which a namespace is large.
     var leastLargeBytes: Int { budget / Self.largeShare }
 
-    /// The bytes of large namespaces, by their last counts. A part of `bytes`.
+    /// The bytes of large namespaces. A part of `bytes`.
     var bytesOfLarge: Int { large.load(ordering: .relaxed) }
 
     fileprivate func addLarge(_ count: Int) { large.wrappingAdd(count, ordering: .relaxed) }
@@ -79,12 +79,14 @@ final class NamespaceMemory: Sendable {
     func grow(by count: Int) {
         grown.wrappingAdd(count, ordering: .relaxed)
         total.add(count)
+        noteSize()
     }
 
     /// An index was made or let go.
     func index(by count: Int) {
         indexed.wrappingAdd(count, ordering: .relaxed)
         total.add(count)
+        noteSize()
     }
 
     /// Whether all namespaces together take more than they may.
@@ -142,7 +144,15 @@ final class NamespaceMemory: Sendable {
     private func replaceCount(_ new: Int) {
         let old = counted.exchange(new, ordering: .relaxed)
         total.add(new - old)
-        let part = new >= total.leastLargeBytes ? new : 0
+        noteSize()
+    }
+
+    /// Adds this namespace to the total of large ones with all that it takes, as eviction judges it by the same number. Of two threads at
+    /// once the one with the older number may come last: the next change corrects it.
+    private func noteSize() {
+        let now = bytes
+        let part = now >= total.leastLargeBytes ? now : 0
+        guard part != large.load(ordering: .relaxed) else { return }
         total.addLarge(part - large.exchange(part, ordering: .relaxed))
     }
 }

@@ -33,6 +33,24 @@ import Testing
         #expect(memory.bytes == NamespaceMemory.bytesBesidesTree + 80)
     }
 
+    /// Indexes and growth make a namespace large as its tree does, as eviction judges it by all that it takes.
+    @Test func whatIsLargeCountsWithAllThatItTakes() {
+        let total = MemoryTotal(budget: 1_000_000)
+        var memory: NamespaceMemory? = NamespaceMemory(in: total)
+        memory?.count { (200_000, 1_000) }
+        #expect(total.bytesOfLarge == 0)
+        memory?.index(by: 400_000)
+        #expect(total.bytesOfLarge == memory?.bytes)
+        memory?.grow(by: 50_000)
+        #expect(total.bytesOfLarge == memory?.bytes && total.bytesOfLarge == total.bytes)
+        memory?.index(by: -400_000)
+        #expect(total.bytesOfLarge == 0)
+        memory?.grow(by: 400_000)
+        #expect(total.bytesOfLarge == memory?.bytes)
+        memory = nil
+        #expect(total.bytesOfLarge == 0 && total.bytes == 0)
+    }
+
     @Test func whenACountIsWorthIt() {
         let memory = NamespaceMemory(in: MemoryTotal())
         memory.count { (80 << 20, 1_000_000) }
