@@ -19,6 +19,8 @@ extension LogConnection {
         public let rules: StoredRules?
         /// The batch of the head's entry; nil where there is none.
         public let batch: [UInt8]?
+        /// Whether all of the tree is in pages that can be.
+        public let isInPages: Bool
     }
 
     /// How far the reading of a tree has come.
@@ -77,7 +79,9 @@ extension LogConnection {
                         }
                     }
                     let root = builder.finish()
-                    return LoadedTree(head: head, root: root, rules: try currentRules(namespace), batch: batch)
+                    return LoadedTree(
+                        head: head, root: root, rules: try currentRules(namespace), batch: batch,
+                        isInPages: builder.isPacking)
                 }
             }
         } catch is Ended {

@@ -102,6 +102,7 @@ final class TreeMemory: Sendable {
     private func letGo(_ health: DatabaseHealth, mostLookedAt: Int) {
         var left = mostLookedAt
         pages?.makeRoom()
+        if isOver { endKeeping() }
         while isOver, health.isUp, left > 0 {
             // A few at a time: whoever asks for a namespace waits for the table meanwhile.
             let namespace = namespaces.takeUnused(
@@ -114,6 +115,13 @@ final class TreeMemory: Sendable {
             metrics.evictions.add()
             logger.debug("namespace let go", [("namespace", namespace.name), ("bytes", "\(namespace.memory.bytes)")])
         }
+    }
+
+    /// Lets the kept namespace leave like any other once it would fit after the next load: the page file has room again, or the namespace has
+    /// become smaller.
+    private func endKeeping() {
+        guard let memory = namespaces.keptMemory, fixedBytes(of: memory) <= budget else { return }
+        namespaces.endKeeping(memory)
     }
 
     // MARK: The thread

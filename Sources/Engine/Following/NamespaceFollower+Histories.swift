@@ -72,7 +72,7 @@ extension NamespaceFollower {
             seq: loaded.head, root: loaded.root, rules: rules.version(loaded.rules, of: namespace.name),
             batch: loaded.batch)
         if packedAt != nil { namespace.memory.notePages() }
-        namespace.reset(to: snapshot)
+        namespace.reset(to: snapshot, isInPages: loaded.isInPages)
         core.recent.note(namespace.id, snapshot)
     }
 }

@@ -67,7 +67,7 @@ struct NamespaceLoader {
         let snapshot = Snapshot(
             seq: head, root: loaded.root, rules: rules.version(loaded.rules, of: name), batch: loaded.batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
-        memory.wasRead()
+        memory.wasRead(isInPages: loaded.isInPages)
         namespace.countMemory()
         // A request may not find the namespace older than a commit from before the request, and reading a large tree takes long.
         let milliseconds = Milliseconds((Clock.monotonicNanoseconds - start) / 1_000_000)

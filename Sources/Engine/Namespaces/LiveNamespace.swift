@@ -307,11 +307,14 @@ public final class LiveNamespace: Sendable {
         return !hadEnded
     }
 
-    func reset(to snapshot: Snapshot) {
+    /// Replaces the state by one that was read.
+    ///
+    /// - Parameter isInPages: Whether all of the tree is in pages that can be.
+    func reset(to snapshot: Snapshot, isInPages: Bool = false) {
         done.withLock { $0 = DoneWrites() }
         published.reset(to: snapshot)
         for body in scheduling.withLock({ $0.reset(to: snapshot.seq) }) { body() }
-        memory.wasRead()
+        memory.wasRead(isInPages: isInPages)
         host.recount(self)
     }
 

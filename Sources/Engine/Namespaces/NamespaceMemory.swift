@@ -52,9 +52,9 @@ final class NamespaceMemory: Sendable {
     private let indexed = Atomic<Int>(0)
     private let countedRows = Atomic<Int>(0)
     private let isBeingCounted = Atomic<Bool>(false)
-    /// What the first count found after the tree was read.
+    /// What the first count found after the tree was read into pages; 0 where it was not, as nobody knows what of it would be in memory then.
     private let read = Atomic<Int>(0)
-    private let isRead = Atomic<Bool>(false)
+    private let isReadIntoPages = Atomic<Bool>(false)
     private let isInPages = Atomic<Bool>(false)
     private let hasBeenKept = Atomic<Bool>(false)
     /// What this object adds to the total of large namespaces.
@@ -103,14 +103,19 @@ final class NamespaceMemory: Sendable {
         return !isBeingCounted.exchange(true, ordering: .relaxed)
     }
 
-    /// About what it would take if it were read again into pages: what of it was in memory when it was read last, and its indexes.
+    /// About what it would take if it were read again into pages: what of it was in memory when it was read into pages last, and its indexes.
     var bytesWhenRead: Int {
         let bytes = counted.load(ordering: .relaxed) + grown.load(ordering: .relaxed)
         return min(bytes, read.load(ordering: .relaxed)) + indexed.load(ordering: .relaxed)
     }
 
-    /// The tree has been read, and is there; the next count finds what of it is in memory.
-    func wasRead() { isRead.store(true, ordering: .releasing) }
+    /// The tree has been read, and is there.
+    ///
+    /// - Parameter isInPages: Whether all of it is in pages that can be: then the next count finds what has to be in memory.
+    func wasRead(isInPages: Bool) {
+        read.store(0, ordering: .relaxed)
+        isReadIntoPages.store(isInPages, ordering: .releasing)
+    }
 
     /// Parts of it are in pages.
     func notePages() { isInPages.store(true, ordering: .relaxed) }
@@ -132,7 +137,7 @@ final class NamespaceMemory: Sendable {
         // What is written meanwhile may be in the count or not: it stays in the estimate.
         let before = grown.load(ordering: .relaxed)
         // Before the tree is looked at, which is there before this says that it was read.
-        let isRead = isRead.exchange(false, ordering: .acquiring)
+        let isRead = isReadIntoPages.exchange(false, ordering: .acquiring)
         let (bytes, rows) = count()
         countedRows.store(rows, ordering: .relaxed)
         grown.wrappingSubtract(before, ordering: .relaxed)

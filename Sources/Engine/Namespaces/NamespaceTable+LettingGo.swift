@@ -50,6 +50,16 @@ extension NamespaceTable {
         }
     }
 
+    /// The namespace with this memory is let go like any other again, if it is the one that is kept.
+    func endKeeping(_ memory: NamespaceMemory) {
+        state.withLock { state in
+            guard let kept = state.kept, let place = state.byID[kept], state.residents[place]?.memory === memory else {
+                return
+            }
+            state.kept = nil
+        }
+    }
+
     /// What the namespace takes that is kept; nil where none is.
     var keptMemory: NamespaceMemory? {
         state.withLock { state in

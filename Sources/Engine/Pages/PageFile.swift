@@ -20,14 +20,19 @@ public final class PageFile: Sendable {
 
     /// When it could not take a page last.
     private let refusedAt = Atomic<Milliseconds>(.min)
+    private let now: @Sendable () -> Milliseconds
 
     /// - Parameters:
     ///   - directory: where it is made; on a disk, as one that is itself in memory saves none.
     ///   - mostBytes: what it may take of the disk.
+    ///   - now: monotonic milliseconds.
     ///   - end: ends the process, as a part of a tree can't be read again: who asks for it can't be answered.
     public init(
-        in directory: String, mostBytes: Int64, _ logger: Logger, end: @escaping @Sendable (_ reason: String) -> Never
+        in directory: String, mostBytes: Int64, _ logger: Logger,
+        now: @escaping @Sendable () -> Milliseconds = { Clock.monotonicMilliseconds },
+        end: @escaping @Sendable (_ reason: String) -> Never
     ) throws(ScratchFileError) {
+        self.now = now
         self.end = end
         file = try ScratchFile(in: directory)
         extents = Mutex(PageExtents(limit: mostBytes))
@@ -91,11 +96,11 @@ public final class PageFile: Sendable {
     /// Whether it has taken all that it was given lately.
     var hasRoom: Bool {
         let last = refusedAt.load(ordering: .relaxed)
-        return last == .min || Clock.monotonicMilliseconds - last >= Self.fullMilliseconds
+        return last == .min || now() - last >= Self.fullMilliseconds
     }
 
     private func refused(_ reason: String) {
-        let now = Clock.monotonicMilliseconds
+        let now = now()
         refusedAt.store(now, ordering: .relaxed)
         let last = toldAt.load(ordering: .relaxed)
         guard last == .min || now - last >= Self.tellMilliseconds,

@@ -201,6 +201,26 @@ import Tree
         }
     }
 
+    /// Once the file may have room again, the namespace that was kept leaves when it is idle, and the next load tries again.
+    @Test func whatWasKeptLeavesOnceTheFileMayHaveRoom() throws {
+        let now = MutexBox<Milliseconds>(1_000_000)
+        try withPages(fileBytes: 100_000, recentUse: 0, now: now) { url, budget, makeEngine in
+            try Self.insertRecords(20_000, url)
+            let engine = try makeEngine(url)
+            func touch() throws { #expect(try engine.namespace().snapshot.root.rowCount == 60_000) }
+            for round in 0..<2 {
+                try touch()
+                #expect(eventually { budget.keptBytes > Self.budget })
+                _ = try engine.namespace("other-\(round)")
+                #expect(engine.engine.liveNamespace("test") != nil)
+                now.withLock { $0 += 300_000 }
+                // Loads ask for room.
+                _ = try engine.namespace("another-\(round)")
+                #expect(eventually { engine.engine.liveNamespace("test") == nil })
+            }
+        }
+    }
+
     /// What a namespace had on the disk is free once it is let go.
     @Test func whatIsLetGoLeavesTheDisk() throws {
         try withPages(recentUse: 0) { url, budget, makeEngine in
@@ -254,12 +274,14 @@ import Tree
 /// Runs `body` with engines that have a page file and so much memory for trees.
 func withPages(
     bytes: Int = 2 << 20, fileBytes: Int64 = 1 << 30, recentUse: Int64 = EngineSettings().recentUseMilliseconds,
+    now: MutexBox<Milliseconds>? = nil,
     _ body: (PostgresURL, TreeBudget, (PostgresURL) throws -> TestEngine) throws -> Void
 ) throws {
     try withScratchDirectory { directory in
         try withDatabase { url in
             let logger = Logger(level: .error, descriptor: -1)
-            let file = try PageFile(in: directory, mostBytes: fileBytes, logger) { fatalError($0) }
+            let clock = { @Sendable in now?.withLock { $0 } ?? Clock.monotonicMilliseconds }
+            let file = try PageFile(in: directory, mostBytes: fileBytes, logger, now: clock) { fatalError($0) }
             let budget = TreeBudget(bytes: bytes, pages: file)
             var engines: [TestEngine] = []
             defer { for engine in engines { engine.stop() } }

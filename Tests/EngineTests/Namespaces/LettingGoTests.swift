@@ -144,6 +144,16 @@ import Tree
         #expect(table.takeUnused(most: 10)?.name == "n1", "another is kept instead")
     }
 
+    @Test func theOneThatIsKeptNoMoreGoes() throws {
+        let table = Self.table(2)
+        #expect(table.keep(try #require(table.live("n1"))))
+        let other = try #require(table.live("n2")?.memory)
+        table.endKeeping(other)
+        #expect((0..<2).map { _ in table.takeUnused(most: 10)?.name } == ["n2", nil])
+        table.endKeeping(try #require(table.keptMemory))
+        #expect(table.keptMemory == nil && table.takeUnused(most: 10)?.name == "n1")
+    }
+
     @Test func announcementsWhileItIsLoaded() {
         let table = NamespaceTable()
         #expect(table.announced(1, head: 3) == nil)

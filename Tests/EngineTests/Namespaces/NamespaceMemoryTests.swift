@@ -51,6 +51,22 @@ import Testing
         #expect(total.bytesOfLarge == 0 && total.bytes == 0)
     }
 
+    /// Only a tree that was read into pages says what of it has to be in memory.
+    @Test func whatIsInMemoryWhenItIsReadAgain() {
+        let memory = NamespaceMemory(in: MemoryTotal())
+        memory.wasRead(isInPages: false)
+        memory.count { (900_000, 1_000) }
+        memory.index(by: 70)
+        #expect(memory.bytesWhenRead == 70, "it was in memory whole as the file was full, say")
+        memory.wasRead(isInPages: true)
+        memory.count { (30_000, 1_000) }
+        memory.grow(by: 500_000)
+        memory.count { (530_000, 1_000) }
+        #expect(memory.bytesWhenRead == NamespaceMemory.bytesBesidesTree + 30_070)
+        memory.wasRead(isInPages: false)
+        #expect(memory.bytesWhenRead == 70)
+    }
+
     @Test func whenACountIsWorthIt() {
         let memory = NamespaceMemory(in: MemoryTotal())
         memory.count { (80 << 20, 1_000_000) }
