@@ -53,6 +53,13 @@ struct HeapCount {
     /// Texts of up to so many bytes are inside their references.
     private static let mostInlineBytes = 15
 
+    /// What a text of so many bytes takes beside its reference.
+    @inline(__always)
+    static func bytes(ofText count: Int) -> Int {
+        // Swift asks for a multiple of 16 bytes for a text.
+        count <= mostInlineBytes ? 0 : allocation((arrayHeader + count + 1 + 15) & ~15)
+    }
+
     private static let branch = allocation(
         objectHeader + 2 * MemoryLayout<Int>.size + MemoryLayout<BranchPriority?>.size)
     private static let inner = allocation(objectHeader + 4 * MemoryLayout<Int>.size)
@@ -115,7 +122,6 @@ struct HeapCount {
         let place = Int(address >> 4) & (seen.count - 1)
         if seen[place] == address { return }
         seen[place] = address
-        // Swift asks for a multiple of 16 bytes for a text.
-        bytes += Self.allocation((Self.arrayHeader + count + 1 + 15) & ~15)
+        bytes += Self.bytes(ofText: count)
     }
 }

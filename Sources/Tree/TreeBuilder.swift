@@ -162,9 +162,15 @@ public struct TreeBuilder: ~Copyable {
 
     private mutating func key(_ text: UnsafeRawBufferPointer, _ start: Int, _ end: Int) -> Key {
         let bytes = UnsafeRawBufferPointer(rebasing: text[start..<end]).assumingMemoryBound(to: UInt8.self)
-        let make = { Key(String(decoding: bytes, as: UTF8.self)) }
-        guard KeyCache.isWorthKeeping(bytes) else { return make() }
-        return cache?.key(of: bytes, make) ?? make()
+        var made = 0
+        func make() -> Key {
+            // A key that the cache knows takes no more memory.
+            made = HeapCount.bytes(ofText: bytes.count)
+            return Key(String(decoding: bytes, as: UTF8.self))
+        }
+        let key = KeyCache.isWorthKeeping(bytes) ? cache?.key(of: bytes, make) ?? make() : make()
+        heapBytes += made
+        return key
     }
 
     /// Adds a finished child to the innermost open branch.

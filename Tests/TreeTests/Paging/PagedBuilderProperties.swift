@@ -74,6 +74,20 @@ struct PagedBuilderProperties {
         #expect(built.child(Key("m109999")).child(Key("text")) == .string("hello 109999"))
     }
 
+    /// Whoever reads a tree learns in time that it is too large: what is said to be in memory includes the keys, each as often as it is there.
+    @Test(arguments: ["-Nabcdefghijklm", "a user of the number "])
+    func `keys count while a tree is built`(_ prefix: String) {
+        var builder = TreeBuilder()
+        for number in 100_000..<110_000 {
+            Array("/members/\(prefix)\(number)/isAMemberOfTheGroup".utf8).withUnsafeBytes {
+                builder.add($0, .bool(true))
+            }
+        }
+        let said = builder.heapBytesInMemory
+        let found = builder.finish().heapBytesOfTree
+        #expect(said > found * 2 / 3 && said < found * 3 / 2, "\(said), \(found)")
+    }
+
     @Test func `little of a large tree is in memory while it is built`() {
         let pages = TestPages()
         var builder = TreeBuilder()
