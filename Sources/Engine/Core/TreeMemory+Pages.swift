@@ -17,6 +17,30 @@ extension TreeMemory {
         return .pack(TreePacker(pages) { [self] in goesOn })
     }
 
+    /// Counts a tree that has been read, and puts it into pages where trees take more than they may: while it was read, its size was an estimate,
+    /// and the rows after the last look at it were not in that.
+    ///
+    /// - Parameters:
+    ///   - memory: takes the count.
+    ///   - packedAt: as for `step`.
+    /// - Returns: the tree, and whether all of it is in pages that can be.
+    func settle(
+        _ loaded: LogConnection.LoadedTree, _ rules: RulesVersion, _ memory: NamespaceMemory, packedAt: inout Int?,
+        _ health: DatabaseHealth
+    ) -> (root: Node, isInPages: Bool) {
+        memory.wasRead(isInPages: loaded.isInPages)
+        memory.count(loaded.root, rules)
+        guard let pages, memory.bytes > budget / Self.leastShare else { return (loaded.root, loaded.isInPages) }
+        makeRoom(health)
+        guard isOver, pages.hasRoom else { return (loaded.root, loaded.isInPages) }
+        packedAt = memory.bytes
+        var packer = TreePacker(pages) { [self] in goesOn }
+        let root = packer.pack(loaded.root)
+        memory.wasRead(isInPages: !packer.hasEnded)
+        memory.count(root, rules)
+        return (root, !packer.hasEnded)
+    }
+
     /// Puts a tree that is being made of an import into pages, as far as it has come, where there is too much.
     ///
     /// - Parameter grown: about what has been added to it and is in no total, in bytes; 0 afterwards where it was packed.

@@ -68,11 +68,11 @@ extension NamespaceFollower {
             return core.memory.step(progress, packedAt: &packedAt)
         }
         guard let loaded else { throw .stopped }
-        let snapshot = Snapshot(
-            seq: loaded.head, root: loaded.root, rules: rules.version(loaded.rules, of: namespace.name),
-            batch: loaded.batch)
+        let version = rules.version(loaded.rules, of: namespace.name)
+        let tree = core.memory.settle(loaded, version, memory, packedAt: &packedAt, core.health)
+        let snapshot = Snapshot(seq: loaded.head, root: tree.root, rules: version, batch: loaded.batch)
         if packedAt != nil { namespace.memory.notePages() }
-        namespace.reset(to: snapshot, isInPages: loaded.isInPages)
+        namespace.reset(to: snapshot, isInPages: tree.isInPages)
         core.recent.note(namespace.id, snapshot)
     }
 }

@@ -62,13 +62,12 @@ struct NamespaceLoader {
             return core.memory.step(progress, packedAt: &packedAt)
         }
         guard let loaded else { return .postponed }
+        let version = rules.version(loaded.rules, of: name)
+        let root = core.memory.settle(loaded, version, memory, packedAt: &packedAt, core.health).root
         if packedAt != nil { memory.notePages() }
         let head = loaded.head
-        let snapshot = Snapshot(
-            seq: head, root: loaded.root, rules: rules.version(loaded.rules, of: name), batch: loaded.batch)
+        let snapshot = Snapshot(seq: head, root: root, rules: version, batch: loaded.batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
-        memory.wasRead(isInPages: loaded.isInPages)
-        namespace.countMemory()
         // A request may not find the namespace older than a commit from before the request, and reading a large tree takes long.
         let milliseconds = Milliseconds((Clock.monotonicNanoseconds - start) / 1_000_000)
         if core.namespaces.announcedHead(of: record.id) > head || milliseconds >= core.settings.pollMilliseconds {

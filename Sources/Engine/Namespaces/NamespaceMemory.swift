@@ -1,4 +1,5 @@
 import Synchronization
+import Tree
 
 /// What all namespaces of a gateway take of memory together, by estimate. Any thread.
 final class MemoryTotal: Sendable {
@@ -144,6 +145,11 @@ final class NamespaceMemory: Sendable {
         total.add(-before)
         replaceCount(Self.bytesBesidesTree + bytes)
         if isRead { read.store(Self.bytesBesidesTree + bytes, ordering: .relaxed) }
+    }
+
+    /// Counts a tree and its rules. O(size of the tree).
+    func count(_ root: Node, _ rules: RulesVersion) {
+        count { (root.heapBytesOfTree + rules.heapBytes, root.rowCount) }
     }
 
     private func replaceCount(_ new: Int) {

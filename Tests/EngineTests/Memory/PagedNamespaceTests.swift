@@ -44,6 +44,26 @@ import Tree
         }
     }
 
+    /// Its size is known only once it has been read: it goes into pages then.
+    @Test func oneThatIsReadBeforeTheFirstLookAtItIsServedFromPages() throws {
+        try withPages { url, budget, makeEngine in
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let record = try #require(try connection.namespace(named: "test", creating: true))
+            try connection.sql.executeScript(
+                """
+                insert into pathmirror.node (namespace_id, path, value, version)
+                select \(record.id), '/texts/' || n, to_json(repeat(n || ' ', 60)), 0 from generate_series(100000, 107999) as n
+                """)
+            let engine = try makeEngine(url)
+            let namespace = try engine.namespace()
+            #expect(namespace.snapshot.root.rowCount == 8_000 && budget.total.bytes <= Self.budget * 9 / 8)
+            #expect(try #require(engine.engine.memory.pages).writes > 20)
+            #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
+            #expect(budget.keptBytes == 0)
+        }
+    }
+
     /// What is changed in a page is in the tree from then on, with its neighbours: that counts, and comes back in pages.
     @Test func whatIsChangedEverywhereCountsAndComesBackInPages() throws {
         try withPages { url, budget, makeEngine in
