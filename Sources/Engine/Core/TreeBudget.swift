@@ -39,17 +39,26 @@ public final class TreeBudget: Sendable {
         return now > total.budget && now - keptBytes > total.budget
     }
 
-    /// Whether trees take so much more than they may that recently used namespaces are evicted, too.
+    /// The sizes of recently used namespaces that are evicted, too, because trees take so much more than they may; empty while they do not.
     ///
-    /// Large namespaces are not evicted for this reason, and do not count: one that grew while it is in use would otherwise have all
-    /// others loaded again for each request.
-    var isFarOver: Bool {
-        let (most, isTooMuch) = total.budget.multipliedReportingOverflow(by: Self.mostBudgets)
-        return !isTooMuch && total.bytes - total.bytesOfLarge > most
+    /// Large namespaces and the others are judged apart: one that grew while it is in use would otherwise have all others loaded again for
+    /// each request.
+    var sizesNotSpared: Range<Int> {
+        let (large, leastLarge) = (total.bytesOfLarge, total.leastLargeBytes)
+        let takesOthers = exceeds(total.bytes - large, budgets: Self.mostBudgets)
+        let takesLarge = exceeds(large - keptBytes, budgets: Self.mostBudgetsOfLarge)
+        return (takesOthers ? 0 : leastLarge)..<(takesLarge ? .max : leastLarge)
     }
 
-    /// Recently used namespaces stay in memory until all that are not large take this many budgets.
+    private func exceeds(_ bytes: Int, budgets: Int) -> Bool {
+        let (most, isTooMuch) = total.budget.multipliedReportingOverflow(by: budgets)
+        return !isTooMuch && bytes > most
+    }
+
+    /// Recently used namespaces that are not large stay in memory until all of that kind take this many budgets.
     private static let mostBudgets = 2
+    /// The same for large ones. They come back in pages, where there is a page file.
+    private static let mostBudgetsOfLarge = 4
 
     // MARK: Notices
 

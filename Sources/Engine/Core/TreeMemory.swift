@@ -6,7 +6,8 @@ import Synchronization
 ///
 /// A namespace that was used in the last seconds counts as in use: clients that come again and again by requests have no
 /// reference to it in between, and reading it again may take seconds. Where those that take less than half of the budget together take
-/// more than twice the budget, the least recently used of them go all the same. Larger ones would be read again at once.
+/// more than twice the budget, the least recently used of them go all the same; so do larger ones where these take more than four times the
+/// budget.
 ///
 /// A tree that is read while memory is short goes to the disk in pages, where there is a page file (`TreeMemory+Pages.swift`). One that
 /// grows later stays in memory while it is in use; let go, it comes back in pages. Without a page file, a namespace that takes more than
@@ -107,7 +108,7 @@ final class TreeMemory: Sendable {
             // A few at a time: whoever asks for a namespace waits for the table meanwhile.
             let namespace = namespaces.takeUnused(
                 most: min(left, Self.mostLookedAt), sparing: recentMilliseconds,
-                from: shared.isFarOver ? total.leastLargeBytes : 0)
+                notSparing: shared.sizesNotSpared)
             guard let namespace else {
                 left -= Self.mostLookedAt
                 continue

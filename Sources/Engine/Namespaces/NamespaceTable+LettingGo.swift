@@ -13,9 +13,11 @@ extension NamespaceTable {
     /// - Parameters:
     ///   - most: how many are looked at. One that is in use counts as used now, and is not looked at again before
     ///     all others.
-    ///   - milliseconds: One that was used within this time counts as in use,
-    ///   - bytes: if it takes at least so much.
-    func takeUnused(most: Int, sparing milliseconds: Milliseconds = 0, from bytes: Int = 0) -> LiveNamespace? {
+    ///   - milliseconds: A namespace that was used within this time counts as in use.
+    ///   - sizes: Sizes of namespaces, in bytes, for which the time of the last use does not count.
+    func takeUnused(
+        most: Int, sparing milliseconds: Milliseconds = 0, notSparing sizes: Range<Int> = 0..<0
+    ) -> LiveNamespace? {
         let now = self.now()
         return state.withLock { state in
             var next = state.recency.first
@@ -24,8 +26,8 @@ extension NamespaceTable {
                 next = state.recency.next(after: place)
                 if now - state.recency.lastUse(of: place) < milliseconds {
                     // All others were used later.
-                    if bytes == 0 { return nil }
-                    if state.residents[place]?.memory.bytes ?? 0 >= bytes { continue }
+                    if sizes.isEmpty { return nil }
+                    guard let bytes = state.residents[place]?.memory.bytes, sizes.contains(bytes) else { continue }
                 }
                 if let kept = state.kept, state.byID[kept] == place {
                     state.recency.use(place, at: now)

@@ -59,11 +59,15 @@ import Tree
             if id % 2 == 1 { namespace.memory.grow(by: 10_000) }
             table.loaded("n\(id)", .success(namespace))
         }
-        func takeUnused() -> String? { table.takeUnused(most: 10, sparing: 5_000, from: 10_000)?.name }
+        func takeUnused(_ sizes: Range<Int> = 0..<10_000) -> String? {
+            table.takeUnused(most: 10, sparing: 5_000, notSparing: sizes)?.name
+        }
         #expect((0..<3).map { _ in takeUnused() } == ["n2", "n4", nil])
+        #expect(takeUnused(10_000..<10_000) == nil)
+        #expect(takeUnused(10_000..<(.max)) == "n1", "where large ones take far too much, they go")
         // To be looked at is no use.
         now.withLock { $0 = 6_000 }
-        #expect((0..<3).map { _ in takeUnused() } == ["n1", "n3", nil])
+        #expect((0..<2).map { _ in takeUnused() } == ["n3", nil])
     }
 
     /// What somebody had a reference to counts as used when it was looked at last.
