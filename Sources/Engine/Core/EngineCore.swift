@@ -108,7 +108,7 @@ final class EngineCore: Sendable {
         _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
         _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
     ) {
-        let refusal = EarlyRefusal { rules, _ in
+        let refusal = EarlyRefusal { rules in
             guard isRefused(rules) else { return false }
             body(.success(nil))
             return true

@@ -86,8 +86,7 @@ struct NamespaceLoader {
     ) throws(LogStoreError) -> NamespaceTable.AfterRefusals {
         let count = core.namespaces.countRefusable(record.name)
         guard count > 0, let found = try connection.rulesAtHead(record.id, named: record.name) else { return .goesOn }
-        let version = rules.version(found.rules, of: record.name)
-        return core.namespaces.refuse(count, of: record.name, by: version, at: found.head)
+        return core.namespaces.refuse(count, of: record.name, by: rules.version(found.rules, of: record.name))
     }
 
     private func note(_ namespace: LiveNamespace, nanoseconds: UInt64) {

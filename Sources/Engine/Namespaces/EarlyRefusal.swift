@@ -2,7 +2,5 @@
 /// Called on a loader's thread, without locks.
 struct EarlyRefusal: Sendable {
     /// Answers the request and returns true if the rules alone refuse it; returns false otherwise.
-    ///
-    /// - Parameter seq: The entry at which these rules hold.
-    let answers: @Sendable (_ rules: RulesVersion, _ seq: Int64) -> Bool
+    let answers: @Sendable (_ rules: RulesVersion) -> Bool
 }

@@ -24,12 +24,10 @@ extension NamespaceTable {
 
     /// Has the rules answer the requests that have waited for a namespace for longest.
     ///
-    /// - Parameters:
-    ///   - count: How many requests had arrived before the rules were read.
-    ///   - seq: The entry at which the rules hold.
-    func refuse(_ count: Int, of name: String, by rules: RulesVersion, at seq: Int64) -> AfterRefusals {
+    /// - Parameter count: How many requests had arrived before the rules were read.
+    func refuse(_ count: Int, of name: String, by rules: RulesVersion) -> AfterRefusals {
         // Without the lock: evaluating rules takes time, and an answer may lead back to this table.
-        let left = takeFirst(count, of: name).filter { waiter in waiter.refusal?.answers(rules, seq) != true }
+        let left = takeFirst(count, of: name).filter { waiter in waiter.refusal?.answers(rules) != true }
         return state.withLock { state in
             guard case .loading(var loading) = state.slots[name] else { return .goesOn }
             // Taken out first: with another reference to them the lists would be copied.

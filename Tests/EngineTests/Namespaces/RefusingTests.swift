@@ -15,9 +15,9 @@ import Tree
     /// - Parameter isRefused: Nil for one who needs the namespace.
     private func ask(_ who: String, _ isRefused: Bool?) -> Bool {
         let refusal = isRefused.map { isRefused in
-            EarlyRefusal { [answers] rules, seq in
+            EarlyRefusal { [answers] rules in
                 guard isRefused else { return false }
-                answers.withLock { $0.append("\(who) refused at \(seq) by \(rules.seq)") }
+                answers.withLock { $0.append("\(who) refused by \(rules.seq)") }
                 return true
             }
         }
@@ -28,14 +28,14 @@ import Tree
     }
 
     private func refuse() -> NamespaceTable.AfterRefusals {
-        table.refuse(table.countRefusable("n"), of: "n", by: Self.rules, at: 5)
+        table.refuse(table.countRefusable("n"), of: "n", by: Self.rules)
     }
 
     @Test func nobodyIsLeft() {
         #expect(table.countRefusable("n") == 0)
         #expect(ask("a", true) && !ask("b", true) && table.countRefusable("n") == 2)
         #expect(refuse() == .ends)
-        #expect(answers.withLock { $0 } == ["a refused at 5 by 3", "b refused at 5 by 3"])
+        #expect(answers.withLock { $0 } == ["a refused by 3", "b refused by 3"])
         // As if nobody had asked.
         #expect(table.countRefusable("n") == 0 && table.count == 0)
         #expect(ask("c", true), "it has to be loaded")
@@ -44,7 +44,7 @@ import Tree
     @Test func whoIsNotRefusedWaitsOn() {
         #expect(ask("a", true) && !ask("b", false) && !ask("c", true))
         #expect(refuse() == .goesOn)
-        #expect(answers.withLock { $0 } == ["a refused at 5 by 3", "c refused at 5 by 3"])
+        #expect(answers.withLock { $0 } == ["a refused by 3", "c refused by 3"])
         #expect(!ask("d", true), "it is being loaded")
         table.loaded("n", .success(.test(name: "n")))
         #expect(answers.withLock { $0.suffix(2) } == ["b has it", "d has it"])
@@ -63,8 +63,8 @@ import Tree
         #expect(ask("a", true))
         let count = table.countRefusable("n")
         #expect(!ask("b", true))
-        #expect(table.refuse(count, of: "n", by: Self.rules, at: 5) == .judgesAgain)
-        #expect(answers.withLock { $0 } == ["a refused at 5 by 3"])
+        #expect(table.refuse(count, of: "n", by: Self.rules) == .judgesAgain)
+        #expect(answers.withLock { $0 } == ["a refused by 3"])
         #expect(!ask("c", nil))
         #expect(table.countRefusable("n") == 0)
         table.loaded("n", .success(.test(name: "n")))
@@ -75,8 +75,8 @@ import Tree
         #expect(ask("a", true))
         let count = table.countRefusable("n")
         #expect(!ask("b", nil))
-        #expect(table.refuse(count, of: "n", by: Self.rules, at: 5) == .goesOn)
+        #expect(table.refuse(count, of: "n", by: Self.rules) == .goesOn)
         table.loaded("n", .success(.test(name: "n")))
-        #expect(answers.withLock { $0 } == ["a refused at 5 by 3", "b has it"])
+        #expect(answers.withLock { $0 } == ["a refused by 3", "b has it"])
     }
 }
