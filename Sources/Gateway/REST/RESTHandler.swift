@@ -124,5 +124,13 @@ final class RESTHandler {
             call.exchange)
     }
 
-    private func refuse(_ call: Call, _ error: RESTError) { services.responder.respond(error, to: call.exchange) }
+    /// Refuses a request before its own work, and counts it as that work would.
+    private func refuse(_ call: Call, _ error: RESTError) {
+        switch call.method {
+        case .get where call.wantsStream: break
+        case .get: services.metrics.reads.add()
+        case .put, .post, .patch, .delete: services.metrics.writes.add()
+        }
+        services.responder.respond(error, to: call.exchange)
+    }
 }
