@@ -15,18 +15,24 @@ extension Node {
     }
 }
 
-extension Node {
-    /// What some trees take of the heap together, each part of them once, but for what another tree has of it. A part that is small counts with
-    /// what it is in.
-    ///
-    /// - Parameter known: the other tree. Null: none.
-    public static func heapBytes(of trees: [Node], besides known: Node) -> Int {
+/// Counts what trees take of the heap beside a tree that is known. The known tree is walked once, for any number of counts.
+public struct HeapBesides: Sendable {
+    private let known: HeapCount
+
+    /// - Parameter known: the other tree. Null: none. O(size of the tree).
+    public init(_ known: Node) {
         var count = HeapCount(remembering: 4_096)
         count.remembersSlabs = true
         count.add(known)
-        let before = count.bytes
+        self.known = count
+    }
+
+    /// What some trees take together, each part of them once, without what the known tree has of it. A part that is small counts with what it
+    /// is in.
+    public func bytes(of trees: [Node]) -> Int {
+        var count = known
         for tree in trees { count.add(tree) }
-        return count.bytes - before
+        return count.bytes - known.bytes
     }
 }
 

@@ -18,10 +18,14 @@ struct LaneTrees {
 
     private var room: (any TreeRoom)?
     private var nextLook: Milliseconds = 0
+    /// How many idle lanes have been counted by themselves, so that all of them get their turn.
+    private var counted = 0
 
     private static let pause: Milliseconds = 2_000
     /// Between two looks there is so many times as long as one takes, at least.
     private static let restFactor: Milliseconds = 16
+    /// Idle lanes that one look counts by themselves, each with a walk over what it has.
+    private static let mostCounted = 16
 
     /// There may be much more to count than there was a moment ago.
     mutating func hurry() { nextLook = 0 }
@@ -34,7 +38,7 @@ struct LaneTrees {
     ///   - now: monotonic milliseconds.
     ///   - make: makes room for them.
     /// - Returns: the places of idle lanes that have much in memory, in the order of `lanes`, where trees take more than they may. Their
-    ///   trees do not count any more.
+    ///   trees do not count any more. Of many idle lanes each look takes some.
     mutating func look(
         _ lanes: () -> [Lane], gateway: () -> Node, now: () -> Milliseconds = { Clock.monotonicMilliseconds },
         in make: () -> any TreeRoom
@@ -53,18 +57,27 @@ struct LaneTrees {
         }
         let room = room ?? make()
         self.room = room
-        let gateway = gateway()
-        let bytes = Node.heapBytes(of: lanes.flatMap(\.trees), besides: gateway)
+        let besides = HeapBesides(gateway())
+        let bytes = besides.bytes(of: lanes.flatMap(\.trees))
         room.takes(bytes: bytes)
         guard bytes >= room.leastBytes, room.isOver else { return [] }
         // What is in pages already would come back as it is.
-        let leaving = lanes.filter {
-            $0.isIdle && Node.heapBytes(of: $0.trees, besides: gateway) >= room.leastBytes
-        }.map(\.place)
+        let leaving = nextIdle(lanes).filter { besides.bytes(of: $0.trees) >= room.leastBytes }.map(\.place)
         if !leaving.isEmpty {
             let staying = lanes.filter { !leaving.contains($0.place) }
-            room.takes(bytes: Node.heapBytes(of: staying.flatMap(\.trees), besides: gateway))
+            room.takes(bytes: besides.bytes(of: staying.flatMap(\.trees)))
         }
         return leaving
+    }
+
+    /// The idle lanes whose turn it is, in the order of `lanes`.
+    private mutating func nextIdle(_ lanes: [Lane]) -> [Lane] {
+        let idle = lanes.filter(\.isIdle)
+        guard idle.count > Self.mostCounted else { return idle }
+        let first = counted % idle.count
+        counted += Self.mostCounted
+        return idle.enumerated().filter { index, _ in
+            (index - first + idle.count) % idle.count < Self.mostCounted
+        }.map(\.element)
     }
 }

@@ -11,7 +11,7 @@ import Tree
 @Suite struct LaneTreesTests {
     private static let records = 20_000
 
-    private static func tree(_ factor: Int64) -> Node {
+    private static func tree(_ factor: Int64, _ records: Int = records) -> Node {
         let records = (0..<records).map { number -> (Key, Node) in
             let fields = [
                 (Key("n"), Node.int(Int64(number) * factor)), (Key("text"), .string("the record of number \(number)")),
@@ -85,6 +85,24 @@ import Tree
         #expect(world.look(trees, idle: [0, 2, 3]) == [0, 3])
         #expect(world.budget.total.bytes < before - all / 2)
         withExtendedLifetime(others) {}
+    }
+
+    /// A look takes time for each lane that it counts by itself: of many idle lanes some leave at each look, and none is forgotten.
+    @Test func manyIdleLanesLeaveOneAfterAnother() {
+        let world = World(bytes: 1 << 20)
+        // The first are idle, too, and have too little to be worth it.
+        var trees = (0..<40).map {
+            $0 < 20 ? Node(children: [(Key("a"), .int(Int64($0)))]) : Self.tree(Int64($0), 1_500)
+        }
+        var left: [Int] = []
+        for _ in 0..<6 {
+            let leaving = world.look(trees, idle: Set(trees.indices))
+            #expect(leaving.count <= 16 && leaving == leaving.sorted())
+            left.append(leaving.count)
+            for index in leaving.reversed() { trees.remove(at: index) }
+        }
+        #expect(left.reduce(0, +) >= 14 && trees.count >= 20, "\(left)")
+        #expect(world.budget.total.bytes <= 1 << 20, "\(world.budget.total.bytes)")
     }
 
     /// What is in pages already would come back as it is.
