@@ -21,6 +21,8 @@ public struct FeedSettings: Sendable {
     /// A lane whose tree was made again keeps it for at least so many times as long as that took, so that feeds whose messages are taken
     /// slowly spend a small part of the time on trees.
     public var keepingFactor: Milliseconds = 16
+    /// How long one step makes trees again before the namespace's other lanes have their turn.
+    public var wakingMilliseconds: Milliseconds = 200
     /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
     public var windowMessages = 10_000
     public var windowBytes = 64 << 20

@@ -65,14 +65,20 @@ extension NamespaceReader {
         }
     }
 
-    /// Makes the trees again of lanes that rest and have room, and reads on from there.
-    func wakeLanes(on connection: LogConnection) throws {
+    /// Makes the trees again of lanes that rest and have room, so that the next step reads on from there.
+    ///
+    /// - Returns: whether lanes were woken; some may be left for the next step.
+    func wakeLanes(on connection: LogConnection) throws -> Bool {
         // Once the gateway's own tree has come, there may be one to begin with.
-        guard !resting.isEmpty, !core.trees.isComing(namespaceID) else { return }
+        guard !resting.isEmpty, !core.trees.isComing(namespaceID) else { return false }
+        let begin = Clock.monotonicMilliseconds
         var base: TreeVersion?
+        var hasWoken = false
         while let place = nextToWake() {
             let lane = resting[place]
             let start = Clock.monotonicMilliseconds
+            // Lanes that wake together share what they can, but others wait meanwhile.
+            if hasWoken, start - begin >= core.settings.wakingMilliseconds { break }
             do {
                 let root = try tree(at: lane.cursor.seq, on: connection, from: base)
                 base = TreeVersion(seq: lane.cursor.seq, root: root)
@@ -81,18 +87,26 @@ extension NamespaceReader {
                 reading.keptUntil = now + core.settings.keepingFactor * (now - start + 1)
                 readings.append(reading)
                 laneTrees.hurry()
+                hasWoken = true
             } catch {
-                // The connection is everybody's trouble; anything else is this lane's.
-                guard connection.isOpen, !core.stopsNow else { throw error }
+                // A lost connection is everybody's trouble, and may be this lane's doing; anything else is this lane's alone.
+                guard connection.isOpen, !core.stopsNow else {
+                    resting[place].failed(at: Clock.monotonicMilliseconds, core.settings)
+                    throw error
+                }
                 restart(Set(lane.feeds.map(\.claim)), "\(error)")
             }
             resting.remove(at: place)
         }
+        return hasWoken
     }
 
     /// The lane that rests at the earliest entry of those that have room.
     private func nextToWake() -> Int? {
-        resting.indices.filter { resting[$0].hasRoom }.min { resting[$0].cursor.seq < resting[$1].cursor.seq }
+        let now = Clock.monotonicMilliseconds
+        return resting.indices.filter { resting[$0].hasRoom && resting[$0].restsUntil <= now }.min {
+            resting[$0].cursor.seq < resting[$1].cursor.seq
+        }
     }
 
     /// Whether the lane has nothing but a tree that the gateway keeps, too.

@@ -125,7 +125,6 @@ final class NamespaceReader {
 
     /// Takes a step with each lane. True where there is more to do at once.
     func step(on connection: LogConnection) throws -> Bool {
-        try wakeLanes(on: connection)
         var hasMore = false
         var index = 0
         while index < readings.count {
@@ -138,7 +137,9 @@ final class NamespaceReader {
         joinLevel()
         keepTree()
         lookAtTrees()
-        return hasMore
+        // Last: lanes that have their trees do not wait for one whose tree can't be made.
+        let hasWoken = try wakeLanes(on: connection)
+        return hasMore || hasWoken
     }
 
     /// The log has grown, as somebody said.
@@ -192,7 +193,11 @@ final class NamespaceReader {
         }
         readings[index].follower.restart(at: readings[index].lane.cursor)
         let follower = readings[index].follower
-        finish(index, findings, left.map { Reading(lane: $0, follower: follower) })
+        finish(
+            index, findings,
+            left.map {
+                Reading(lane: $0, follower: follower, keptUntil: readings[index].keptUntil)
+            })
         return true
     }
 
@@ -237,7 +242,9 @@ final class NamespaceReader {
             {
                 // Its own follower goes on behind the entry.
                 left.append(
-                    Reading(lane: lane, follower: readings[index].follower, page: readings[index].page))
+                    Reading(
+                        lane: lane, follower: readings[index].follower, page: readings[index].page,
+                        keptUntil: readings[index].keptUntil))
             }
             if findings.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
@@ -284,7 +291,11 @@ final class NamespaceReader {
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         let left = readings[index].lane.pass(
             logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
-        ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
+        ).map {
+            Reading(
+                lane: $0, follower: readings[index].follower, page: readings[index].page,
+                keptUntil: readings[index].keptUntil)
+        }
         finish(index, findings, left)
         laneTrees.hurry()
         return true

@@ -30,17 +30,19 @@ import Tree
         let found = MutexBox<[FeedMessage]>([])
         let restarted = MutexBox<[String]>([])
         private let core: FeedCore
-        private let log: LogConnection
+        var log: LogConnection
         private let window: Int
         private var taken = 0
         let reader: NamespaceReader
 
         init(
-            _ bench: FeedBench, from progress: FeedProgress, window: Int, bytes: Int, keepingFactor: Milliseconds = 0
+            _ bench: FeedBench, from progress: FeedProgress, window: Int, bytes: Int,
+            _ change: (inout FeedSettings) -> Void = { _ in }
         ) throws {
             var settings = FeedSettings()
             settings.idleLaneMilliseconds = 0
-            settings.keepingFactor = keepingFactor
+            settings.keepingFactor = 0
+            change(&settings)
             memory = Memory(budget: TreeBudget(bytes: bytes))
             core = FeedCore(
                 url: bench.url, settings: settings, connectionSettings: LogConnection.Settings(), trees: memory,
@@ -54,8 +56,13 @@ import Tree
                 found: { [found] findings in found.withLock { $0 += findings.flatMap(\.messages) } },
                 restart: { [restarted] _, reason in restarted.withLock { $0.append(reason) } }, keep: { _ in },
                 wake: {})
+            try add(feed, bench, from: progress)
+        }
+
+        /// Begins one more feed.
+        func add(_ feed: LaneFeed, _ bench: FeedBench, from progress: FeedProgress) throws {
             var base: TreeVersion?
-            let start = FeedStart(feed: feed, name: bench.name("f"), progress: progress)
+            let start = FeedStart(feed: feed, name: bench.name("f\(feed.claim.feed)"), progress: progress)
             #expect(try reader.add(start, on: log, from: &base))
         }
 
@@ -119,7 +126,10 @@ import Tree
         try FeedBench.with { bench in
             try write("x", bench)
             let short = try Bench(
-                bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000, keepingFactor: 1_000_000)
+                bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000
+            ) {
+                $0.keepingFactor = 1_000_000
+            }
             #expect(try short.readAll(Self.records) == 1)
             #expect(short.reader.resting.isEmpty && short.restarted.withLock { $0 }.isEmpty)
         }
@@ -138,6 +148,61 @@ import Tree
             #expect(short.memory.forgotten.withLock { $0 } == 0)
             short.reader.remove(short.feed.claim)
             #expect(short.reader.resting.isEmpty && short.memory.forgotten.withLock { $0 } == 1)
+        }
+    }
+
+    /// A lane that loses the connection each time its tree is made rests for a while: lanes that have their trees are read meanwhile.
+    @Test(arguments: [0, 3_600_000] as [Milliseconds]) func aTreeThatTakesTheConnection(retry: Milliseconds) throws {
+        try FeedBench.with { bench in
+            try write("x", bench)
+            let short = try Bench(bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000) {
+                $0.firstRetryMilliseconds = retry
+                $0.maxRetryMilliseconds = retry
+            }
+            try short.read()
+            #expect(short.reader.resting.count == 1 && short.count == 2)
+            let head = Int64(Self.records)
+            try short.add(try LaneBench.feed(2, "/b/{k}"), bench, from: FeedProgress(seq: head))
+            short.takeIn()
+            try bench.set("/b/k1", .int(1))
+            let lost = LosingCall(.before, on: "", of: "select seq, (extract")
+            var settings = LogConnection.Settings()
+            settings.connection.faults = lost
+            short.log = try LogConnection(bench.url, settings: settings)
+            #expect(throws: (any Error).self) { _ = try short.reader.step(on: short.log) }
+            #expect(lost.count == 1 && !short.log.isOpen, "the call was not made")
+            #expect(short.count == 3 && short.reader.resting.count == 1)
+            short.log.close()
+            short.log = bench.log
+            try bench.set("/b/k2", .int(2))
+            short.reader.headSeen()
+            _ = try short.reader.step(on: short.log)
+            #expect(short.count == 4 && short.reader.resting.count == (retry == 0 ? 0 : 1))
+            #expect(short.restarted.withLock { $0 }.isEmpty)
+        }
+    }
+
+    /// Making trees takes time: the namespace's other lanes have their turn in between.
+    @Test func lanesWakeOneAfterAnother() throws {
+        try FeedBench.with { bench in
+            try write("x", bench)
+            let short = try Bench(bench, from: FeedProgress(seq: 0), window: 2, bytes: 20_000) {
+                $0.wakingMilliseconds = 0
+            }
+            let others = try (2...3).map { try LaneBench.feed($0, "/a/{k}", room: 2) }
+            for (number, other) in others.enumerated() {
+                try short.add(other, bench, from: FeedProgress(seq: Int64(number + 1) * 10))
+            }
+            try short.read()
+            #expect(short.reader.resting.count == 3 && short.count == 6)
+            for feed in [short.feed] + others { LaneBench.takeIn(feed, 2, room: 2) }
+            var left: [Int] = []
+            for _ in 0..<3 {
+                #expect(try short.reader.step(on: short.log))
+                left.append(short.reader.readings.count + 10 * short.reader.resting.count)
+                short.reader.laneTrees.hurry()
+            }
+            #expect(left.first == 21 && short.count >= 10, "\(left), \(short.count)")
         }
     }
 
