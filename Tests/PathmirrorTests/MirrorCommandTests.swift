@@ -289,21 +289,6 @@ import Testing
         }
     }
 
-    @Test func partitionsAreListed() throws {
-        try Self.withPosts { database, folder in
-            let column = #""columns": {"at": "timestamptz", "#
-            let file = try folder.file(
-                "mirror.json",
-                Self.definition.replacing(#""columns": {"#, with: column)
-                    .replacing(#""rest": "rest""#, with: #""rest": "rest", "partition": {"by": "at", "every": "year"}"#)
-            )
-            try database.set("/posts/a/at", #""2026-01-01""#)
-            #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
-            #expect(try database.json("mirror", "ls").first?["partitions"] == 2)
-            #expect(try database.output("mirror", "ls").hasSuffix("  2 partitions\n"))
-        }
-    }
-
     @Test func unknownMirrors() throws {
         try Self.withPosts { database, _ in
             for command in [["pause"], ["resume"], ["drop", "--yes"], ["errors"], ["status"]] {

@@ -96,13 +96,6 @@ public enum MirrorErrors {
         and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
         """, types: [.int8, .uuid, .int8, .textArray])
 
-    private static let deleteRefusals = PostgresStatement(
-        "delete_mirror_refusals",
-        """
-        delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = ''
-        and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
-        """, types: [.int8, .uuid, .int8, .textArray])
-
     private static let deleteBelow = PostgresStatement(
         "delete_mirror_errors_below",
         """
@@ -150,15 +143,6 @@ public enum MirrorErrors {
         return .prepared(deleteRecords, parameters)
     }
 
-    /// Removes what is said of these records, by their paths, as ones that the table has refused whole.
-    public static func removeRefusalsStep(_ records: [String], of table: MirrorGeneration) -> PipelineStep {
-        var paths = PostgresArray(of: .text)
-        for record in records { paths.appendText(record) }
-        var parameters = table.parameters
-        parameters.append(paths)
-        return .prepared(deleteRefusals, parameters)
-    }
-
     /// Removes the errors of all records at or below a path.
     public static func removeStep(below path: String, of table: MirrorGeneration) -> PipelineStep {
         var parameters = table.parameters
@@ -168,7 +152,7 @@ public enum MirrorErrors {
 
     /// Forgets all errors of a mirror's tables, and how many were not kept.
     public static func forgetSteps(_ table: MirrorGeneration, _ generations: Generations) -> [PipelineStep] {
-        (["mirror_error", "mirror_error_excess"] + MirrorWaiting.tables).map { name in
+        ["mirror_error", "mirror_error_excess"].map { name in
             let parameters: PostgresParameters =
                 generations == .all ? [.int8(table.namespace), .uuid(table.mirror)] : table.parameters
             return .query(
@@ -184,7 +168,7 @@ public enum MirrorErrors {
         let next = MirrorGeneration(
             namespace: table.namespace, mirror: table.mirror, generation: table.generation + 1)
         var steps = forgetSteps(next, .from)
-        for name in ["mirror_error", "mirror_error_excess"] + MirrorWaiting.tables {
+        for name in ["mirror_error", "mirror_error_excess"] {
             steps.append(
                 .query(
                     """
@@ -203,7 +187,6 @@ public enum MirrorErrors {
                     where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = $4
                     """, parameters))
         }
-        if !renames.isEmpty { steps.append(MirrorWaiting.renameStep(next, renames)) }
         return steps
     }
 

@@ -1,7 +1,7 @@
 public import Postgres
 
-/// What a database needs that holds mirrors' tables: the cursors, the errors, what records were, and which wait. In Pathmirror's own
-/// database migrations 002, 004, 010, 021 and 024 have made the same, and `mirror_misfit.sql`, which also knows the namespaces' names.
+/// What a database needs that holds mirrors' tables: the cursors, the errors, and what records were. In Pathmirror's own
+/// database migrations 002, 004, 010 and 021 have made the same, and `mirror_misfit.sql`, which also knows the namespaces' names.
 public enum MirrorTargetSchema {
     /// Makes what is missing of it.
     public static func make(_ target: PostgresConnection) throws(PostgresError) { try target.executeScript(sql) }
@@ -116,32 +116,6 @@ public enum MirrorTargetSchema {
             -- Asked first, for the same reason.
             if to_regclass('pathmirror.mirror_version_seq') is null then
                 create index if not exists mirror_version_seq on pathmirror.mirror_version (seq, mirror);
-            end if;
-        end
-        $$;
-        create table if not exists pathmirror.mirror_waiting (
-            namespace_id bigint not null,
-            mirror uuid not null,
-            generation bigint not null,
-            key text collate "C" not null,
-            slot smallint not null,
-            hash bigint not null,
-            made jsonb not null,
-            primary key (namespace_id, mirror, generation, key)
-        );
-        create table if not exists pathmirror.mirror_freed (
-            namespace_id bigint not null,
-            mirror uuid not null,
-            generation bigint not null,
-            slot smallint not null,
-            hash bigint not null,
-            primary key (namespace_id, mirror, generation, slot, hash)
-        );
-        do $$
-        begin
-            if to_regclass('pathmirror.mirror_waiting_hash') is null then
-                create index if not exists mirror_waiting_hash
-                on pathmirror.mirror_waiting (namespace_id, mirror, generation, slot, hash, key);
             end if;
         end
         $$;

@@ -63,7 +63,7 @@ struct CatchingUp {
             let step = try stepper.advance(&one, in: record, .joined)
             building = one[0]
             return step
-        } catch MirrorError.table(_, let error) where error.isAboutRow(of: building.definition) {
+        } catch MirrorError.table(_, let error) where error.isAboutData {
             try target.executeScript("rollback to savepoint step")
             one = [building]
             stepper.beCareful(with: &one[0])

@@ -36,7 +36,7 @@ struct ColumnDependents {
                     ),
                     (
                         select relname from pg_class
-                        where pg_class.oid = depend.objid and depend.classid = 'pg_class'::regclass and relkind in ('i', 'I')
+                        where pg_class.oid = depend.objid and depend.classid = 'pg_class'::regclass and relkind = 'i'
                     ))
             from pg_attribute
             join pg_depend as depend on depend.refclassid = 'pg_class'::regclass and refobjid = attrelid and refobjsubid = attnum

@@ -10,8 +10,6 @@ struct ColumnRename: Sendable, Equatable {
     /// What is renamed between two definitions: captures at the same place of the path, columns of the same value and type,
     /// the rest.
     static func between(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [ColumnRename] {
-        // Expressions name columns: a definition with the old ones would not be the table's once a column is renamed.
-        guard old.expressions == new.expressions else { return [] }
         var found: [ColumnRename] = []
         let note = { (before: String, after: String) in
             if before != after { found.append(ColumnRename(old: before, new: after)) }
@@ -27,9 +25,7 @@ struct ColumnRename: Sendable, Equatable {
         }
         if let before = old.rest, let after = new.rest { note(before.name, after.name) }
         // A name that something else has had is not free while the table is altered.
-        let taken = Set(
-            old.keys.map(\.name) + old.columns.map(\.name) + (old.rest.map { [$0.name] } ?? [])
-                + old.generated.map(\.name))
+        let taken = Set(old.keys.map(\.name) + old.columns.map(\.name) + (old.rest.map { [$0.name] } ?? []))
         return found.contains { taken.contains($0.new) } ? [] : found
     }
 
@@ -68,14 +64,9 @@ struct ColumnRename: Sendable, Equatable {
 }
 
 extension MirrorDefinition {
-    /// What generated columns are computed by.
-    fileprivate var expressions: [[String]] { generated.map { [$0.name, $0.type, $0.expression] } }
-
     /// The definition with columns renamed as they are between it and another one.
     func renamed(_ renames: [ColumnRename], as new: MirrorDefinition) -> MirrorDefinition {
         let name = { (name: String) in renames.first { $0.old == name }?.new ?? name }
-        var divided = partitioning
-        if let partitioning { divided = partitioning.by(name(partitioning.column)) }
         return MirrorDefinition(
             name: self.name, namespace: namespace,
             pattern: keys.contains { name($0.name) != $0.name } ? new.pattern : pattern, filter: filter,
@@ -85,17 +76,15 @@ extension MirrorDefinition {
                 .init(
                     name: name($0.name), type: $0.type, path: $0.path, defaultValue: $0.defaultValue,
                     notNull: $0.notNull, comment: $0.comment)
-            }, rest: rest.map { .init(name: name($0.name), comment: $0.comment) }, generated: generated,
-            indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors, keeps: keeps,
-            partitioning: divided)
+            }, rest: rest.map { .init(name: name($0.name), comment: $0.comment) },
+            indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors, keeps: keeps)
     }
 }
 
 extension MirrorDefinition.Index {
     fileprivate func renamed(_ renames: [ColumnRename]) -> MirrorDefinition.Index {
         .init(
-            columns: columns.map { name in renames.first { $0.old == name }?.new ?? name }, isGIN: isGIN,
-            isUnique: isUnique)
+            columns: columns.map { name in renames.first { $0.old == name }?.new ?? name }, isGIN: isGIN)
     }
 }
 

@@ -63,9 +63,8 @@ public struct DbtSources: Sendable {
             lines.append("          loaded_at_field: \(definition.timeColumn)")
         }
         lines.append("        columns:")
-        for column in MirrorTable(definition, name: definition.table, label: "").readColumns {
-            let isOnlyKey = column.isKey && definition.keys.count == 1 && !definition.isHistory
-            let isUnique = isOnlyKey || definition.uniqueIndexes.contains { $0.columns == [column.name] }
+        for column in MirrorTable(definition, name: definition.table, label: "").columns {
+            let isUnique = column.isKey && definition.keys.count == 1 && !definition.isHistory
             lines += self.lines(column, isUnique: isUnique)
         }
         return lines

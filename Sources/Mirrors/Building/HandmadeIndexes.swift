@@ -51,11 +51,9 @@ struct HandmadeIndexes {
             from (
                 select class.relname as name, index.indisunique as is_unique, schema.nspname as schema, owner.relname as owner,
                     exists (select from pg_constraint where conindid = index.indexrelid) as is_constraint,
-                    regexp_replace(
-                        substr(
-                            pg_get_indexdef(index.indexrelid),
-                            length(format('CREATE %sINDEX %I ON ', case when index.indisunique then 'UNIQUE ' end, class.relname)) + 1
-                        ), case when owner.relkind = 'p' then '^ONLY ' else '^$' end, ''
+                    substr(
+                        pg_get_indexdef(index.indexrelid),
+                        length(format('CREATE %sINDEX %I ON ', case when index.indisunique then 'UNIQUE ' end, class.relname)) + 1
                     ) as rest
                 from pg_index as index
                 join pg_class as class on class.oid = index.indexrelid
@@ -140,24 +138,6 @@ struct HandmadeIndexes {
         }
     }
 
-    /// The indexes that single partitions have and the table has not, with the names of the partitions.
-    private static func ofPartitions(
-        _ table: MirrorTable, _ target: PostgresConnection
-    ) throws -> [(index: String, partition: String)] {
-        let rows = try target.execute(
-            """
-            select class.relname, owner.relname
-            from pg_inherits
-            join pg_index as index on index.indrelid = inhrelid
-            join pg_class as class on class.oid = index.indexrelid
-            join pg_class as owner on owner.oid = index.indrelid
-            where inhparent = to_regclass($1)
-                and not exists (select from pg_inherits as above where above.inhrelid = index.indexrelid)
-            order by 1
-            """, [.text(table.qualifiedName)])
-        return try (0..<rows.rowCount).map { (try rows.string($0, 0), try rows.string($0, 1)) }
-    }
-
     /// What of the table of a definition another one would not get, whatever that is like, as sentences.
     static func losses(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         let found = try HandmadeIndexes(of: old, shadow: "", target)
@@ -174,7 +154,7 @@ struct HandmadeIndexes {
         lost += try othersLost(of: old, target)
     }
 
-    /// Indexes of single partitions, indexes that are not valid, constraints, triggers, and what else is a table's own.
+    /// Indexes that are not valid, constraints, triggers, and what else is a table's own.
     private func othersLost(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         var lost: [String] = []
         let table = MirrorTable(old, name: old.table, label: "")
@@ -185,11 +165,8 @@ struct HandmadeIndexes {
             """, [.text(table.qualifiedName)])
         for row in 0..<invalid.rowCount {
             lost.append(
-                "The index \(try invalid.string(row, 0)) is not valid (not made to its end, or not in every partition): the new table does not get it."
+                "The index \(try invalid.string(row, 0)) is not valid (not made to its end): the new table does not get it."
             )
-        }
-        for (index, partition) in try Self.ofPartitions(table, target) {
-            lost.append("The index \(index) is on the partition \(partition) alone, which the new table does not get.")
         }
         let rows = try target.execute(
             "select conname from pg_constraint where conrelid = to_regclass($1) and contype in ('c', 'f') order by 1",
@@ -207,7 +184,7 @@ struct HandmadeIndexes {
             select 'rule', rulename from pg_rewrite where ev_class = to_regclass($1)
             union all
             select 'replica identity', '(' || case relreplident when 'f' then 'full' when 'n' then 'nothing' else 'an index' end || ')'
-            from pg_class where oid = to_regclass($1) and relreplident <> 'd' and relkind = 'r'
+            from pg_class where oid = to_regclass($1) and relreplident <> 'd'
             order by 1 desc, 2
             """, [.text(table.qualifiedName)])
         for row in 0..<others.rowCount {

@@ -9,7 +9,6 @@ extension HistoryBuilder {
     /// - Returns: where the mirror was then; 0 where it has no table yet.
     @discardableResult
     func fill(_ building: ActiveMirror) throws -> Int64 {
-        var building = building
         let table = building.table
         var seq: Int64 = 0
         do {
@@ -17,7 +16,6 @@ extension HistoryBuilder {
                 for sql in table.createSQL { try target.executeScript(sql) }
                 seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
                 try copy(building) { rows in
-                    try PartitionMaker(connection: target).make(for: table.periods(of: rows.rows), in: &building)
                     try self.target.copyIn(table.copySQL) { writer in
                         for row in rows.rows { try RowCopier.copy(row, to: &writer) }
                     }
@@ -25,15 +23,14 @@ extension HistoryBuilder {
             }
             progress(.indexing)
             try makeIndexes(table)
-        } catch let error as PostgresError where error.isAboutRow(of: definition) {
+        } catch let error as PostgresError where error.isAboutData {
             // An index can't hold what some row has: with the indexes there first, that row is found out and left out.
             try target.executeScript("drop table if exists \(table.qualifiedName)")
             try inSnapshot {
                 for sql in table.createSQL + table.indexSQL { try target.executeScript(sql) }
                 try handmade?.make(on: table, target)
                 seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
-                building.partitions = KnownPartitions()
-                try fillCarefully(&building)
+                try fillCarefully(building)
             }
         }
         for sql in table.commentSQL { try target.executeScript(sql) }
@@ -53,14 +50,11 @@ extension HistoryBuilder {
         }
     }
 
-    private func fillCarefully(_ building: inout ActiveMirror) throws {
+    private func fillCarefully(_ building: ActiveMirror) throws {
         let keeper = HistoryWriter(source)
-        let mirror = building
-        try copy(mirror) { work in
-            try PartitionMaker(connection: target).make(
-                for: building.table.periods(of: work.rows), in: &building)
+        try copy(building) { work in
             var writer = TableWriter(self.target)
-            try keeper.putCarefully(work.rows[...], work.places, mirror, &writer)
+            try keeper.putCarefully(work.rows[...], work.places, building, &writer)
             try writer.flush()
         }
     }
@@ -94,7 +88,7 @@ extension HistoryBuilder {
         do {
             try target.executeScript("savepoint versions")
             try take(&building, cursor.seq)
-        } catch MirrorError.table(_, let error) where error.isAboutRow(of: definition) {
+        } catch MirrorError.table(_, let error) where error.isAboutData {
             try target.executeScript("rollback to savepoint versions")
             building = before
             building.isCareful = true

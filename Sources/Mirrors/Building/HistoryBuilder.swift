@@ -229,7 +229,7 @@ final class HistoryBuilder {
                 isCareful = false
                 progress(.catchingUp(seq: step.seq, head: step.head))
                 if step.seq >= step.head { return step.seq }
-            } catch MirrorError.table(_, let error) where error.isAboutRow(of: definition) && !isCareful {
+            } catch MirrorError.table(_, let error) where error.isAboutData && !isCareful {
                 isCareful = true
             } catch MirrorError.moved {
                 continue

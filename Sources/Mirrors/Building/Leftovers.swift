@@ -15,7 +15,7 @@ enum Leftovers {
         let rows = try target.execute(
             """
             select format('%I.%I', nspname, relname) from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-            where relname = $1 and relkind in ('r', 'p')
+            where relname = $1 and relkind = 'r'
             """, [.text(shadowName(mirror))])
         return try (0..<rows.rowCount).map { try rows.string($0, 0) }
     }

@@ -79,9 +79,10 @@ extension MirrorAdministration {
         defer { target.close() }
         guard let cursor = try MirrorCursor.of(mirror, target) else { return nil }
         let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
-        let rows = try target.execute(MirrorTable.estimateSQL, [.text(table.qualifiedName)])
-        guard !rows.isNull(0, 0), case let count = try rows.int64(0, 0), count > 0 else { return nil }
-        return count
+        let rows = try target.execute(
+            "select reltuples::bigint from pg_class where oid = to_regclass($1) and reltuples > 0",
+            [.text(table.qualifiedName)])
+        return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
     }
 
     // MARK: A part of the log
@@ -132,7 +133,7 @@ extension MirrorAdministration {
                 let (result, step) = try body(&one, stepper, record)
                 try target.pipeline(stepper.commitSteps(one, step.seq, step.entryAt, step.batch))
                 return (result, step.seq, one[0])
-            } catch MirrorError.table(_, let error) where error.isAboutRow(of: one[0].definition) && !isCareful {
+            } catch MirrorError.table(_, let error) where error.isAboutData && !isCareful {
                 // Once more, row by row.
                 try target.executeScript("rollback")
                 isCareful = true

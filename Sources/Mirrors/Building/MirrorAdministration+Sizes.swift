@@ -7,8 +7,6 @@ public struct MirrorSize: Sendable, Equatable {
     public let isEstimate: Bool
     /// With its indexes and long values.
     public let byteCount: Int64
-    /// How many partitions it has, the one for the rest among them; nil where it is not divided.
-    public let partitionCount: Int?
 }
 
 extension MirrorAdministration {
@@ -22,19 +20,16 @@ extension MirrorAdministration {
     private func size(of mirror: CatalogMirror, _ target: PostgresConnection) throws -> MirrorSize? {
         let table = MirrorTable(mirror.definition, name: mirror.definition.table, label: "").qualifiedName
         let found = try target.execute(
-            "select (select sum(pg_total_relation_size(oid))::bigint from (\(MirrorTable.partsSQL)) as part), (\(MirrorTable.estimateSQL)), (select case when relkind = 'p' then (select count(*) from pg_inherits where inhparent = oid) end from pg_class where oid = to_regclass($1))",
+            "select pg_total_relation_size(oid), reltuples::bigint from pg_class where oid = to_regclass($1)",
             [.text(table)])
-        guard !found.isNull(0, 0), !found.isNull(0, 1) else { return nil }
+        guard found.rowCount == 1 else { return nil }
         let byteCount = try found.int64(0, 0)
         let estimate = try found.int64(0, 1)
-        let partitionCount = found.isNull(0, 2) ? nil : Int(try found.int64(0, 2))
         guard byteCount <= Self.mostBytesToCount || estimate < 0 else {
-            return MirrorSize(
-                rowCount: estimate, isEstimate: true, byteCount: byteCount, partitionCount: partitionCount)
+            return MirrorSize(rowCount: estimate, isEstimate: true, byteCount: byteCount)
         }
         let rowCount = try target.execute("select count(*) from \(table)").int64(0, 0)
-        return MirrorSize(
-            rowCount: rowCount, isEstimate: false, byteCount: byteCount, partitionCount: partitionCount)
+        return MirrorSize(rowCount: rowCount, isEstimate: false, byteCount: byteCount)
     }
 
     /// What is counted in a few milliseconds.

@@ -211,11 +211,7 @@ public final class MirrorAdministration {
         let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         let generation = MirrorGeneration(
             namespace: mirror.namespaceID, mirror: mirror.id, generation: cursor.generation)
-        var renaming = ColumnRename.steps(renames, table, generation)
-        // Whoever writes without knowing of a unique index has to find that the mirror has moved.
-        if renaming.isEmpty, definition.uniqueIndexes != cursor.definition.uniqueIndexes {
-            renaming = MirrorErrors.moveSteps(generation, renaming: [])
-        }
+        let renaming = ColumnRename.steps(renames, table, generation)
         do throws(PostgresError) {
             _ = try target.pipeline(
                 renaming + statements.map { .query($0) } + [

@@ -138,21 +138,10 @@ public final class MirrorBuilder {
             batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head),
             mayHaveErrors: false)
         building.namesToBe = IndexNameToBe.own(of: table) + (handmade?.namesToBe ?? [])
-        if definition.partitioning == nil {
-            try target.copyIn(table.copySQL) { writer in
-                try forEachRows(of: building) { rows in
-                    // By index: a loop over the rows copies each, and counts the references of its arrays.
-                    for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
-                }
-            }
-        } else {
-            // A COPY that has begun does not see a partition that is made later.
+        try target.copyIn(table.copySQL) { writer in
             try forEachRows(of: building) { rows in
-                guard !rows.isEmpty else { return }
-                try PartitionMaker(connection: target).make(for: table.periods(of: rows), in: &building)
-                try target.copyIn(table.copySQL) { writer in
-                    for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
-                }
+                // By index: a loop over the rows copies each, and counts the references of its arrays.
+                for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
             }
         }
         building.mayHaveErrors = misfitCount > 0
@@ -206,7 +195,7 @@ public final class MirrorBuilder {
             try handmade?.make(on: table, target)
             return true
         } catch {
-            guard error.isAboutRow(of: definition) else { throw error }
+            guard error.isAboutData else { throw error }
             return false
         }
     }
@@ -216,7 +205,6 @@ public final class MirrorBuilder {
     private func fillCarefully(_ building: inout ActiveMirror) throws {
         let name = building.table.qualifiedName
         try target.executeScript("drop table \(name)")
-        building.partitions = KnownPartitions()
         for sql in building.table.createSQL + building.table.indexSQL { try target.executeScript(sql) }
         try handmade?.make(on: building.table, target)
         _ = try target.pipeline(MirrorErrors.forgetSteps(building.asGeneration, .from))

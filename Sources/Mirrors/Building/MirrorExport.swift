@@ -75,7 +75,7 @@ public struct MirrorExport: Sendable {
     private static let attempts = 5
 
     private func copy(_ table: MirrorTable) -> String {
-        let columns = MirrorTable.list(table.readColumns.map(\.name))
+        let columns = MirrorTable.list(table.columns.map(\.name))
         let condition = since.map { " where \(quotedIdentifier(MirrorDefinition.seqColumn)) > \($0)" } ?? ""
         let rows = "select \(columns) from \(table.qualifiedName)\(condition)"
         return switch format {

@@ -12,7 +12,7 @@ extension MirrorPlan {
         try TableReaders.refuseWhatNamesTheTable(of: old, becoming: new, target)
         let types = { (definition: MirrorDefinition) in
             Dictionary(
-                MirrorTable(definition, name: definition.table, label: "").readColumns.map { ($0.name, $0.sqlType) }
+                MirrorTable(definition, name: definition.table, label: "").columns.map { ($0.name, $0.sqlType) }
             ) { first, _ in first }
         }
         let after = types(new)

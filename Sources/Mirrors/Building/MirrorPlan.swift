@@ -48,17 +48,8 @@ extension MirrorPlan {
         target: PostgresConnection
     ) throws -> MirrorPlan {
         var plan = try compare(definition, namespace: namespace, mirrors: mirrors, target: target)
-        switch plan.action {
-        case .create:
-            try TableReaders.refusePublications(of: definition, target)
-            try GeneratedCheck(definition).run(target)
-        case .rebuild:
-            try TableReaders.refusePublications(of: definition, target)
-            try GeneratedCheck(definition).run(target)
-            if let obeyed = plan.obeyed {
-                plan.losses = try losses(of: obeyed, to: definition, plan.renames, target)
-            }
-        case .alter, .unchanged: break
+        if plan.action == .rebuild, let obeyed = plan.obeyed {
+            plan.losses = try losses(of: obeyed, to: definition, plan.renames, target)
         }
         return plan
     }
@@ -92,7 +83,7 @@ extension MirrorPlan {
             "select to_regclass($1) is not null", [.text(table.qualifiedName)]
         ).bool(0, 0)
         guard let cursor else {
-            guard !isThere else { throw try occupied(definition, mirrors, target) }
+            guard !isThere else { throw occupied(definition) }
             try checkNames(table, replacing: nil, target)
             return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"], [])
         }
@@ -102,7 +93,7 @@ extension MirrorPlan {
             !definition.isHistory && cursor.definition.keeps == definition.keeps
             ? ColumnRename.between(cursor.definition, definition) : []
         let old = cursor.definition.renamed(renames, as: definition)
-        if old.tableName != definition.tableName, isThere { throw try occupied(definition, mirrors, target) }
+        if old.tableName != definition.tableName, isThere { throw occupied(definition) }
         let reasons = renames.map { "\($0.old) is now \($0.new)" } + differences(old, definition)
         if !isThere, old.tableName == definition.tableName {
             return plan(.rebuild, reasons + ["the table is gone"], [])
@@ -113,8 +104,7 @@ extension MirrorPlan {
         }
         if reasons.isEmpty { return plan(.unchanged, [], []) }
         try checkNames(table, replacing: cursor.definition, target)
-        // Records that wait for a value of a unique index that goes would have to get their rows.
-        guard old.rows == definition.rows, definition.uniqueIndexes.starts(with: old.uniqueIndexes) else {
+        guard old.rows == definition.rows else {
             return plan(.rebuild, reasons, renames)
         }
         return plan(.alter(alterations(old, table)), reasons, renames)
@@ -144,25 +134,8 @@ extension MirrorPlan {
         }
     }
 
-    private static func occupied(
-        _ definition: MirrorDefinition, _ mirrors: [CatalogMirror], _ target: PostgresConnection
-    ) throws -> MirrorError {
-        let table = MirrorTable(definition, name: definition.table, label: "").qualifiedName
-        let parent = try target.execute(
-            """
-            select namespace.nspname || '.' || class.relname from pg_inherits
-            join pg_class as class on class.oid = inhparent join pg_namespace as namespace on namespace.oid = class.relnamespace
-            where inhrelid = to_regclass($1)
-            """, [.text(table)])
-        if parent.rowCount > 0 {
-            let name = try parent.string(0, 0)
-            if let owner = mirrors.first(where: { $0.definition.tableName == name && $0.target == definition.target }) {
-                return .refused(
-                    "\(definition.tableName) is a partition of the table of mirror \"\(owner.name)\": choose another name."
-                )
-            }
-        }
-        return .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
+    private static func occupied(_ definition: MirrorDefinition) -> MirrorError {
+        .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
     }
 
     /// Throws where something that is not the mirror's own has the name of its key or of one of its indexes.
@@ -233,22 +206,6 @@ extension MirrorPlan {
             found.append("\(column.name) is gone")
         }
         if old.rest?.name != new.rest?.name { found.append("the column of the rest") }
-        for column in new.generated {
-            guard let before = old.generated.first(where: { $0.name == column.name }) else {
-                found.append("the generated column \(column.name)")
-                continue
-            }
-            if before.type != column.type || before.expression != column.expression {
-                found.append("the generated column \(column.name)")
-            }
-        }
-        for column in old.generated where !new.generated.contains(where: { $0.name == column.name }) {
-            found.append("\(column.name) is gone")
-        }
-        if old.partitioning != new.partitioning {
-            let text = { (one: MirrorDefinition.Partitioning?) in one.map { "\($0)" } ?? "none" }
-            found.append("the partitions: \(text(old.partitioning)) → \(text(new.partitioning))")
-        }
         if found.isEmpty, old.rows != new.rows { found.append("the order of the columns") }
         if old.indexes != new.indexes { found.append("the indexes") }
         if old.keptErrors != new.keptErrors { found.append("how many errors are kept") }
@@ -269,16 +226,12 @@ extension MirrorDefinition {
                     name: $0.name, type: $0.type, path: $0.path, defaultValue: $0.defaultValue, notNull: $0.notNull,
                     comment: nil)
             }, rest: rest.map { .init(name: $0.name, comment: nil) },
-            generated: generated.map {
-                .init(name: $0.name, type: $0.type, expression: $0.expression, comment: nil)
-            }, indexes: [], keptErrors: 0, keeps: keeps, partitioning: partitioning?.upTo(0))
+            indexes: [], keptErrors: 0, keeps: keeps)
     }
 
     /// The comments by what they stand at: "" is the table, the rest are columns.
     fileprivate var comments: [String: String] {
-        let all =
-            [("", comment)] + keys.map { ($0.name, $0.comment) } + columns.map { ($0.name, $0.comment) }
-            + generated.map { ($0.name, $0.comment) }
+        let all = [("", comment)] + keys.map { ($0.name, $0.comment) } + columns.map { ($0.name, $0.comment) }
         let rest = rest.map { [($0.name, $0.comment)] } ?? []
         return Dictionary((all + rest).compactMap { name, text in text.map { (name, $0) } }) { first, _ in first }
     }

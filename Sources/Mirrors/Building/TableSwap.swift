@@ -53,14 +53,10 @@ struct TableSwap {
                     "alter table \(oldTable.qualifiedName) rename to \(quotedIdentifier(retired))")
             }
         }
-        let partitions = PartitionSwap(of: table, target)
-        try partitions.own()
         try rename(to: final)
         for view in views { try replace(view) }
         if let old { try drop(MirrorTable(old.definition, name: retired, label: "")) }
         try handmade?.rename(in: final.schema, target)
-        // Before, the old table's have the names.
-        try partitions.rename(to: final)
         if isNew { try grantToReader(final) }
         try moveCursor(definition, generation, seq, batch)
         _ = try target.pipeline(last + [.query("commit")])
@@ -73,11 +69,11 @@ struct TableSwap {
         do throws(PostgresError) {
             try target.executeScript("drop table if exists \(table.qualifiedName)")
         } catch {
-            // dependent_objects_still_exist: a view of one partition, a foreign key.
+            // dependent_objects_still_exist: a foreign key.
             guard error.sqlState == "2BP01" else { throw error }
             let what = error.detail.map { " (\($0))" } ?? ""
             throw MirrorError.refused(
-                "Something in the database depends on the table or a partition of it\(what): drop that, and make it anew afterwards."
+                "Something in the database depends on the table\(what): drop that, and make it anew afterwards."
             )
         }
     }

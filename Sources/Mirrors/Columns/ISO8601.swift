@@ -7,8 +7,6 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
     /// The milliseconds since 1970 of those years.
     static let milliseconds: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
     static let microseconds: ClosedRange<Int64> = -62_135_596_800_000_000...253_402_300_799_999_999
-    /// The number of the last day of those years.
-    static let lastNumber = 2_932_896
 
     /// Nil for a day that no calendar has.
     init?(year: Int, month: Int, day: Int) {
@@ -21,12 +19,9 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
     }
 
     /// The day in UTC of a time within `milliseconds`.
-    init(milliseconds: Int64) { self.init(number: Int((Double(milliseconds) / 86_400_000).rounded(.down))) }
-
-    /// The day by its `number`, in the years 1 to 9999.
-    init(number: Int) {
+    init(milliseconds: Int64) {
         // Days since 0000-03-01, cut into eras of 400 years (Howard Hinnant's civil_from_days).
-        let days = number + 719_468
+        let days = Int((Double(milliseconds) / 86_400_000).rounded(.down)) + 719_468
         let era = days / 146_097
         let ofEra = days - era * 146_097
         let yearOfEra = (ofEra - ofEra / 1_460 + ofEra / 36_524 - ofEra / 146_096) / 365
@@ -56,7 +51,7 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
 
     var description: String { "\(Self.padded(year, 4))-\(Self.padded(month, 2))-\(Self.padded(day, 2))" }
 
-    static func padded(_ value: Int, _ width: Int) -> String {
+    private static func padded(_ value: Int, _ width: Int) -> String {
         let digits = String(value)
         return String(repeating: "0", count: max(0, width - digits.count)) + digits
     }

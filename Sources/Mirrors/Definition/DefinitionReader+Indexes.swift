@@ -3,8 +3,7 @@ import JSONText
 extension DefinitionReader {
     mutating func indexes(
         _ value: SourceValue?, _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column],
-        _ rest: MirrorDefinition.Rest?, _ generated: [MirrorDefinition.GeneratedColumn],
-        _ keeps: MirrorDefinition.Keeps?
+        _ rest: MirrorDefinition.Rest?, _ keeps: MirrorDefinition.Keeps?
     ) -> [MirrorDefinition.Index] {
         guard let value else { return [] }
         guard case .array(let elements) = value.kind else {
@@ -14,25 +13,14 @@ extension DefinitionReader {
         // A table of changes has the columns inside of its rows before and after.
         let isInside = keeps == .changes
         let own = isInside ? [] : columns.map(\.name) + (rest.map { [$0.name] } ?? [])
-        let computed = generated.map(\.name)
-        let names = mistakenColumns.union(
-            keys.map(\.name) + own + computed + MirrorDefinition.ownColumnsForIndexes(keeps))
+        let names = mistakenColumns.union(keys.map(\.name) + own + MirrorDefinition.ownColumnsForIndexes(keeps))
         let many = columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name)
-        let manyValued =
-            isInside
-            ? ["_old", "_new"]
-            : Set(many + (rest.map { [$0.name] } ?? []) + generated.filter(\.isManyValued).map(\.name))
+        let manyValued = isInside ? ["_old", "_new"] : Set(many + (rest.map { [$0.name] } ?? []))
         var found: [MirrorDefinition.Index] = []
         for (number, element) in elements.enumerated() {
             let part = "indexes[\(number)]"
             guard let index = self.index(element, part, names: names, manyValued: manyValued) else { continue }
             if found.contains(index) { note(element.place, part, "this index is there twice") }
-            if index.isUnique {
-                check(unique: index, keeps, element.place, part)
-                if let column = index.columns.first(where: { computed.contains($0) }) {
-                    note(element.place, part, "\(column) is generated: a unique index is for keys and columns")
-                }
-            }
             found.append(index)
         }
         return found
@@ -43,15 +31,13 @@ extension DefinitionReader {
     ) -> MirrorDefinition.Index? {
         var list = value
         var method: String?
-        var isUnique = false
         if case .object = value.kind {
-            guard let members = object(value, part, allowed: ["columns", "using", "unique"]) else { return nil }
+            guard let members = object(value, part, allowed: ["columns", "using"]) else { return nil }
             guard let columns = members["columns"] else {
                 note(value.place, part, "the columns are missing")
                 return nil
             }
             list = columns
-            isUnique = members["unique"].map { flag($0, "\(part).unique") } ?? false
             method = members["using"].flatMap { text($0, "\(part).using") }
             if let method, !["btree", "gin"].contains(method), let place = members["using"]?.place {
                 note(place, "\(part).using", "there is no method \"\(method)\"; methods are btree, gin")
@@ -68,43 +54,12 @@ extension DefinitionReader {
             if case .array = list.kind { note(list.place, part, "the index has no columns") }
             return nil
         }
-        let isGIN = method.map { $0 == "gin" } ?? (!isUnique && columns.contains { manyValued.contains($0) })
+        let isGIN = method.map { $0 == "gin" } ?? columns.contains { manyValued.contains($0) }
         if isGIN, !columns.allSatisfy({ manyValued.contains($0) }) {
-            note(list.place, part, "a gin index is for columns of jsonb, arrays and tsvector alone")
+            note(list.place, part, "a gin index is for columns of jsonb and arrays alone")
         }
-        return .init(columns: columns, isGIN: isGIN, isUnique: isUnique)
+        return .init(columns: columns, isGIN: isGIN)
     }
-
-    private mutating func flag(_ value: SourceValue, _ part: String) -> Bool {
-        if case .bool(let flag) = value.kind { return flag }
-        note(value.place, part, "this should be true or false, but is \(value.kindName)")
-        return false
-    }
-
-    /// What a unique index can't be.
-    private mutating func check(
-        unique index: MirrorDefinition.Index, _ keeps: MirrorDefinition.Keeps?, _ place: SourcePlace, _ part: String
-    ) {
-        if index.isGIN { note(place, part, "a gin index can't be unique") }
-        if let own = index.columns.first(where: { $0.hasPrefix("_") }) {
-            note(place, part, "\(own) is no value of the record: a unique index is for keys and columns")
-        }
-        switch keeps {
-        case nil: break
-        case .latest:
-            note(
-                place, part,
-                "a table with \"deleted\": \"soft\" keeps rows of what is gone, with their values: leave \"unique\" or \"deleted\" out"
-            )
-        case .changes, .versions:
-            note(place, part, "a history has several rows of a record: leave \"unique\" out")
-        }
-    }
-}
-
-extension MirrorDefinition.GeneratedColumn {
-    /// Whether an index looks for what is inside of its values.
-    fileprivate var isManyValued: Bool { type.hasSuffix("[]") || type == "jsonb" || type == "tsvector" }
 }
 
 extension MirrorDefinition {

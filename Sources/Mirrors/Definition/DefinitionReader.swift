@@ -79,7 +79,7 @@ struct DefinitionReader: DefinitionNoting {
     var mistakenColumns: Set<String> = []
     private static let members = [
         "name", "namespace", "path", "filter", "table", "target", "comment", "keys", "columns", "rest", "indexes",
-        "keep errors", "history", "keeps", "deleted", "generated", "partition",
+        "keep errors", "history", "keeps", "deleted",
     ]
 
     mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
@@ -94,11 +94,9 @@ struct DefinitionReader: DefinitionNoting {
         let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
         let rest = rest(members["rest"])
         let keeps = keeps(members["keeps"], members["deleted"])
-        let generated = generated(members["generated"], keeps)
-        checkNames(keys, columns, rest, generated, members["columns"]?.place ?? value.place)
+        checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
         histories = histories(members["history"], keeps, name, table)
-        let indexes = indexes(members["indexes"], keys, columns, rest, generated, keeps)
-        let partitioning = partitioning(members["partition"], keys, columns, generated, indexes, keeps)
+        let indexes = indexes(members["indexes"], keys, columns, rest, keeps)
         let keptErrors = keptErrors(members["keep errors"])
         let target = members["target"].flatMap { self.target($0) }
         let namespace = members["namespace"].flatMap { text($0, "namespace") }
@@ -107,8 +105,8 @@ struct DefinitionReader: DefinitionNoting {
         guard let pattern = pattern ?? (isStored ? try? PathPattern("/{key}") : nil) else { return nil }
         return MirrorDefinition(
             name: name, namespace: namespace, pattern: pattern, filter: filter, schema: schema, table: table,
-            target: target, comment: comment, keys: keys, columns: columns, rest: rest, generated: generated,
-            indexes: indexes, keptErrors: keptErrors, keeps: keeps, partitioning: partitioning)
+            target: target, comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes,
+            keptErrors: keptErrors, keeps: keeps)
     }
 
     // MARK: Parts
@@ -207,11 +205,10 @@ struct DefinitionReader: DefinitionNoting {
     /// No two columns with one name, none with a name of ours.
     private mutating func checkNames(
         _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column], _ rest: MirrorDefinition.Rest?,
-        _ generated: [MirrorDefinition.GeneratedColumn], _ place: SourcePlace
+        _ place: SourcePlace
     ) {
         var seen: Set<String> = []
-        let written = keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? [])
-        for name in written + generated.map(\.name) {
+        for name in keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? []) {
             checkIdentifier(name, place, "columns")
             if name.hasPrefix("_") { note(place, "columns.\(name)", "names that begin with _ are Pathmirror's own") }
             if MirrorDefinition.systemColumns.contains(name) {

@@ -38,9 +38,7 @@ extension MirrorDefinition {
         }
         writer.endObject()
         writeRest(&writer)
-        writeGenerated(&writer)
         writeIndexes(&writer)
-        writePartitioning(&writer)
         switch keeps {
         case nil: break
         case .latest: Self.member(&writer, "deleted", "soft")
@@ -86,38 +84,6 @@ extension MirrorDefinition {
         writer.endObject()
     }
 
-    private func writeGenerated(_ writer: inout JSONWriter) {
-        guard !generated.isEmpty else { return }
-        writer.writeKey("generated", isFirst: false)
-        writer.beginObject()
-        for (index, column) in generated.enumerated() {
-            writer.writeKey(column.name, isFirst: index == 0)
-            writer.beginObject()
-            writer.writeKey("type", isFirst: true)
-            writer.writeString(column.type)
-            Self.member(&writer, "as", column.expression)
-            if let comment = column.comment { Self.member(&writer, "comment", comment) }
-            writer.endObject()
-        }
-        writer.endObject()
-    }
-
-    private func writePartitioning(_ writer: inout JSONWriter) {
-        guard let partitioning else { return }
-        writer.writeKey("partition", isFirst: false)
-        writer.beginObject()
-        writer.writeKey("by", isFirst: true)
-        writer.writeString(partitioning.column)
-        Self.member(&writer, "every", partitioning.period.rawValue)
-        if let from = partitioning.from { Self.member(&writer, "from", from.description) }
-        if let to = partitioning.to { Self.member(&writer, "to", to.description) }
-        if partitioning.most != Partitioning.defaultMost {
-            writer.writeKey("at most", isFirst: false)
-            writer.writeInteger(Int64(partitioning.most))
-        }
-        writer.endObject()
-    }
-
     private func writeIndexes(_ writer: inout JSONWriter) {
         guard !indexes.isEmpty else { return }
         writer.writeKey("indexes", isFirst: false)
@@ -133,10 +99,6 @@ extension MirrorDefinition {
             }
             writer.endArray()
             Self.member(&writer, "using", index.isGIN ? "gin" : "btree")
-            if index.isUnique {
-                writer.writeKey("unique", isFirst: false)
-                writer.write(.bool(true))
-            }
             writer.endObject()
         }
         writer.endArray()

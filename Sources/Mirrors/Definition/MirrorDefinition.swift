@@ -46,21 +46,9 @@ public struct MirrorDefinition: Sendable, Equatable {
         public let comment: String?
     }
 
-    /// A column that PostgreSQL computes from the others of the row.
-    public struct GeneratedColumn: Sendable, Equatable {
-        public let name: String
-        /// A type of SQL.
-        public let type: String
-        /// An expression of SQL, the operator's own.
-        public let expression: String
-        public let comment: String?
-    }
-
     public struct Index: Sendable, Equatable {
         public let columns: [String]
         public let isGIN: Bool
-        /// No two rows have the same values there; a record that would be the second one waits.
-        public var isUnique = false
     }
 
     public let name: String
@@ -77,15 +65,11 @@ public struct MirrorDefinition: Sendable, Equatable {
     public let keys: [KeyColumn]
     public let columns: [Column]
     public let rest: Rest?
-    /// They stand behind all other columns of the table.
-    public internal(set) var generated: [GeneratedColumn] = []
     public let indexes: [Index]
     /// How many values that don't fit are recorded one by one; more are counted only.
     public let keptErrors: Int
     /// Nil for a table of what is there now.
     public internal(set) var keeps: Keeps?
-    /// Nil for a table that is one.
-    public internal(set) var partitioning: Partitioning?
     /// What this version can't read in a stored definition: an expression that does not compile any more, or a member of a
     /// newer version. Such a mirror is broken: it can be listed, dropped and applied again, but not run.
     public internal(set) var mistake: String?
@@ -115,16 +99,11 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// Whether the table holds several rows of a record.
     public var isHistory: Bool { keeps == .changes || keeps == .versions }
 
-    /// In the order in which records that wait for values know them.
-    var uniqueIndexes: [Index] { indexes.filter(\.isUnique) }
-
     /// The definition of a history that stands beside this mirror.
     func history(_ keeps: Keeps) -> MirrorDefinition {
         MirrorDefinition(
             name: "\(name)_\(keeps.rawValue)", namespace: namespace, pattern: pattern, filter: filter,
             schema: schema, table: "\(table)_\(keeps.rawValue)", target: target, comment: comment, keys: keys,
-            columns: columns,
-            rest: rest, generated: keeps == .changes ? [] : generated,
-            indexes: [], keptErrors: keptErrors, keeps: keeps)
+            columns: columns, rest: rest, indexes: [], keptErrors: keptErrors, keeps: keeps)
     }
 }

@@ -69,9 +69,7 @@ struct Stepper {
         if let again { for index in moved.indices { moved[index].seq = min(moved[index].seq, again) } }
         let start = moved.map(\.seq).min() ?? record.head
         let needsRereading = !rereading.isEmpty || again != nil
-        if record.head <= start, !needsRereading, !moved.contains(where: \.hasFreed) {
-            // Those that could not be made behind an earlier step.
-            if case .own = transaction { try makePartitions(of: &mirrors) }
+        if record.head <= start, !needsRereading {
             return Step(seq: start, head: record.head, entryAt: nil, batch: nil)
         }
         if record.retainedFrom > start + 1 {
@@ -96,19 +94,11 @@ struct Stepper {
             }
             for index in moved.indices { moved[index].isCareful = false }
             mirrors = moved
-            if case .own = transaction { try makePartitions(of: &mirrors) }
             return Step(seq: end, head: record.head, entryAt: entryAt, batch: batch)
         } catch {
             target.dropPipelines()
             if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
             throw error
-        }
-    }
-
-    /// Behind the step, which has written rows for them.
-    private func makePartitions(of mirrors: inout [ActiveMirror]) throws {
-        for index in mirrors.indices where mirrors[index].definition.partitioning != nil {
-            try PartitionMaker(connection: target).makeWanted(of: &mirrors[index])
         }
     }
 
@@ -129,10 +119,9 @@ struct Stepper {
         var asksTree = mustReachHead
         let began = Clock.monotonicNanoseconds
         // What records were takes long to find out: the cursors are not held for several pages of that. With care nothing is done
-        // ahead. Who waits for a value gets it behind a page, before those of the next.
+        // ahead.
         let goesByPage = mirrors.contains {
             $0.definition.keeps != nil || $0.isCareful || $0.seq < $0.byPageThrough
-                || ($0.unique != nil && $0.hasWaiting)
         }
         var pagesLeft = goesByPage ? 1 : pagesAtOnce
         var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
@@ -157,7 +146,6 @@ struct Stepper {
         for index in mirrors.indices where !mirrors[index].pending.isEmpty {
             try writer.write(&mirrors[index], from: source)
         }
-        for index in mirrors.indices { try writer.settle(&mirrors[index]) }
         return (position, time, batch)
     }
 

@@ -31,7 +31,6 @@ extension HistoryWriter {
             for some in errors.chunked(Self.maxVersions) { try writer.add(mirror.storing(some), mirror) }
         }
         guard !work.rows.isEmpty else { return }
-        try writer.partition(table.periods(of: work.rows), &mirror)
         if mirror.isCareful {
             try writer.flush()
             mirror.mayHaveErrors = true
@@ -83,7 +82,7 @@ extension HistoryWriter {
             ])
             return
         } catch {
-            guard error.isAboutRow(of: mirror.definition), let first = rows.indices.first else {
+            guard error.isAboutData, let first = rows.indices.first else {
                 throw MirrorError(error)
             }
             try target.executeScript("rollback to savepoint careful; release savepoint careful")

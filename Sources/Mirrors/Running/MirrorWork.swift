@@ -96,10 +96,8 @@ struct MirrorWork {
                 continue
             }
             var one = ActiveMirror(mirror, cursor)
-            // The same table: what could not be made of its partitions is still to be made.
+            // Another mirror's trouble is no reason to try again what was in vain.
             if let same = before.first(where: { $0.id == one.id && $0.generation == one.generation }) {
-                one.partitions = same.partitions.readAnew
-                // Another mirror's trouble is no reason to try again what was in vain.
                 one.isCareful = same.isCareful
                 one.byPageThrough = same.byPageThrough
             }
@@ -138,7 +136,7 @@ struct MirrorWork {
         guard !able.isEmpty else { return true }
         let low = able.map { active[$0].seq }.min() ?? 0
         let high = able.map { active[$0].seq }.max() ?? 0
-        guard head > low || mayBeLate || able.contains(where: { active[$0].hasFreed }) else { return true }
+        guard head > low || mayBeLate else { return true }
         mayBeLate = false
         if max(high, head) - low <= Int64(core.settings.entriesAtOnce) { return try advance(able, through: .max) }
         // A step of those that ask the tree goes to the head. Those that keep what records were take long over so many entries, and
@@ -168,7 +166,6 @@ struct MirrorWork {
         do {
             let step = try stepper.advance(&some, through: last)
             for (index, mirror) in zip(indices, some) {
-                tellOfPartitions(mirror, before: active[index].partitions.refusal)
                 active[index] = mirror
                 heldUntil[mirror.name] = nil
                 if let trouble = troubles.removeValue(forKey: mirror.name) {
@@ -176,24 +173,12 @@ struct MirrorWork {
                         "mirror runs again", [("mirror", mirror.name), ("was", trouble.message)])
                 }
             }
-            return step.seq >= step.head && !some.contains(where: \.hasFreed)
+            return step.seq >= step.head
         } catch {
             let error = MirrorError(error)
             guard !error.endsConnection, target.isOpen, source.isOpen, !core.stopsNow else { throw error }
             try failed(error, indices)
             return false
-        }
-    }
-
-    /// Rows are in the default partition until theirs can be made: only who looks there would see it.
-    private func tellOfPartitions(_ mirror: ActiveMirror, before: String?) {
-        let refusal = mirror.partitions.refusal
-        guard (refusal == nil) != (before == nil) else { return }
-        let fields = [("namespace", group.namespace), ("mirror", mirror.name)]
-        if let refusal {
-            core.logger.warning("mirror's partitions can't be made now", fields + [("error", refusal)])
-        } else {
-            core.logger.notice("mirror's partitions are made again", fields)
         }
     }
 
@@ -206,7 +191,7 @@ struct MirrorWork {
         case .table(let name, let cause):
             guard let index = indices.first(where: { active[$0].name == name }) else { throw error }
             if cause.isRetriable { return }
-            if cause.isAboutRow(of: active[index].definition), !active[index].isCareful {
+            if cause.isAboutData, !active[index].isCareful {
                 stepper.beCareful(with: &active[index])
                 return
             }

@@ -19,23 +19,13 @@ struct ActiveMirror {
     /// A step of several pages was in vain because of such a row: as far as it may have come, steps are of one page, so that the next one
     /// is not in vain for the same row.
     var byPageThrough: Int64 = 0
-    /// What writes to the table where it has unique indexes.
-    let unique: UniqueStatements?
-    /// Records may wait for values that these allow once.
-    var hasWaiting: Bool
-    /// Values may have come free for which records wait that were not looked at yet.
-    var hasFreed: Bool
     /// What the table's indexes are called once it is whole, while a build has them under names of its own.
     var namesToBe: [IndexNameToBe] = []
-    /// Of a table that is divided by time.
-    var partitions = KnownPartitions()
     /// What the stretch being worked on does to it.
     var pending: PendingChanges
 
     var name: String { table.definition.name }
     var definition: MirrorDefinition { table.definition }
-    /// Whether the table is being made, and nobody reads it yet.
-    var isBuild: Bool { table.name != definition.table }
     /// What its records were, where it keeps that.
     var versions: MirrorVersions { MirrorVersions(namespace: namespace, mirror: id) }
     /// The table as its errors know it.
@@ -61,9 +51,5 @@ struct ActiveMirror {
         self.mayHaveErrors = mayHaveErrors
         projector = Projector(table.definition)
         pending = PendingChanges(table.definition.pattern)
-        unique = UniqueStatements(table)
-        // Nobody knows it before it was asked for once.
-        hasWaiting = unique != nil
-        hasFreed = unique != nil
     }
 }

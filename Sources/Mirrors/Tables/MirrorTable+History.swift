@@ -45,14 +45,12 @@ extension MirrorTable {
             own("_deleted", "boolean", .bool, isNotNull: true, "Whether the record was gone."),
         ] + authorColumns + [misfits]
 
-    /// The index that finds the current version of a record, and keeps it the only one where no partition is without it.
+    /// The index that finds the current version of a record, and keeps it the only one.
     var currentIndexSQL: [String] {
         guard definition.keeps == .versions else { return [] }
-        let time = definition.partitioning?.column
-        let isUnique = time == nil || columns.contains { $0.isKey && $0.name == time }
         return [
             """
-            create \(isUnique ? "unique " : "")index \(quotedIdentifier(currentIndexName(of: name))) on \(qualifiedName)
+            create unique index \(quotedIdentifier(currentIndexName(of: name))) on \(qualifiedName)
             (\(Self.list(columns.filter(\.isKey).map(\.name)))) where "_current"
             """
         ]

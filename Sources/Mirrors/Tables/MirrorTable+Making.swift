@@ -9,32 +9,20 @@ extension MirrorTable {
         }
         return [
             SchemaMaking.sql(schema),
-            "create table \(qualifiedName) (\(lines.joined(separator: ", ")))\(partitionClause)",
-        ] + defaultPartitionSQL
+            "create table \(qualifiedName) (\(lines.joined(separator: ", ")))",
+        ]
     }
 
-    /// Adds generated columns, then the primary key and the indexes, under names that depend on the table's.
+    /// Adds the primary key and the indexes, under names that depend on the table's.
     var indexSQL: [String] {
-        var statements = generatedSQL
-        statements.append(keySQL)
-        for index in definition.indexes { statements.append(createSQL(index)) }
-        return statements + seqIndexSQL + currentIndexSQL
-    }
-
-    private var keySQL: String {
         let name = quotedIdentifier(keyName(of: name))
-        return hasPrimaryKey
-            ? "alter table \(qualifiedName) add constraint \(name) primary key (\(Self.list(identity)))"
-            : "create unique index \(name) on \(qualifiedName) (\(Self.list(identity))) nulls not distinct"
+        let key = "alter table \(qualifiedName) add constraint \(name) primary key (\(Self.list(identity)))"
+        return [key] + definition.indexes.map { createSQL($0) } + seqIndexSQL + currentIndexSQL
     }
-
-    /// Whether the columns of its identity can't be NULL. Otherwise a unique index takes the place of a primary key, and the table has
-    /// no replica identity.
-    var hasPrimaryKey: Bool { columns.allSatisfy { $0.isNotNull || !identity.contains($0.name) } }
 
     func createSQL(_ index: MirrorDefinition.Index) -> String {
         """
-        create \(index.isUnique ? "unique " : "")index \(quotedIdentifier(indexName(index, of: name))) on \(qualifiedName)
+        create index \(quotedIdentifier(indexName(index, of: name))) on \(qualifiedName)
         using \(index.isGIN ? "gin" : "btree") (\(Self.list(index.columns)))
         """
     }
@@ -42,7 +30,7 @@ extension MirrorTable {
     /// The comments, which are set again whenever the definition changes.
     var commentSQL: [String] {
         var statements = ["comment on table \(qualifiedName) is \(literal(definition.comment))"]
-        for column in readColumns {
+        for column in columns {
             statements.append(
                 "comment on column \(qualifiedName).\(quotedIdentifier(column.name)) is \(literal(column.comment))")
         }
@@ -107,5 +95,5 @@ extension MirrorTable {
 
 extension MirrorDefinition.Index {
     /// What its name ends with.
-    fileprivate var kind: String { isUnique ? "key" : isGIN ? "gin" : "idx" }
+    fileprivate var kind: String { isGIN ? "gin" : "idx" }
 }

@@ -29,7 +29,7 @@ struct MirrorTable: Sendable {
     let name: String
     /// Keys, columns, the rest; then ours.
     let columns: [Column]
-    /// The columns of the primary key, or of the unique index in its place.
+    /// The columns of the primary key.
     let identity: [String]
     let upsert: PostgresStatement
     let deleteRows: PostgresStatement
@@ -40,11 +40,9 @@ struct MirrorTable: Sendable {
         self.name = name
         schema = definition.schema
         columns = Self.columns(definition)
-        let identity = Self.identity(definition)
-        self.identity = identity
+        identity = definition.keys.map(\.name) + (definition.isHistory ? [MirrorDefinition.seqColumn] : [])
         let table = "\(quotedIdentifier(schema)).\(quotedIdentifier(name))"
-        let moved = definition.movesBetweenPartitions ? definition.partitioning?.column : nil
-        upsert = Self.upsert(table, columns, identity, movedBy: moved, label)
+        upsert = Self.upsert(table, columns, identity, label)
         deleteRows = Self.delete(table, columns, keyCount: definition.keys.count, label)
     }
 
@@ -62,20 +60,6 @@ struct MirrorTable: Sendable {
     }
 
     // MARK: Columns
-
-    /// The columns by which there is one row, whatever else it has.
-    var rowKeys: [String] { Self.rowKeys(definition) }
-
-    private static func rowKeys(_ definition: MirrorDefinition) -> [String] {
-        definition.keys.map(\.name) + (definition.isHistory ? [MirrorDefinition.seqColumn] : [])
-    }
-
-    private static func identity(_ definition: MirrorDefinition) -> [String] {
-        var names = rowKeys(definition)
-        // PostgreSQL wants it there. That there is one row by the others is up to whoever writes them.
-        if let column = definition.partitioning?.column, !names.contains(column) { names.append(column) }
-        return names
-    }
 
     private static func columns(_ definition: MirrorDefinition) -> [Column] {
         let keys = definition.keys.map { key in
@@ -146,32 +130,16 @@ struct MirrorTable: Sendable {
         return "unnest(\(arrays)) as given (\(names))"
     }
 
-    /// - Parameter time: the column by which rows go from one partition to another one: what is there of the same keys with
-    ///   another value is removed.
     private static func upsert(
-        _ table: String, _ columns: [Column], _ identity: [String], movedBy time: String?, _ label: String
+        _ table: String, _ columns: [Column], _ identity: [String], _ label: String
     ) -> PostgresStatement {
-        let names = list(columns.map(\.name))
-        let values = columns.enumerated().map { "\($1.cast("given.c\($0)")) as \(quotedIdentifier($1.name))" }
+        let values = columns.enumerated().map { $1.cast("given.c\($0)") }
         let updates = columns.filter { !identity.contains($0.name) }.map { column in
             "\(quotedIdentifier(column.name)) = excluded.\(quotedIdentifier(column.name))"
         }
-        let given = "select \(values.joined(separator: ", ")) from \(unnest(columns))"
-        var source = given
-        var removal = ""
-        if let time {
-            let name = quotedIdentifier(time)
-            let keys = columns.filter(\.isKey).map { quotedIdentifier($0.name) }
-            let match = keys.map { "live.\($0) = made.\($0)" } + ["live.\(name) is distinct from made.\(name)"]
-            removal = """
-                with made as (\(given)), moved as (
-                    delete from \(table) as live using made where \(match.joined(separator: " and ")))
-
-                """
-            source = "select \(names) from made"
-        }
         let sql = """
-            \(removal)insert into \(table) (\(names)) \(source)
+            insert into \(table) (\(list(columns.map(\.name))))
+            select \(values.joined(separator: ", ")) from \(unnest(columns))
             on conflict (\(list(identity))) do update set \(updates.joined(separator: ", "))
             """
         return PostgresStatement("upsert \(label)", sql, types: columns.map { $0.carrier.arrayType ?? .textArray })

@@ -28,12 +28,7 @@ enum RowEncoder {
 
     /// Beginnings of keys, all of one length. Those that no row can have, as they don't fit a key's type, are left out.
     static func keys(_ table: MirrorTable, _ keys: [[Key]]) -> PostgresParameters {
-        parameters(arrays(table, keys))
-    }
-
-    /// The same as arrays.
-    static func arrays(_ table: MirrorTable, _ keys: [[Key]]) -> [PostgresArray] {
-        guard let count = keys.first?.count, count > 0 else { return [] }
+        guard let count = keys.first?.count, count > 0 else { return PostgresParameters() }
         var arrays = table.columns.prefix(count).map { PostgresArray(of: $0.carrier) }
         let types = table.definition.keys.map(\.type)
         for key in keys where zip(key, types).allSatisfy({ $1.holds($0) }) {
@@ -41,7 +36,7 @@ enum RowEncoder {
                 CellEncoder.append(CellEncoder.cell(key[index], types[index]), to: &arrays[index])
             }
         }
-        return arrays
+        return parameters(arrays)
     }
 
     private static func parameters(_ arrays: [PostgresArray]) -> PostgresParameters {

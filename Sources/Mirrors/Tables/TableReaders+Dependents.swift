@@ -1,6 +1,6 @@
 import Postgres
 
-/// What depends on a table or on its row type, and what a table needs of the publications that it is in.
+/// What depends on a table or on its row type.
 extension TableReaders {
     /// Finds out before anything is built whether an object needs the table or the type of its rows, which goes with it: a function, a
     /// view that has a whole row in a column, a column of that type, a domain, a table that inherits from it.
@@ -28,7 +28,7 @@ extension TableReaders {
             where pg_class.oid = to_regclass($1)
         ), found as (
             select distinct classid, objid from pg_depend
-            where deptype in ('n', 'a') and objid not in (\(MirrorTable.partsSQL))
+            where deptype in ('n', 'a') and objid is distinct from to_regclass($1)
                 and (refclassid = 'pg_type'::regclass and refobjid in (select oid from types)
                         and classid in ('pg_proc'::regclass, 'pg_class'::regclass, 'pg_type'::regclass, 'pg_cast'::regclass)
                     or refclassid = 'pg_class'::regclass and refobjid = to_regclass($1) and classid = 'pg_proc'::regclass)
@@ -60,27 +60,5 @@ extension TableReaders {
             where inhrelid = to_regclass($1) and not relispartition order by 1
             """, [.text(table.qualifiedName)])
         return try (0..<rows.rowCount).map { try rows.string($0, 0) }
-    }
-
-    /// Finds out before anything is built whether a publication of all tables, or of all in the schema, would keep the mirror from
-    /// changing rows: a table that is divided by a column that may be NULL has no primary key, and so no replica identity.
-    ///
-    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
-    static func refusePublications(of definition: MirrorDefinition, _ target: PostgresConnection) throws {
-        let table = MirrorTable(definition, name: definition.table, label: "")
-        guard !table.hasPrimaryKey else { return }
-        let found = try target.execute(
-            """
-            select pubname::text from pg_publication
-            where (pubupdate or pubdelete)
-                and (puballtables or exists (
-                    select from pg_publication_namespace where pnpubid = pg_publication.oid and pnnspid = to_regnamespace($1)))
-            order by 1 limit 1
-            """, [.text(quotedIdentifier(table.schema))])
-        guard found.rowCount > 0 else { return }
-        let column = definition.partitioning?.column ?? ""
-        throw MirrorError.refused(
-            "\(definition.tableName) would be in the publication \(try found.string(0, 0)), which publishes updates or deletions, and have no replica identity, as its column \(column) may be NULL: make that \"not null\", or take the schema out of the publication."
-        )
     }
 }

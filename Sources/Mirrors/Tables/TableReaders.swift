@@ -69,16 +69,15 @@ enum TableReaders {
                 "The view \(view.name) reads \(old.tableName), which becomes \(new.tableName): drop the view, and make it anew afterwards."
             )
         }
-        // What is the table's own goes with it, of its partitions as well.
-        let own = MirrorTable.partsSQL
+        // What is the table's own goes with it.
         let found = try target.execute(
             """
             select 'foreign key', conname, conrelid::regclass::text from pg_constraint
-            where confrelid = to_regclass($1) and contype = 'f' and conparentid = 0 and conrelid not in (\(own))
+            where confrelid = to_regclass($1) and contype = 'f' and conparentid = 0 and conrelid <> confrelid
             union
             select 'policy', polname, polrelid::regclass::text from pg_policy
             join pg_depend on classid = 'pg_policy'::regclass and objid = pg_policy.oid
-            where refclassid = 'pg_class'::regclass and refobjid = to_regclass($1) and polrelid not in (\(own))
+            where refclassid = 'pg_class'::regclass and refobjid = to_regclass($1) and polrelid <> refobjid
             order by 1, 2, 3
             """, [.text(table.qualifiedName)])
         guard found.rowCount > 0 else { return try refuseDependents(of: old, target) }

@@ -38,7 +38,7 @@ struct TableWriter {
                 }
             })
         mirror.pending.removeAll()
-        try empty(emptied.map(\.keys), &mirror)
+        try empty(emptied.map(\.keys), mirror)
         for start in stride(from: 0, to: known.count, by: Self.maxRows) {
             try write(known[start..<min(start + Self.maxRows, known.count)], &mirror)
         }
@@ -131,8 +131,7 @@ struct TableWriter {
 
     // MARK: Rows
 
-    private mutating func empty(_ ranges: [[Key]], _ mirror: inout ActiveMirror) throws {
-        try release(ranges: ranges, &mirror)
+    private mutating func empty(_ ranges: [[Key]], _ mirror: ActiveMirror) throws {
         for (count, some) in Dictionary(grouping: ranges, by: \.count) {
             try add(.prepared(mirror.table.deleteRanges(keyCount: count), RowEncoder.keys(mirror.table, some)), mirror)
         }
@@ -159,22 +158,19 @@ struct TableWriter {
                 gone.append(record.keys)
             }
         }
-        try release(records.map(\.keys), &mirror)
         if mirror.mayHaveErrors {
             let paths = records.map { mirror.definition.pattern.path(of: $0.keys).description }
             try add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
         }
         if !gone.isEmpty { try add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, gone)), mirror) }
-        try upsert(rows, &misfits, &mirror)
+        try upsert(rows, &misfits, mirror)
         try store(misfits, &mirror)
     }
 
     private mutating func upsert(
-        _ rows: [ProjectedRow], _ misfits: inout [ConversionError], _ mirror: inout ActiveMirror
+        _ rows: [ProjectedRow], _ misfits: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
         guard !rows.isEmpty else { return }
-        try partition(mirror.table.periods(of: rows), &mirror)
-        if isUnique(mirror) { return try writeUnique(rows, &misfits, &mirror) }
         if mirror.isCareful {
             try flush()
             return try upsertCarefully(rows[...], &misfits, mirror)
@@ -183,16 +179,6 @@ struct TableWriter {
         rowsGathered += rows.count
         try add(.prepared(mirror.table.upsert, parameters), mirror, bytes: parameters.byteCount)
         if rowsGathered >= Self.maxRows { try sendAhead() }
-    }
-
-    /// Sees to it that rows of these periods have partitions: those of a table that others read are made behind the step.
-    mutating func partition(_ periods: Set<PartitionPeriod>, _ mirror: inout ActiveMirror) throws {
-        guard mirror.definition.partitioning != nil else { return }
-        if mirror.isBuild || mirror.isCareful { try receiveAhead() }
-        let maker = PartitionMaker(connection: connection)
-        guard !mirror.isBuild else { return try maker.make(for: periods, in: &mirror) }
-        mirror.partitions.want(periods)
-        if mirror.isCareful { try maker.makeDefault(of: mirror.table) }
     }
 
     private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) throws {
@@ -214,7 +200,7 @@ struct TableWriter {
             ])
             return
         } catch {
-            guard error.isAboutRow(of: mirror.definition), let first = rows.first else { throw MirrorError(error) }
+            guard error.isAboutData, let first = rows.first else { throw MirrorError(error) }
             try connection.executeScript("rollback to savepoint careful; release savepoint careful")
             guard rows.count == 1 else {
                 let middle = rows.startIndex + rows.count / 2

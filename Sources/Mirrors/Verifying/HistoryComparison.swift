@@ -110,7 +110,6 @@ final class HistoryComparison {
     private var sql: String {
         let table = mirror.table
         let columns = table.columns
-        let rowKeys = table.rowKeys
         let arrays = columns.indices.map { "$\($0 + 1)" }.joined(separator: ", ")
         let carried = columns.indices.map { "c\($0)" }.joined(separator: ", ")
         var keys: [String] = []
@@ -118,7 +117,7 @@ final class HistoryComparison {
         for (index, column) in columns.enumerated() {
             let live = "live.\(quotedIdentifier(column.name))"
             let given = column.cast("given.c\(index)")
-            if rowKeys.contains(column.name) {
+            if table.identity.contains(column.name) {
                 keys.append("\(live) = \(given)")
             } else {
                 numbers.append("case when \(live) is distinct from \(given) then \(index) end")

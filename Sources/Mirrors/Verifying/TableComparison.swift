@@ -22,7 +22,6 @@ final class TableComparison {
     private(set) var differences: [String] = []
     private(set) var differenceCount = 0
     private var missingCount = 0
-    private var waitingCount: Int64 = 0
 
     /// The most differences that are told one by one.
     static let maxShown = 20
@@ -61,7 +60,6 @@ final class TableComparison {
         let name = mirror.table.qualifiedName
         let count = try connection.execute("select count(*) from \(name)").int64(0, 0)
         if count != foundCount { try findExtra(count - foundCount, records) }
-        try noteSurplusWaiting()
         try noteUnkeptErrors()
     }
 
@@ -94,7 +92,6 @@ final class TableComparison {
 
     /// What the table once refused is recorded, and is missing rightly.
     private func take(missing: [[Key]]) throws {
-        let missing = try takeWaiting(missing)
         guard !missing.isEmpty else { return }
         let pattern = mirror.definition.pattern
         let refused = try MirrorErrors.records(
@@ -104,21 +101,6 @@ final class TableComparison {
             missingCount += 1
             note("\(text(keys)) is missing")
         }
-    }
-
-    /// Those of the rows that don't wait for values that another one has.
-    private func takeWaiting(_ missing: [[Key]]) throws -> [[Key]] {
-        guard let unique = mirror.unique, !missing.isEmpty else { return missing }
-        let (rest, wrong) = try UniqueComparison.take(missing, unique, mirror, connection)
-        waitingCount += Int64(missing.count - rest.count)
-        for keys in wrong { note("\(text(keys)) waits for values that no other row has") }
-        return rest
-    }
-
-    private func noteSurplusWaiting() throws {
-        guard mirror.unique != nil else { return }
-        let surplus = try MirrorWaiting.count(connection, mirror.asGeneration) - waitingCount
-        if surplus != 0 { note("\(surplus) records wait for values of unique indexes that should not") }
     }
 
     /// Answers with the place of each row that is not as it should be, whether it is missing, and the columns.

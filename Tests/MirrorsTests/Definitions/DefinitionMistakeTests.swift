@@ -17,7 +17,7 @@ import Testing
     private static let types =
         "text, bigint, double precision, numeric, boolean, timestamptz, date, jsonb, text[], uuid"
     private static let members =
-        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted, generated, partition"
+        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted"
     private static let columnMembers = "type, path, default, not null, comment"
 
     /// A definition whose mistake is in one more member.
@@ -31,67 +31,6 @@ import Testing
         (#""comment": true"#, "2:12: comment: this should be a string, but is a boolean"),
         (#""comment": []"#, "2:12: comment: this should be a string, but is an array"),
         (#""comment": {}"#, "2:12: comment: this should be a string, but is an object"),
-        (#""generated": 5"#, "2:14: generated: this should be an object of columns by name, but is a number"),
-        (#""generated": {"g": 5}"#, "2:20: generated.g: this should be an object, but is a number"),
-        (
-            #""generated": {"g": {"type": "text"}}"#,
-            #"2:20: generated.g: it needs "type", and "as", an expression of SQL on the row's other columns"#
-        ),
-        (#""generated": {"g": {"type": "text", "as": " "}}"#, "2:43: generated.g.as: the expression is empty"),
-        (
-            #""generated": {"g": {"type": "text default 5; x", "as": "k"}}"#,
-            #"2:29: generated.g.type: "text default 5; x" is no name of a type"#
-        ),
-        (#""generated": {"k": {"type": "text", "as": "1"}}"#, "1:1: columns.k: there are two columns with this name"),
-        (
-            #""keeps": "changes", "generated": {"g": {"type": "text", "as": "k"}}"#,
-            "2:34: generated: a table of changes has the columns inside of _old and _new: leave this out"
-        ),
-        (
-            #""generated": {"g": {"type": "text", "as": "k"}}, "indexes": [{"columns": ["g"], "unique": true}]"#,
-            "2:62: indexes[0]: g is generated: a unique index is for keys and columns"
-        ),
-        (
-            #""generated": {"g": {"type": "date", "as": "k"}}, "partition": {"by": "g", "every": "day"}"#,
-            "2:70: partition.by: g is generated, and PostgreSQL divides by no such column: take one that it is computed from"
-        ),
-        (#""partition": 5"#, "2:14: partition: this should be an object, but is a number"),
-        (
-            #""partition": {"by": "k"}"#,
-            #"2:14: partition: it needs "by", a column of days or times, and "every", a period"#
-        ),
-        (
-            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "hour"}"#,
-            #"2:58: partition.every: there is no period "hour"; periods are day, week, month, year"#
-        ),
-        (
-            #""partition": {"by": "k", "every": "day"}"#,
-            #"2:21: partition.by: "k" can't divide this table: it takes a column or key of the type date or timestamptz"#
-        ),
-        (
-            #""keeps": "versions", "columns": {"d": "date"}, "partition": {"by": "d", "every": "day"}"#,
-            #"2:68: partition.by: "d" can't divide this table: it takes _valid_from or a key that is a day"#
-        ),
-        (
-            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "week", "from": "2026-11-27"}"#,
-            "2:74: partition.from: no week begins on 2026-11-27: the one that it is in begins on 2026-11-23"
-        ),
-        (
-            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "year", "to": "soon"}"#,
-            #"2:72: partition.to: "soon" is no day, such as 2026-01-31"#
-        ),
-        (
-            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "day", "from": "2026-01-02", "to": "2026-01-02"}"#,
-            #"2:37: partition: "to" is the day before which partitions end: it has to come behind "from""#
-        ),
-        (
-            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "day", "at most": 0}"#,
-            "2:76: partition.at most: this should be a whole number from 1 to 1000"
-        ),
-        (
-            #""keys": {"k": "date"}, "indexes": [{"columns": ["k"], "unique": true}], "partition": {"by": "k", "every": "day"}"#,
-            #"2:86: partition: a unique index of PostgreSQL sees one partition only: leave "unique" or "partition" out"#
-        ),
         (#""filter": 5"#, "2:11: filter: this should be a string, but is a number"),
         (#""filter": """#, "2:11: filter: The expression is empty."),
         (#""filter": "data.val(""#, "2:11: filter: syntax error"),
@@ -260,11 +199,11 @@ import Testing
         ),
         (
             #""indexes": [{"columns": ["k"], "using": "gin"}]"#,
-            "2:25: indexes[0]: a gin index is for columns of jsonb, arrays and tsvector alone"
+            "2:25: indexes[0]: a gin index is for columns of jsonb and arrays alone"
         ),
         (
             #""indexes": [{"columns": ["k"], "with": 1}]"#,
-            "2:32: indexes[0].with: is unknown here; known are columns, using, unique"
+            "2:32: indexes[0].with: is unknown here; known are columns, using"
         ),
     ])
     func ofTheRestAndIndexes(member: String, mistake: String) { #expect(with(member) == [mistake]) }
@@ -353,8 +292,7 @@ import Testing
     @Test func aMistakeIsToldOnce() {
         let found = mistakes(
             #"""
-            {"name": "a", "path": "/{k}", "columns": {"at": {"type": "timestamptz", "path": "x.y"}}, "indexes": ["at"],
-             "partition": {"by": "at", "every": "month"}}
+            {"name": "a", "path": "/{k}", "columns": {"at": {"type": "timestamptz", "path": "x.y"}}, "indexes": ["at"]}
             """#)
         #expect(found.count == 1 && found[0].contains("columns.at.path"), "\(found)")
     }

@@ -64,24 +64,4 @@ import Testing
             #expect(try bench.lines("select row ->> 'x', mirror.f() from mirror.seen") == ["1|1"])
         }
     }
-
-    /// In a publication of updates PostgreSQL refuses to change rows of a table without a replica identity.
-    @Test(arguments: [
-        ("for all tables", true), ("for tables in schema mirror", true), ("for tables in schema public", false),
-        ("for all tables with (publish = 'insert')", false),
-    ]) func publicationsThatNeedAReplicaIdentity(members: String, isRefused: Bool) throws {
-        try MirrorBench.with { bench in
-            try bench.script("create schema if not exists mirror; create publication everything \(members)")
-            let divided =
-                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "at": "date"}, "partition": {"by": "at", "every": "year"}}"#
-            let found = refusal { _ = try bench.operators.plan(try definition(divided), namespace: "test") }
-            #expect(found.contains("in the publication everything") == isRefused, "\(found)")
-            #expect(found.isEmpty != isRefused)
-            try bench.apply(Self.first)
-            try bench.set("/v", #"{"a": {"x": 1}}"#)
-            #expect(
-                refusal { _ = try bench.operators.plan(try definition(divided), namespace: "test") }.isEmpty
-                    != isRefused)
-        }
-    }
 }

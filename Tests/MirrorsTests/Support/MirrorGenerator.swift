@@ -35,50 +35,11 @@ struct MirrorGenerator {
         for index in 0..<tree.random.below(6) { columns.append(column(index, mayRefuse: !isWhole)) }
         text += ", \"columns\": {\(columns.joined(separator: ", "))}"
         if tree.random.oneIn(2) { text += ", \"rest\": \"rest\"" }
-        // What keeps rows that are gone can't have any.
-        let unique = fixed == nil && more.isEmpty && !isWhole ? uniqueIndexes(columns) : ""
-        if !more.contains("\"keeps\": \"changes\""), tree.random.oneIn(4) {
-            // Whatever else a table has, it has these.
-            text +=
-                ", \"generated\": {\"g\": {\"type\": \"bigint\", \"as\": \"_seq + coalesce(cardinality(_misfits), 0)\"}}"
-        }
-        if unique.isEmpty { text += partition(text, columns, more) }
-        text += ", \"indexes\": [[\"_seq\"]\(unique)]}"
+        text += ", \"indexes\": [[\"_seq\"]]}"
         guard let definition = try MirrorDefinition.read(Array(text.utf8), source: text).first else {
             throw MirrorError.refused("no definition")
         }
         return definition
-    }
-
-    /// One or two of columns that take few values, so that records get into each other's way.
-    private mutating func uniqueIndexes(_ columns: [String]) -> String {
-        guard tree.random.oneIn(2) else { return "" }
-        let fit = columns.indices.filter { index in
-            ["text", "bigint", "boolean", "date", "numeric", "uuid"].contains {
-                columns[index].contains("\"type\": \"\($0)\"")
-            }
-        }
-        guard let first = fit.first, let last = fit.last else { return "" }
-        let one = ", {\"columns\": [\"c\(first)\"], \"unique\": true}"
-        guard first != last else { return one }
-        return tree.random.oneIn(2)
-            ? ", {\"columns\": [\"c\(first)\", \"c\(last)\"], \"unique\": true}"
-            : one + ", {\"columns\": [\"c\(last)\"], \"unique\": true}"
-    }
-
-    /// A division by time, where something of the table is one. Few periods get a partition.
-    private mutating func partition(_ text: String, _ columns: [String], _ more: String) -> String {
-        var times = columns.indices.filter { index in
-            ["date", "timestamptz"].contains { columns[index].contains("\"type\": \"\($0)\"") }
-        }.map { "c\($0)" }
-        if more.contains("\"changes\"") { times = ["_at"] }
-        if more.contains("\"versions\"") { times = ["_valid_from"] }
-        if text.contains("\"k\": \"date\"") { times.append("k") }
-        guard let by = times.last, tree.random.oneIn(2) else { return "" }
-        let every = tree.random.pick(["day", "week", "month", "year"])
-        let least = every == "year" && tree.random.oneIn(2) ? ", \"from\": \"2000-01-01\"" : ""
-        return
-            ", \"partition\": {\"by\": \"\(by)\", \"every\": \"\(every)\", \"at most\": \(1 + tree.random.below(4))\(least)}"
     }
 
     private mutating func column(_ index: Int, mayRefuse: Bool) -> String {

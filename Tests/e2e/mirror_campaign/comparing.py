@@ -6,7 +6,6 @@ from collections import Counter
 from oracle.history import History
 from oracle.log import Log
 from oracle.mirror import frozen, loads, records
-from oracle.unique import record, refused
 
 from .stored import Stored, as_json, cell
 
@@ -60,16 +59,6 @@ class Comparison:
         if row["_updated_at"] is not None:
             self._same(found, (key, "_updated_at"), self.log.entries[row["_seq"]].at, row["_updated_at"])
 
-    def _refused(self, found, rows):
-        """Records that make a row, and whose values another one has."""
-        cells = {key: {name: made.cells[name] for name in found.definition["columns"]} for key, made in rows.items()}
-        try:
-            kept_out = refused(found.definition, cells, found.rows.keys())
-        except AssertionError as error:
-            self._wrong(found, "unique", error, sorted(map(str, found.rows)))
-        self.compared["records kept out"] += len(kept_out)
-        return kept_out
-
     def _plain(self, found):
         shape, rows, errors = found.shape, {}, set()
         for keys, value in records(self.log.trees[found.seq], shape.parts):
@@ -77,9 +66,6 @@ class Comparison:
             errors |= made.errors
             if made.is_row:
                 rows[shape.stored(keys)] = made
-        for key in self._refused(found, rows):
-            del rows[key]
-            errors.add((record(found.definition, key), ""))
         self._rows(found, rows)
         for key, made in rows.items():
             row = found.rows[key]

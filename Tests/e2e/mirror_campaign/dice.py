@@ -88,27 +88,9 @@ class Dice(random.Random):
             definition["rest"] = "rest"
         if self.random() < 0.3 and "keeps" not in definition:
             definition["indexes"] = ["_seq"]
-        few = [name for name, column in definition["columns"].items() if column["type"] in ("text", "bigint", "boolean", "date", "uuid")]
-        if few and self.random() < 0.4 and not {"keeps", "deleted"} & definition.keys():
-            definition["indexes"] = [{"columns": [few[0]], "unique": True}, {"columns": [*few, "k"], "unique": True}]
-        if self.random() < 0.3 and definition.get("keeps") != "changes":
-            # Whatever else a table has, it has these.
-            definition["generated"] = {"g": {"type": "bigint", "as": "_seq + coalesce(cardinality(_misfits), 0)"}}
-        if self.random() < 0.5 and "unique" not in str(definition.get("indexes")):
-            self.divide(definition)
         if wanted.get("target"):
             definition["target"] = other
         return definition
-
-    def divide(self, definition: dict):
-        """Partitions by a time of the definition's, where it has one: few, so that some rows have none."""
-        own = {"changes": ["_at"], "versions": ["_valid_from"]}.get(definition.get("keeps"))
-        times = own or [name for name, column in definition["columns"].items() if column["type"] in ("date", "timestamptz")]
-        times = [*times, *(key for key, kind in definition.get("keys", {}).items() if kind == "date")]
-        if times:
-            definition["partition"] = {"by": self.choice(times), "every": self.choice(["day", "week", "month", "year"]), "at most": self.randrange(1, 5)}
-            if definition["partition"]["every"] == "year" and self.random() < 0.5:
-                definition["partition"]["from"] = "2000-01-01"
 
     def write(self) -> tuple[str, str, object]:
         """Method, path and value of a write."""

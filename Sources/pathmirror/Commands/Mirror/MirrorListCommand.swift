@@ -11,7 +11,7 @@ struct MirrorListCommand: Command {
         let administration = try MirrorOptions.administration(arguments, console, of: .namespaceIfGiven)
         defer { administration.close() }
         let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
-        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", "", ""], numbers: [3, 4])
+        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", ""], numbers: [3, 4])
         // A copy that is being made has no name that anybody could give.
         let all = try administration.mirrors().filter { !$0.namespace.hasPrefix(".") }
         for mirror in all where namespace == nil || namespace == mirror.namespace {
@@ -22,7 +22,6 @@ struct MirrorListCommand: Command {
                     "rows": size.map { .number($0.rowCount) } ?? .null,
                     "rowsAreEstimated": .bool(size?.isEstimate ?? false),
                     "bytes": size.map { .number($0.byteCount) } ?? .null,
-                    "partitions": size?.partitionCount.map { .number(Int64($0)) } ?? .null,
                     "definition": .raw(mirror.definition.json),
                     "begins": MirrorOptions.begins(administration.beginning(of: mirror)),
                 ]).line
@@ -31,8 +30,7 @@ struct MirrorListCommand: Command {
                 table.add(
                     mirror.namespace, mirror.name, "\(mirror.definition.pattern) → \(mirror.definition.tableName)",
                     size.map { ($0.isEstimate ? "~" : "") + "\($0.rowCount)" } ?? "",
-                    size.map { ByteCount.text($0.byteCount) } ?? "",
-                    size?.partitionCount.map { Counted.text($0, "partition") } ?? "", mirror.isPaused ? "paused" : "",
+                    size.map { ByteCount.text($0.byteCount) } ?? "", mirror.isPaused ? "paused" : "",
                     mirror.target != nil ? "in another database" : "")
             }
         }

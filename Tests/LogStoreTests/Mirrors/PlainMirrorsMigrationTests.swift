@@ -1,0 +1,52 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+
+/// Migration 028 on definitions that the version before has stored.
+@Suite struct PlainMirrorsMigrationTests {
+    private static let plain =
+        #"{"name":"plain","path":"/a/{k}","columns":{"z":"text"},"indexes":[{"columns":["z"],"using":"btree"}]}"#
+    private static let former = #"""
+        {"name":"former","path":"/a/{k}","columns":{"z":"text","at":{"type":"date","path":"x"}},
+         "generated":{"g":{"type":"date","as":"at"}},
+         "indexes":[{"columns":["z"],"using":"btree","unique":true},{"columns":["at","g"],"using":"btree"},{"columns":["at"],"using":"btree"}],
+         "partition":{"by":"at","every":"day"},"keep errors":5}
+        """#
+    private static let left =
+        #"{"name":"former","path":"/a/{k}","columns":{"z":"text","at":{"type":"date","path":"x"}},"indexes":[{"columns":["at"],"using":"btree"}],"keep errors":5}"#
+
+    @Test func storedDefinitionsLoseWhatMirrorsNoLongerHave() throws {
+        try TestDatabase.withEmpty { url in
+            let connection = try PostgresConnection(url)
+            defer { connection.close() }
+            _ = try Migrations.up(connection, through: 27)
+            try connection.executeScript(
+                """
+                insert into pathmirror.namespace (name) values ('n');
+                insert into pathmirror.mirror (namespace_id, name, definition, updated_at)
+                select id, 'former', $$\(Self.former)$$::json, timestamptz '2000-01-01' from pathmirror.namespace
+                union all select id, 'plain', $$\(Self.plain)$$::json, '2000-01-01' from pathmirror.namespace;
+                insert into pathmirror.mirror_cursor (namespace_id, mirror, seq, definition, generation)
+                select namespace_id, id, 1, definition, 1 from pathmirror.mirror
+                """)
+            #expect(try Migrations.up(connection).migrations.map(\.version).contains(28))
+            for table in ["mirror", "mirror_cursor"] {
+                let rows = try connection.execute(
+                    """
+                    select definition::text, definition::jsonb = $1::text::jsonb or definition::text = $2,
+                        (select string_agg(name, ' ' order by number) from json_object_keys(definition -> 'columns')
+                            with ordinality as columns (name, number))
+                    from pathmirror.\(table) order by definition ->> 'name'
+                    """, [.text(Self.left), .text(Self.plain)])
+                #expect(rows.rowCount == 2)
+                for row in 0..<rows.rowCount { #expect(try rows.bool(row, 1), "\(table): \(try rows.string(row, 0))") }
+                // Columns keep their order, which is that of the table.
+                #expect(try rows.string(0, 2) == "z at")
+            }
+            // Gateways see that a definition is another one.
+            let changed = try connection.execute("select name from pathmirror.mirror where updated_at > '2000-01-02'")
+            #expect(try changed.rowCount == 1 && changed.string(0, 0) == "former")
+        }
+    }
+}

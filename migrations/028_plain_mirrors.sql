@@ -1,0 +1,39 @@
+-- Mirrors no longer have unique indexes with waiting records, generated columns or partitions. This migration takes them out of the
+-- stored definitions. Tables stay as they are: a unique index is from now on one that somebody made by hand, and a generated column
+-- stays until the table is made anew. A table with partitions has another primary key than its mirror writes by, so that its mirror is
+-- broken until "pathmirror replay mirror" makes the table anew.
+
+-- mirror_waiting and mirror_freed stay, as gateways of the version before clear them together with every table.
+
+do $$
+declare
+    known record;
+begin
+    for known in
+        select * from (values ('mirror', ', updated_at = clock_timestamp()'), ('mirror_cursor', '')) as place (name, also)
+    loop
+        execute format(
+            $sql$
+            update pathmirror.%I as stored set definition = (
+                select json_object_agg(
+                    member.key,
+                    case when member.key <> 'indexes' then member.value
+                    else (
+                        select coalesce(json_agg(index.value order by index.number), '[]')
+                        from json_array_elements(member.value) with ordinality as index (value, number)
+                        where index.value ->> 'unique' is distinct from 'true'
+                            and not exists (
+                                select from json_array_elements_text(index.value -> 'columns') as used (name)
+                                where stored.definition -> 'generated' -> used.name is not null)
+                    ) end
+                    order by member.number)
+                from json_each(stored.definition) with ordinality as member (key, value, number)
+                where member.key not in ('generated', 'partition')
+            )%s
+            where definition -> 'generated' is not null or definition -> 'partition' is not null
+                or exists (
+                    select from json_array_elements(definition -> 'indexes') as index (value) where index.value ->> 'unique' = 'true')
+            $sql$, known.name, known.also);
+    end loop;
+end
+$$;
