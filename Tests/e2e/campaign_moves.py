@@ -1,13 +1,12 @@
 """A campaign, not part of `make test`: a namespace moves to and fro between two PostgreSQL servers under load while movers, gateways
 and servers are killed, frozen and cut off. Fails where an acknowledged write is gone or is there twice, where seqs have gaps, where the
-tree is not what the log says, where a mirror's table is not what the tree says, or where a listener missed something.
+tree is not what the log says, or where a listener missed something.
 
     PATHMIRROR_BINARY=.build/release/pathmirror python Tests/e2e/campaign_moves.py --moves 100
 """
 
 import argparse
 import contextlib
-import json
 import random
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 
 import psycopg
-from harness import cli, sql
+from harness import cli
 from harness.cluster import Cluster
 from harness.gateway import start_serve
 from harness.moves import Load, check, mover, random_path, random_value
@@ -25,10 +24,6 @@ from harness.waiting import Late, wait_until
 
 FAULTS = ("none", "mover", "mover", "mover", "frozen", "two", "sessions", "gateway", "source", "target", "aborted")
 NAME = "m"
-MIRRORS = [
-    {"name": "tree", "path": "/tree/{key}", "columns": {"a": "text"}, "rest": "rest", "history": ["changes", "versions"]},
-    {"name": "soft", "path": "/tree/{key}/{below}", "columns": {"b": "text"}, "rest": "rest", "deleted": "soft"},
-]
 
 
 class Campaign:
@@ -129,9 +124,6 @@ def main():
         rests = [gateway.rest.at(ns=NAME) for gateway in campaign.gateways]
         for _ in range(200):
             rests[0].put("tree/" + random_path(campaign.dice), random_value(campaign.dice))
-        definitions = folder / "mirrors.json"
-        definitions.write_text(json.dumps(MIRRORS))
-        cli.succeeds("mirror", "apply", definitions, "--yes", "--ns", NAME, "--database-url", campaign.urls[0])
         moves = 0
         # A move copies the whole log: without pauses it grows so fast that a hundred moves take a day.
         with Load(rests, options.seed % 1000, writers=4, pause=0.03) as load:
@@ -141,9 +133,6 @@ def main():
                 if moves % 10 == 0:
                     print(f"{moves} moves, {len(load.acknowledged)} writes, {time.monotonic() - start:.0f} s", flush=True)
         assert 404 not in load.refused, load.refusals()
-        place = campaign.urls[campaign.place]
-        wait_until(lambda: sql.rows(place, "SELECT count(*), bool_and(seq = head) FROM pathmirror.mirror_status") == [(4, True)],
-                   "the mirrors to come to the head", 120)
         begins = check(load, campaign.urls[0], campaign.urls[campaign.place], NAME)
         print(f"{moves} moves in {time.monotonic() - start:.0f} s; {len(load.acknowledged)} writes acknowledged, {len(load.seen)} events heard, {begins} times from the beginning; "
               f"faults {campaign.faults}; {campaign.interrupted} moves were interrupted, {campaign.failed} commands that were to go on failed; longest stand of a writer, "

@@ -58,7 +58,7 @@ extension LogConnection {
                         insert into pathmirror.mirror_run
                             (namespace_id, mirror, state, message, gateway, reported_at, seq, error_count, retry_at, unkept_errors)
                         select $1, $2, $3, $4, $5, now(), $6, $7, now() + $8 * interval '1 millisecond', $9
-                        -- It may have been dropped, or have moved with its namespace.
+                        -- It may have been dropped.
                         where exists (select from pathmirror.mirror where namespace_id = $1 and id = $2)
                         on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
                             gateway = excluded.gateway, reported_at = excluded.reported_at, seq = excluded.seq,

@@ -4,6 +4,7 @@ import Postgres
 public struct MirrorRecord: Sendable {
     public let namespaceID: Int64
     public let namespace: String
+    public let name: String
     public let id: [UInt8]
     /// The definition as it was applied last, as JSON.
     public let definition: [UInt8]
@@ -21,34 +22,20 @@ extension LogConnection {
 
     /// All mirrors, by namespace and name.
     public func mirrors() throws(LogStoreError) -> [MirrorRecord] {
-        try mirrors("pathmirror.mirror join pathmirror.namespace on namespace.id = mirror.namespace_id", [])
-    }
-
-    /// The mirrors of a namespace, by name; also of one that has left this database, as long as it is not cleared up. Its name is
-    /// empty then.
-    public func mirrors(of namespace: Int64) throws(LogStoreError) -> [MirrorRecord] {
-        try mirrors(
-            """
-            pathmirror.mirror left join pathmirror.namespace on namespace.id = mirror.namespace_id
-            where mirror.namespace_id = $1
-            """, [.int8(namespace)])
-    }
-
-    private func mirrors(_ place: String, _ parameters: PostgresParameters) throws(LogStoreError) -> [MirrorRecord] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
-                select mirror.namespace_id, coalesce(namespace.name, ''), mirror.id, mirror.definition::text, mirror.target,
-                    mirror.is_paused, (extract(epoch from mirror.updated_at) * 1000000)::bigint
-                from \(place)
+                select mirror.namespace_id, namespace.name, mirror.id, mirror.definition::text, mirror.target, mirror.is_paused,
+                    (extract(epoch from mirror.updated_at) * 1000000)::bigint, mirror.name
+                from pathmirror.mirror join pathmirror.namespace on namespace.id = mirror.namespace_id
                 order by mirror.namespace_id, mirror.name
-                """, parameters)
+                """)
             var records: [MirrorRecord] = []
             for row in 0..<rows.rowCount {
                 records.append(
                     MirrorRecord(
                         namespaceID: try rows.int64(row, 0), namespace: try rows.string(row, 1),
-                        id: try rows.bytes(row, 2), definition: try rows.bytes(row, 3),
+                        name: try rows.string(row, 7), id: try rows.bytes(row, 2), definition: try rows.bytes(row, 3),
                         target: rows.isNull(row, 4) ? nil : try rows.string(row, 4), isPaused: try rows.bool(row, 5),
                         revision: try rows.int64(row, 6)))
             }

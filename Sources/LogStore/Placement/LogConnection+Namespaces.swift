@@ -122,7 +122,7 @@ extension LogConnection {
     }
 
     /// Whether a namespace has left this database by a move, and its id is no other one's by now.
-    public func isFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) -> Bool {
+    private func isFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in try isFormer(namespace, move, "") }
     }
 

@@ -16,7 +16,7 @@ final class NamespaceCopy {
     private static let appended = ["log", "log_part", "rule"]
     /// What is small, or changes without entries: copied whole in the last round.
     private static let whole = [
-        "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session", "mirror",
+        "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session",
     ]
     /// Paths are cut to so many bytes: rows of longer paths have no more than their first 2,000 bytes to be found by.
     static let mostPathBytes = 1_500
@@ -200,12 +200,6 @@ final class NamespaceCopy {
             _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])
             try pipe(table, "true")
         }
-        // The log is kept for mirrors whose tables are elsewhere from where these were seen last.
-        _ = try target.execute("delete from pathmirror.mirror_run where namespace_id = $1", [.int8(targetID)])
-        try pipe(
-            "mirror_run",
-            "exists (select from pathmirror.mirror as own where own.namespace_id = n.namespace_id and own.id = n.mirror and own.target is not null)"
-        )
         try copyFeeds()
     }
 

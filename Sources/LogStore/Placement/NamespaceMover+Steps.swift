@@ -16,7 +16,7 @@ extension NamespaceMover {
     ///   - isAborting: to throw the copy away next, which nothing is in the way of.
     func begin(adopting copy: Stranger?, isAborting: Bool = false) throws {
         guard let record = try source.connection.namespace(named: namespace) else { return }
-        if !isAborting { try companion.check(sourceID: record.id) }
+        if !isAborting { try refuseMirrors(record.id) }
         try inTransaction(home) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
             let place = try postgres.execute(
@@ -80,29 +80,15 @@ extension NamespaceMover {
         let copy = try NamespaceCopy(source.connection, record.sourceID, target.connection, id) { [progress] rows in
             progress(.copied(rows: rows))
         }
-        let moving = MovingCopy(move: record.id, sourceID: record.sourceID, targetID: id)
-        let catchUp = { _ = try copy.round() }
         try comeNear(copy)
-        if try companion.prepare(moving, catchUp: catchUp) { try comeNear(copy) }
         for attempt in 1... {
             let start = clock()
             do {
-                try leave(copy, moving, record)
+                try leave(copy, record)
                 return progress(.left(milliseconds: clock() - start))
             } catch {
-                let isBehind = error is CompanionBehind
-                guard attempt < Self.mostAttempts, isBehind || LogStoreError(error).isLockConflict else {
-                    guard isBehind else { throw error }
-                    throw LogStoreError.misplaced(
-                        "The mirrors of \"\(namespace)\" change all the time: try again when nobody changes them. Nothing was changed; --abort throws the copy away."
-                    )
-                }
-                if isBehind {
-                    // Somebody may be at work on a mirror.
-                    _ = try home.postgres.execute("select pg_sleep(0.2)")
-                    _ = try companion.prepare(moving, catchUp: catchUp)
-                }
-                try catchUp()
+                guard attempt < Self.mostAttempts, LogStoreError(error).isLockConflict else { throw error }
+                _ = try copy.round()
             }
         }
     }
@@ -123,7 +109,7 @@ extension NamespaceMover {
     }
 
     /// From the lock on, writers wait; once it is committed the source takes no write any more.
-    private func leave(_ copy: NamespaceCopy, _ moving: MovingCopy, _ record: Record) throws {
+    private func leave(_ copy: NamespaceCopy, _ record: Record) throws {
         try inTransaction(source.connection, Self.fence) { postgres in
             // Saves of sessions take it shared.
             _ = try postgres.execute("select pg_advisory_xact_lock(706174686, hashint8($1))", [.int8(copy.sourceID)])
@@ -143,7 +129,8 @@ extension NamespaceMover {
                     "update pathmirror.\(table) set worker = null, generation = generation + 1 where namespace_id = $1",
                     [.int8(copy.sourceID)])
             }
-            guard try companion.hold(moving, postgres) else { throw CompanionBehind() }
+            // Nobody adds one while the row is locked.
+            try refuseMirrors(copy.sourceID)
             try copy.lastRound(farewell: farewell)
             let left = try postgres.execute(
                 """
@@ -227,11 +214,6 @@ extension NamespaceMover {
         progress(.clearing)
         // Gateways stop working for it there.
         try announce(to: source)
-        if let id = try copyID(record, isDormant: false),
-            try source.connection.isFormerNamespace(record.sourceID, move: record.id)
-        {
-            try companion.finish(MovingCopy(move: record.id, sourceID: record.sourceID, targetID: id))
-        }
         try source.connection.clearFormerNamespace(record.sourceID, move: record.id)
         try forget()
         try announce(to: target)
@@ -239,9 +221,6 @@ extension NamespaceMover {
 
     func goBack() throws {
         guard let record = try record() else { return }
-        if let id = try copyID(record, isDormant: true) {
-            try companion.goBack(MovingCopy(move: record.id, sourceID: record.sourceID, targetID: id))
-        }
         try target.connection.removeCopies(of: record.id, of: namespace)
         try forget()
     }

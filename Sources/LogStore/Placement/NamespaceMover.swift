@@ -32,23 +32,20 @@ public final class NamespaceMover {
     let home: LogConnection
     let source: Place
     let target: Place
-    let companion: any MoveCompanion
     let progress: (Progress) -> Void
     let clock: () -> Int64
 
     /// - Parameters:
     ///   - home, source, target: three sessions, also where databases are the same.
-    ///   - companion: moves what is made of the log.
     ///   - clock: monotonic milliseconds.
     public init(
-        _ namespace: String, home: LogConnection, from source: Place, to target: Place,
-        with companion: any MoveCompanion, clock: @escaping () -> Int64, progress: @escaping (Progress) -> Void
+        _ namespace: String, home: LogConnection, from source: Place, to target: Place, clock: @escaping () -> Int64,
+        progress: @escaping (Progress) -> Void
     ) {
         self.namespace = namespace
         self.home = home
         self.source = source
         self.target = target
-        self.companion = companion
         self.progress = progress
         self.clock = clock
     }

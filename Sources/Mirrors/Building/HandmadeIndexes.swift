@@ -75,8 +75,6 @@ struct HandmadeIndexes {
         first = indexes
     }
 
-    var names: [String] { first.map(\.name) }
-
     /// What they are called while the new table is made, and by whoever made them.
     var namesToBe: [IndexNameToBe] { first.map(\.nameToBe) }
 

@@ -18,8 +18,6 @@ final class HistoryBuilder {
     let definition: MirrorDefinition
     let progress: (MirrorBuilder.Progress) -> Void
     var handmade: HandmadeIndexes?
-    /// What the table gets that somebody has made on the mirror's table in another database.
-    var brought: HandmadeIndexes?
     /// Where trees of the past go; nil for memory, however much they take.
     var room: (any TreeRoom)?
     private let shadow: String
@@ -95,7 +93,7 @@ final class HistoryBuilder {
     private func build() throws {
         let old = try MirrorCursor.of(mirror, target)
         try TableReaders.refuseMaterializedViews(of: old?.definition, target)
-        handmade = try brought ?? HandmadeIndexes(of: old?.definition, shadow: shadow, target)
+        handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
         let generation = (old?.generation ?? 0) + 1
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         _ = try target.pipeline(

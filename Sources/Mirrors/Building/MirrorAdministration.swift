@@ -8,27 +8,23 @@ public final class MirrorAdministration {
     let url: PostgresURL
     private let connector: TargetConnector
     private let connectionSettings: LogConnection.Settings
-    /// What its connections are called.
-    private let name: String
     /// Told of each connection, so that what runs on it can be stopped.
     private let onConnection: (PostgresCancelHandle) -> Void
 
     /// - Parameters:
     ///   - url: the gateway's database, migrated.
-    ///   - name: what PostgreSQL's administrators see its connections as.
     ///   - onConnection: told of each connection that is opened, so that what runs on it can be stopped.
     public init(
-        _ url: PostgresURL, environment: [String: String], as name: String = "mirror",
-        faults: (any CallFaults)? = nil, onConnection: @escaping (PostgresCancelHandle) -> Void = { _ in }
+        _ url: PostgresURL, environment: [String: String], faults: (any CallFaults)? = nil,
+        onConnection: @escaping (PostgresCancelHandle) -> Void = { _ in }
     ) throws {
         var settings = LogConnection.Settings()
         settings.connection = .forMirrors
         settings.connection.faults = faults
         connectionSettings = settings
         self.url = url
-        self.name = name
         connector = TargetConnector(url: url, settings: settings.connection, environment: environment)
-        source = try LogConnection(url.withApplicationName("pathmirror \(name)"), settings: settings)
+        source = try LogConnection(url.withApplicationName("pathmirror mirror"), settings: settings)
         self.onConnection = onConnection
         onConnection(source.cancelHandle)
     }
@@ -36,26 +32,19 @@ public final class MirrorAdministration {
     /// Ends the connection.
     public func close() { source.close() }
 
-    /// Opens a connection to the gateway's own database.
-    func connect() throws -> PostgresConnection { try connect(nil, "") }
-
     func connect(_ mirror: CatalogMirror) throws -> PostgresConnection {
-        try connect(mirror.target, "")
+        try connect(mirror.target, "mirror")
     }
 
-    private func connect(_ target: String?, _ purpose: String) throws -> PostgresConnection {
-        let connection = try connector.connect(target, as: name + purpose)
+    /// - Parameter name: what PostgreSQL's administrators see the connection as.
+    private func connect(_ target: String?, _ name: String) throws -> PostgresConnection {
+        let connection = try connector.connect(target, as: name)
         onConnection(connection.cancelHandle)
         return connection
     }
 
     /// All mirrors of all namespaces.
     public func mirrors() throws -> [CatalogMirror] { try source.catalogMirrors() }
-
-    /// Those of a namespace, also of one that has left this database and is not cleared up.
-    func mirrors(of namespace: Int64) throws -> [CatalogMirror] {
-        try source.mirrors(of: namespace).map { try CatalogMirror($0) }
-    }
 
     /// The mirror of that name.
     ///
@@ -78,7 +67,7 @@ public final class MirrorAdministration {
     public func plan(_ definition: MirrorDefinition, namespace: String) throws -> MirrorPlan {
         let name = definition.namespace ?? namespace
         guard let record = try source.namespace(named: name) else { throw LogStoreError.unknownNamespace(name) }
-        let target = try connect(definition.target, " plan")
+        let target = try connect(definition.target, "mirror plan")
         defer { target.close() }
         return try MirrorPlan.make(definition, namespace: (record.id, name), mirrors: mirrors(), target: target)
     }
@@ -165,28 +154,25 @@ public final class MirrorAdministration {
 
     func build(
         _ mirror: CatalogMirror, _ definition: MirrorDefinition, verifies: Bool = false,
-        rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce, bringing brought: HandmadeIndexes? = nil,
-        progress: @escaping (MirrorBuilder.Progress) -> Void
+        rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce, progress: @escaping (MirrorBuilder.Progress) -> Void
     ) throws -> MirrorBuilder.Outcome {
-        let target = try connect(mirror.target, " build")
+        let target = try connect(mirror.target, "mirror build")
         defer { target.close() }
         if definition.keeps != nil {
-            let builder = HistoryBuilder(
-                source: source, target: target, mirror: mirror, definition: definition, progress: progress)
-            builder.brought = brought
-            return try builder.run(follows: true)
+            return try HistoryBuilder(
+                source: source, target: target, mirror: mirror, definition: definition, progress: progress
+            ).run(follows: true)
         }
-        let misfitWriter = try connect(mirror.target, " build")
+        let misfitWriter = try connect(mirror.target, "mirror build")
         defer { misfitWriter.close() }
         let lookup = try LogConnection(
-            url.withApplicationName("pathmirror \(name) build"), settings: connectionSettings)
+            url.withApplicationName("pathmirror mirror build"), settings: connectionSettings)
         defer { lookup.close() }
         onConnection(lookup.cancelHandle)
-        let builder = MirrorBuilder(
+        return try MirrorBuilder(
             source: source, lookup: lookup, target: target, misfitWriter: misfitWriter, mirror: mirror,
-            definition: definition, verifies: verifies, rowsAtOnce: rowsAtOnce, progress: progress)
-        builder.brought = brought
-        return try builder.run()
+            definition: definition, verifies: verifies, rowsAtOnce: rowsAtOnce, progress: progress
+        ).run()
     }
 
     /// Renames columns, then carries statements out, in one transaction with the definition that the table obeys from then on.
@@ -194,7 +180,7 @@ public final class MirrorAdministration {
         _ mirror: CatalogMirror, from obeyed: MirrorDefinition?, to definition: MirrorDefinition,
         _ renames: [ColumnRename], _ statements: [String]
     ) throws {
-        let target = try connect(mirror.target, " alter")
+        let target = try connect(mirror.target, "mirror alter")
         defer { target.close() }
         try target.executeScript("begin; set local lock_timeout = '5s'")
         // A build makes the next generation, and would undo this.
@@ -248,21 +234,13 @@ public final class MirrorAdministration {
 
     /// Removes a mirror and its table.
     public func drop(_ mirror: CatalogMirror) throws {
-        try dropTable(of: mirror, then: "drop the mirror \"\(mirror.name)\" again") { _ in
-            try self.source.checkIsThere(mirror)
-        }
+        try dropTable(of: mirror)
         try source.removeMirror(mirror.namespaceID, mirror.id)
     }
 
     /// Removes a mirror's table with all that is kept of it.
-    ///
-    /// - Parameters:
-    ///   - next: what its user does when something is in the way that they have to remove.
-    ///   - check: looks, in the transaction that removes it, whether it is still to be removed.
-    func dropTable(
-        of mirror: CatalogMirror, then next: String, _ check: (PostgresConnection) throws -> Void = { _ in }
-    ) throws {
-        let target = try connect(mirror.target, " drop")
+    private func dropTable(of mirror: CatalogMirror) throws {
+        let target = try connect(mirror.target, "mirror drop")
         defer { target.close() }
         // Nobody would remove what a build that goes on has made.
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
@@ -275,20 +253,20 @@ public final class MirrorAdministration {
         steps += MirrorErrors.forgetSteps(
             MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: 0), .all)
         var table: MirrorTable?
-        if let cursor, cursor.hasTable, try !isRivals(cursor.definition, mirror) {
+        if let cursor, try !isRivals(cursor.definition, mirror) {
             table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         }
         if let table { steps.append(.query("drop table if exists \(table.qualifiedName)")) }
         for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query("drop table if exists \(name)")) }
         do {
             try target.executeScript("begin; set local lock_timeout = '5s'")
-            try check(target)
+            try source.checkIsThere(mirror)
             _ = try target.pipeline(steps + [.query("commit")])
         } catch {
             if target.isOpen { try target.executeScript("rollback") }
             // dependent_objects_still_exist
             guard let cause = error as? PostgresError, cause.sqlState == "2BP01", let table else { throw error }
-            throw try TableReaders.refusal(of: table, target, cause, then: next)
+            throw try TableReaders.refusal(of: mirror.name, table, target, cause)
         }
     }
 

@@ -49,8 +49,6 @@ public final class MirrorBuilder {
     private var rowCount = 0
     private var misfitCount = 0
     private var handmade: HandmadeIndexes?
-    /// What the table gets that somebody has made on the mirror's table in another database.
-    var brought: HandmadeIndexes?
     private var lost: [String] = []
 
     public static let maxRowsAtOnce = 5_000
@@ -90,7 +88,7 @@ public final class MirrorBuilder {
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         try TableReaders.refuseMaterializedViews(of: old?.definition, target)
-        handmade = try brought ?? HandmadeIndexes(of: old?.definition, shadow: shadow, target)
+        handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
         do {
             if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
             var building = try fill(table, generation)

@@ -42,7 +42,7 @@ struct TableSwap {
         let final = MirrorTable(definition, name: definition.table, label: "")
         var views: [String] = []
         var isNew = true
-        if let old, old.hasTable {
+        if let old {
             let oldTable = MirrorTable(old.definition, name: old.definition.table, label: "")
             if try exists(oldTable.qualifiedName) {
                 isNew = try !hasRights(oldTable)

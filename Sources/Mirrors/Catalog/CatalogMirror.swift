@@ -29,9 +29,6 @@ public struct MirrorCursor: Sendable {
     public let hasErrors: Bool
     /// Where the history begins that the table is; nil for a table that is none.
     public let begins: MirrorHistoryBeginning?
-
-    /// False where only what the records were is known, of a mirror that moves here: a table of that name is somebody else's.
-    var hasTable: Bool { generation > 0 }
 }
 
 extension CatalogMirror {

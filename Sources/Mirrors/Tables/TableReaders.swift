@@ -24,25 +24,23 @@ enum TableReaders {
 
     /// Why the table can't go, and what their user can do.
     ///
-    /// - Parameters:
-    ///   - refusal: PostgreSQL's, for what isn't a view.
-    ///   - next: what they do afterwards.
+    /// - Parameter refusal: PostgreSQL's, for what isn't a view.
     static func refusal(
-        of table: MirrorTable, _ target: PostgresConnection, _ refusal: PostgresError, then next: String
+        of mirror: String, _ table: MirrorTable, _ target: PostgresConnection, _ refusal: PostgresError
     ) throws -> MirrorError {
         let views = try views(of: table, target)
         let names = table.qualifiedName
         guard !views.isEmpty else {
             let what = refusal.detail.map { " (\($0))" } ?? ""
             return .refused(
-                "Something in the database depends on \(names)\(what): drop that first, then \(next). Nothing was changed."
+                "Something in the database depends on \(names)\(what): drop that first, then drop the mirror \"\(mirror)\" again. Nothing was changed."
             )
         }
         let statements = views.map { "drop \($0.kind) \($0.name);" }.joined(separator: " ")
         return .refused(
             "\(views.map { "The \($0.kind) \($0.name)" }.joined(separator: ", ")) \(views.count == 1 ? "reads" : "read") \(names). "
                 + "Drop \(views.count == 1 ? "it" : "them") first, or let \(views.count == 1 ? "it" : "them") read something else, "
-                + "then \(next). Nothing was changed. In SQL: \(statements)")
+                + "then drop the mirror \"\(mirror)\" again. Nothing was changed. In SQL: \(statements)")
     }
 
     /// Finds out before anything is built whether something reads the table of a definition that no other table can be put under.
@@ -85,21 +83,6 @@ enum TableReaders {
         throw MirrorError.refused(
             "The \(kind) \(try found.string(0, 1)) of \(try found.string(0, 2)) refers to \(old.tableName), which can't be replaced under it: drop the \(kind), and make it anew afterwards."
         )
-    }
-
-    /// Finds out whether something reads or names the table of a mirror that is to move to another database.
-    ///
-    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
-    static func refuseReaders(
-        of definition: MirrorDefinition, movingTo place: String, _ target: PostgresConnection
-    ) throws {
-        let table = MirrorTable(definition, name: definition.table, label: "")
-        if let view = try views(of: table, target).last {
-            throw MirrorError.refused(
-                "The \(view.kind) \(view.name) reads \(definition.tableName), which moves to \(place): drop it, and make it anew there afterwards."
-            )
-        }
-        try refuseWhatNamesTheTable(of: definition, becoming: definition, target)
     }
 
     /// What there is to say of one that reads a table which is made anew.

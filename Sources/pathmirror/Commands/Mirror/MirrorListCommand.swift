@@ -12,9 +12,7 @@ struct MirrorListCommand: Command {
         defer { administration.close() }
         let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
         var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", ""], numbers: [3, 4])
-        // A copy that is being made has no name that anybody could give.
-        let all = try administration.mirrors().filter { !$0.namespace.hasPrefix(".") }
-        for mirror in all where namespace == nil || namespace == mirror.namespace {
+        for mirror in try administration.mirrors() where namespace == nil || namespace == mirror.namespace {
             let size = administration.size(of: mirror)
             if arguments.has("json") {
                 let line = JSONOutput.object([

@@ -1,5 +1,4 @@
 import LogStore
-import Mirrors
 import Postgres
 import Runtime
 import Tree
@@ -58,7 +57,7 @@ struct MovedNamespace {
     let place: String?
     /// How long writers were held up; nil where they were not.
     let milliseconds: Int64?
-    /// What mirrors' tables had and do not have there, as sentences.
+    /// What became of a namespace that is lost with the target of a move that was abandoned, as sentences.
     var lost: [String] = []
 
     func json(_ name: String) -> String {
@@ -72,7 +71,7 @@ struct MovedNamespace {
         guard let place else { return lost.joined(separator: "\n") }
         guard source != target else { return "\(name) is in \(place) already." }
         let stood = milliseconds.map { " Writers waited for \($0) ms." } ?? ""
-        return (["\(name) is in \(place).\(stood)"] + lost).joined(separator: "\n")
+        return "\(name) is in \(place).\(stood)"
     }
 }
 
@@ -122,17 +121,8 @@ struct NamespaceMoving {
                 line.show("\(name): \(Self.text(progress, rows: rows, of: estimate, milliseconds: line.elapsed))")
             }
         }
-        let former = try mirrors(source)
-        defer { former.close() }
-        let next = try mirrors(target)
-        defer { next.close() }
-        let mirrorMover = MirrorMover(from: former, to: next, called: target) { mirror, rows in
-            if line.isDue() { line.show("\(name): mirror \(mirror), \(Counted.text(rows, "row"))") }
-        }
-        defer { mirrorMover.close() }
         let mover = NamespaceMover(
-            name, home: home, from: from, to: to, with: mirrorMover, clock: { Clock.monotonicMilliseconds },
-            progress: note)
+            name, home: home, from: from, to: to, clock: { Clock.monotonicMilliseconds }, progress: note)
         defer { line.end() }
         do {
             try mover.run(isAborting ? .abort : .move)
@@ -142,8 +132,7 @@ struct NamespaceMoving {
             throw CommandFailure("\(error)\(Self.right(error, source, target)) \(NamespaceMoveCommand.whenInterrupted)")
         }
         return MovedNamespace(
-            source: source, target: target, place: isAborting ? source : target, milliseconds: stood,
-            lost: isAborting ? [] : mirrorMover.lost)
+            source: source, target: target, place: isAborting ? source : target, milliseconds: stood)
     }
 
     /// The target of a move that was interrupted.
@@ -250,23 +239,9 @@ struct NamespaceMoving {
     }
 
     private func place(_ name: String) throws -> NamespaceMover.Place {
-        let record = try record(name)
+        let record = try name == DatabaseRecord.home ? nil : Database.record(name, home)
+        let url = try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
         return NamespaceMover.Place(
-            name: name, connection: try Database.open(try url(record), console, "namespace move", of: record))
-    }
-
-    /// What operators do with the mirrors of a database, as which it has been found before.
-    private func mirrors(_ name: String) throws -> MirrorAdministration {
-        try MirrorAdministration(
-            try url(record(name)), environment: arguments.environment.all, as: "namespace move mirror"
-        ) { console.interruption.stops($0) }
-    }
-
-    private func record(_ name: String) throws -> DatabaseRecord? {
-        try name == DatabaseRecord.home ? nil : Database.record(name, home)
-    }
-
-    private func url(_ record: DatabaseRecord?) throws -> PostgresURL {
-        try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
+            name: name, connection: try Database.open(url, console, "namespace move", of: record))
     }
 }

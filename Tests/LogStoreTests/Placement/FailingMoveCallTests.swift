@@ -1,0 +1,101 @@
+import Engine
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Every database call of a move loses its connection, one at a time: before the call, and after it.
+@Suite struct FailingMoveCallTests {
+    /// What a database has of a namespace.
+    private struct Contents: Equatable {
+        let head: Int64
+        let root: Node
+        let entries: [Entry]
+
+        init?(_ connection: LogConnection) throws {
+            guard let record = try connection.namespace(named: "test") else { return nil }
+            head = record.head
+            root = try connection.loadTree(record.id).root
+            entries = try connection.read(record.id, after: 0).map(\.entry)
+        }
+
+        static func == (left: Contents, right: Contents) -> Bool {
+            left.head == right.head && left.root == right.root && left.entries.map(\.seq) == right.entries.map(\.seq)
+                && left.entries.map(\.changes) == right.entries.map(\.changes)
+        }
+    }
+
+    /// Moves a namespace, as an operator who repeats the command until it succeeds.
+    private static func moving(_ calls: FailingCalls) throws -> [String] {
+        try withDatabase { homeURL in
+            try withDatabase { otherURL in
+                let engine = try TestEngine(homeURL)
+                do {
+                    defer { engine.stop() }
+                    let namespace = try engine.namespace()
+                    for number in 1...20 as ClosedRange<Int64> {
+                        _ = namespace.write(.set("/posts/p\(number % 6)/stars", .int(number)))
+                    }
+                }
+                let home = try LogConnection(homeURL)
+                defer { home.close() }
+                let other = try LogConnection(otherURL)
+                defer { other.close() }
+                try home.addDatabase(
+                    DatabaseRecord(
+                        name: "b", host: "127.0.0.1", port: "5432", databaseName: "x",
+                        installation: try other.installation()))
+                let before = try Contents(home)
+                var last = "nothing"
+                let isMoved = try eventually(seconds: 20) {
+                    if try home.move(of: "test") == nil, try home.database(of: "test")?.name == "b" { return true }
+                    do {
+                        try move(homeURL, otherURL, calls)
+                    } catch {
+                        last = "\(error)"
+                    }
+                    return false
+                }
+                guard isMoved else { return ["it was not moved: \(last)"] }
+                var problems: [String] = []
+                if try home.namespace(named: "test") != nil { problems.append("it still lives in the home") }
+                if try Contents(other) != before || before == nil { problems.append("the copy is another") }
+                for (name, connection) in [("the home", home), ("b", other)] {
+                    if try !connection.moves().isEmpty { problems.append("\(name) still knows of a move") }
+                    let hidden = try connection.sql.execute(
+                        "select from pathmirror.namespace where name like '.%'"
+                    ).rowCount
+                    if hidden > 0 { problems.append("\(name) has a copy that nobody works on") }
+                }
+                return problems
+            }
+        }
+    }
+
+    /// Moves as far as the calls let it.
+    private static func move(_ homeURL: PostgresURL, _ otherURL: PostgresURL, _ calls: FailingCalls) throws {
+        var settings = LogConnection.Settings()
+        settings.connection.faults = calls
+        var open: [LogConnection] = []
+        defer { for connection in open { connection.close() } }
+        func connect(_ url: PostgresURL, _ name: String) throws -> LogConnection {
+            let connection = try LogConnection(url.withApplicationName("move \(name)"), settings: settings)
+            open.append(connection)
+            return connection
+        }
+        let mover = NamespaceMover(
+            "test", home: try connect(homeURL, "home"),
+            from: NamespaceMover.Place(name: DatabaseRecord.home, connection: try connect(homeURL, "source")),
+            to: NamespaceMover.Place(name: "b", connection: try connect(otherURL, "target")),
+            clock: { Clock.monotonicMilliseconds }, progress: { _ in })
+        try mover.run(.move)
+    }
+
+    @Test func everyCallOfAMove() {
+        let outcome = FailingCalls.run(sample: 60, Self.moving)
+        #expect(outcome.problems.isEmpty, "\(outcome.problems.joined(separator: "\n"))")
+        #expect(outcome.calls > 30 && outcome.fired * 10 >= outcome.runs * 7, "\(outcome)")
+    }
+}

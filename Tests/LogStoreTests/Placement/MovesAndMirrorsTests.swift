@@ -1,0 +1,119 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+
+/// A namespace with mirrors does not move, and the refusal says what to do.
+@Suite struct MovesAndMirrorsTests {
+    /// Two databases, of which the first is the home and has the namespace "test".
+    private struct Places {
+        let homeURL: PostgresURL
+        let otherURL: PostgresURL
+        let home: LogConnection
+        let other: LogConnection
+        let namespace: Int64
+
+        static func with(_ body: (Places) throws -> Void) throws {
+            try withDatabase { homeURL in
+                try withDatabase { otherURL in
+                    let (home, other) = (try LogConnection(homeURL), try LogConnection(otherURL))
+                    defer {
+                        home.close()
+                        other.close()
+                    }
+                    try home.addDatabase(
+                        DatabaseRecord(
+                            name: "b", host: "127.0.0.1", port: "5432", databaseName: "x",
+                            installation: try other.installation()))
+                    let record = try #require(try home.namespace(named: "test", creating: true))
+                    try body(
+                        Places(
+                            homeURL: homeURL, otherURL: otherURL, home: home, other: other, namespace: record.id))
+                }
+            }
+        }
+
+        func add(_ name: String, _ more: String = "", target: String? = nil) throws -> [UInt8] {
+            let definition = #"{"name":"\#(name)","path":"/\#(name)/{id}"\#(more)}"#
+            return try home.addMirror(namespace, name: name, definition: Array(definition.utf8), target: target)
+        }
+
+        /// Moves the namespace to the other database; returns why it was refused, nil where it has moved.
+        func move(_ progress: @escaping (NamespaceMover.Progress) -> Void = { _ in }) throws -> String? {
+            var refusal: String?
+            // The session of an earlier mover may still end.
+            let isAlone = try eventually {
+                refusal = try attempt(progress)
+                return refusal?.hasPrefix("Somebody else is moving") != true
+            }
+            #expect(isAlone)
+            return refusal
+        }
+
+        private func attempt(_ progress: @escaping (NamespaceMover.Progress) -> Void) throws -> String? {
+            let sessions = try [homeURL, homeURL, otherURL].map { try LogConnection($0) }
+            defer { for session in sessions { session.close() } }
+            let mover = NamespaceMover(
+                "test", home: sessions[0], from: .init(name: DatabaseRecord.home, connection: sessions[1]),
+                to: .init(name: "b", connection: sessions[2]), clock: { Clock.monotonicMilliseconds },
+                progress: progress)
+            do {
+                try mover.run(.move)
+                return nil
+            } catch LogStoreError.misplaced(let reason) {
+                return reason
+            }
+        }
+    }
+
+    private static let reason =
+        #""test" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which fills their tables anew. A history then begins with what the log has."#
+
+    @Test func theRefusalHasTheCommands() throws {
+        try Places.with { places in
+            let posts = try places.add("posts", #","filter":"data.val() == 'a'""#)
+            let far = try places.add("far", target: "env:DB")
+            #expect(
+                try places.move() == """
+                    \(Self.reason)
+                    pathmirror mirror drop far --ns test --yes
+                    pathmirror mirror drop posts --ns test --yes
+                    pathmirror namespace move test --to b
+                    pathmirror mirror apply - --ns test --yes <<'END'
+                    [{"target": "env:DB", "name":"far","path":"/far/{id}"},
+                    {"name":"posts","path":"/posts/{id}","filter":"data.val() == 'a'"}]
+                    END
+                    """)
+            #expect(try places.home.moves().isEmpty)
+            for mirror in [posts, far] { try places.home.removeMirror(places.namespace, mirror) }
+            #expect(try places.move() == nil)
+            #expect(try places.other.namespace(named: "test") != nil)
+        }
+    }
+
+    @Test func aPasswordIsNotPrinted() throws {
+        try Places.with { places in
+            _ = try places.add("far", target: "postgresql://me:secret@db2.example/reports")
+            let text = try #require(try places.move())
+            #expect(text.contains("Replace TARGET by the target's URL, which holds a password."))
+            #expect(text.contains(#"{"target": "TARGET", "name":"far""#) && !text.contains("secret"))
+        }
+    }
+
+    /// A mirror that comes while the namespace is copied keeps it where it is.
+    @Test func aMirrorComesDuringTheMove() throws {
+        try Places.with { places in
+            var mirror: [UInt8]?
+            let refusal = try places.move { progress in
+                if case .copying = progress, mirror == nil { mirror = try? places.add("posts") }
+            }
+            #expect(refusal?.hasPrefix(Self.reason) == true)
+            #expect(try places.home.namespace(named: "test") != nil)
+            #expect(try places.other.namespace(named: "test") == nil)
+            try places.home.removeMirror(places.namespace, try #require(mirror))
+            #expect(try places.move() == nil)
+            #expect(try places.other.namespace(named: "test") != nil)
+        }
+    }
+}
