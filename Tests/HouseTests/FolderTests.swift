@@ -70,7 +70,6 @@ import Testing
     private static let mirrors: [String: Set<String>] = [
         "Running": ["Building", "Catalog", "Following", "Tables"],
         "Inference": ["Catalog", "Columns", "Definition"],
-        "Moving": ["Building", "Catalog", "Definition", "Tables"],
         "Building": ["Catalog", "Definition", "Following", "History", "Projection", "Tables", "Verifying"],
         "Verifying": ["Catalog", "Definition", "History", "Projection", "Tables"],
         "Following": ["Catalog", "History", "Projection", "Tables"],
