@@ -1,7 +1,8 @@
--- Mirrors no longer have unique indexes with waiting records, generated columns or partitions. This migration takes them out of the
--- stored definitions. Tables stay as they are: a unique index is from now on one that somebody made by hand, and a generated column
--- stays until the table is made anew. A table with partitions has another primary key than its mirror writes by, so that its mirror is
--- broken until "pathmirror replay mirror" makes the table anew.
+-- Mirrors no longer have unique indexes with waiting records, generated columns, partitions, or tables of versions. This migration
+-- takes them out of the stored definitions. Tables stay as they are: a unique index is from now on one that somebody made by hand, and a
+-- generated column stays until the table is made anew. A table with partitions, or of versions, has other columns or another primary
+-- key than its mirror writes, so that its mirror is broken until "pathmirror replay mirror" makes the table anew. What was a table of
+-- versions becomes a table of changes, which is made of the same rows of mirror_version.
 
 -- mirror_waiting and mirror_freed stay, as gateways of the version before clear them together with every table.
 
@@ -17,7 +18,11 @@ begin
             update pathmirror.%I as stored set definition = (
                 select json_object_agg(
                     member.key,
-                    case when member.key <> 'indexes' then member.value
+                    case
+                    when member.key = 'keeps' and member.value #>> '{}' = 'versions' then '"changes"'
+                    when member.key <> 'indexes' then member.value
+                    -- They may be of columns that a table of changes does not have.
+                    when stored.definition ->> 'keeps' = 'versions' then '[]'
                     else (
                         select coalesce(json_agg(index.value order by index.number), '[]')
                         from json_array_elements(member.value) with ordinality as index (value, number)
@@ -30,7 +35,7 @@ begin
                 from json_each(stored.definition) with ordinality as member (key, value, number)
                 where member.key not in ('generated', 'partition')
             )%s
-            where definition -> 'generated' is not null or definition -> 'partition' is not null
+            where definition ->> 'keeps' = 'versions' or definition -> 'generated' is not null or definition -> 'partition' is not null
                 or exists (
                     select from json_array_elements(definition -> 'indexes') as index (value) where index.value ->> 'unique' = 'true')
             $sql$, known.name, known.also);

@@ -10,7 +10,7 @@ import Testing
 /// Every database call of those who build and follow mirrors loses its connection, one at a time: before the call, and after it.
 @Suite struct FailingMirrorCallTests {
     private static let posts = #"""
-        {"name": "posts", "path": "/posts/{id}", "history": ["changes"], "columns": {"title": "text", "stars": "bigint"}}
+        {"name": "posts", "path": "/posts/{id}", "history": true, "columns": {"title": "text", "stars": "bigint"}}
         """#
 
     /// Builds the mirrors of a definition, as an operator who repeats the command until it succeeds.

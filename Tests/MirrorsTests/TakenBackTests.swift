@@ -68,7 +68,7 @@ import Testing
                 let operators = try MirrorAdministration(url, environment: environment)
                 defer { operators.close() }
                 let text =
-                    #"{"name": "m", "path": "/{k}", "keeps": "versions", "columns": {"v": {"type": "bigint", "path": "."}}, "target": "env:ELSEWHERE"}"#
+                    #"{"name": "m", "path": "/{k}", "keeps": "changes", "columns": {"v": {"type": "bigint", "path": "."}}, "target": "env:ELSEWHERE"}"#
                 let definition = try #require(try MirrorDefinition.read(Array(text.utf8), source: "test").first)
                 _ = try operators.execute(try operators.plan(definition, namespace: "test"))
                 let table = try PostgresConnection(elsewhere)
@@ -176,7 +176,8 @@ import Testing
 
     private func versions(_ table: PostgresConnection) throws -> [String] {
         let rows = try table.execute(
-            "select k || v || '@' || _seq || case when _current then '' else '-' end from mirror.m order by k, _seq")
+            "select k || v || '@' || _seq || case when _current then '' else '-' end from mirror.m_versions order by k, _seq"
+        )
         return try (0..<rows.rowCount).map { try rows.string($0, 0) }
     }
 

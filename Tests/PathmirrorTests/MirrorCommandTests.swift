@@ -216,7 +216,7 @@ import Testing
         try Self.withPosts { database, folder in
             let file = try folder.file(
                 "mirror.json",
-                Self.definition.replacing(#""rest": "rest""#, with: #""rest": "rest", "history": "changes""#))
+                Self.definition.replacing(#""rest": "rest""#, with: #""rest": "rest", "history": true"#))
             let plan = try database.run(["mirror", "apply", file, "--dry-run"])
             #expect(
                 plan.lines.last

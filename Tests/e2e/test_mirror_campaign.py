@@ -16,8 +16,6 @@ PLANTED = {
            "update {table} set _updated_at = coalesce(_updated_at, now()) + interval '1 ms' where {row}"],
     "changes": ["delete from {table} where {row}", "update {table} set _via = 'nobody' where {row}", "update {table} set _at = _at - interval '1 ms' where {row}",
                 "update {table} set _new = jsonb_build_object('c0', 1) where {row}", "update {table} set _seq = _seq + 100000 where {row}"],
-    "versions": ["delete from {table} where {row}", "update {table} set _valid_to = coalesce(_valid_to, now()) + interval '1 ms' where {row}",
-                 "update {table} set _current = false where ctid = (select min(ctid) from {table} where _current)", "update {table} set _deleted = not _deleted where {row}"],
     "latest": ["delete from {table} where {row}", "update {table} set _deleted_at = coalesce(_deleted_at, now()) + interval '1 ms' where {row}"],
 }
 ERRORS = ["delete from pathmirror.mirror_error", "update pathmirror.mirror_error set column_name = 'c9'"]

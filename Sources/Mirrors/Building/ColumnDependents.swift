@@ -12,7 +12,7 @@ struct ColumnDependents {
     private(set) var policies: [Dependent] = []
     private(set) var indexes: [Dependent] = []
 
-    /// Finds them on the table of a definition, which may be gone.
+    /// Finds them on the table of a definition, which may be gone, and on its view of versions.
     ///
     /// - Parameter columns: by their names.
     init(on columns: Set<String>, of definition: MirrorDefinition, _ target: PostgresConnection) throws {
@@ -29,6 +29,7 @@ struct ColumnDependents {
                         select format('%I.%I', nspname, relname) from pg_rewrite
                         join pg_class on pg_class.oid = ev_class join pg_namespace on pg_namespace.oid = relnamespace
                         where pg_rewrite.oid = depend.objid and depend.classid = 'pg_rewrite'::regclass and ev_class <> attrelid
+                            and ev_class is distinct from to_regclass($3)
                     ),
                     (
                         select polname from pg_policy
@@ -40,9 +41,10 @@ struct ColumnDependents {
                     ))
             from pg_attribute
             join pg_depend as depend on depend.refclassid = 'pg_class'::regclass and refobjid = attrelid and refobjsubid = attnum
-            where attrelid = to_regclass($1) and not attisdropped and attname = any($2)
+            where attrelid in (to_regclass($1), to_regclass($3)) and not attisdropped and attname = any($2)
             order by 1, 3, 2
-            """, [.text(table.qualifiedName), .array(names)])
+            """,
+            [.text(table.qualifiedName), .array(names), table.versionsView.map { .text($0) } ?? .null(.text)])
         for row in 0..<rows.rowCount where !rows.isNull(row, 2) {
             let dependent = Dependent(name: try rows.string(row, 2), column: try rows.string(row, 1))
             switch try rows.string(row, 0) {

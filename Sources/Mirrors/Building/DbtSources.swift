@@ -76,7 +76,6 @@ public struct DbtSources: Sendable {
             case nil: "The records"
             case .latest: "The records, also those that are gone (_deleted_at),"
             case .changes: "The changes of the records"
-            case .versions: "The versions of the records"
             }
         let records = "\(rows) at \(mirror.definition.pattern) of the namespace \(mirror.namespace)"
         let whole = "\(records): the mirror \(mirror.name)."
@@ -151,7 +150,6 @@ extension MirrorDefinition {
     fileprivate var timeColumn: String {
         switch keeps {
         case .changes: "_at"
-        case .versions: "_valid_from"
         case nil, .latest: Self.updatedAtColumn
         }
     }

@@ -33,7 +33,7 @@ extension HistoryBuilder {
                 try fillCarefully(building)
             }
         }
-        for sql in table.commentSQL { try target.executeScript(sql) }
+        for sql in table.versionsSQL + table.commentSQL { try target.executeScript(sql) }
         try target.executeScript("analyze \(table.qualifiedName)")
         return seq
     }

@@ -23,7 +23,10 @@ enum Leftovers {
     /// Drops them; true when there were some. Nobody may be building the mirror.
     static func remove(of mirror: [UInt8], _ target: PostgresConnection) throws -> Bool {
         let found = try find(of: mirror, target)
-        for name in found { try target.executeScript("drop table if exists \(name)") }
+        for name in found { try target.executeScript(dropSQL(name)) }
         return !found.isEmpty
     }
+
+    /// Drops a half-made table with its view of versions: nothing else depends on it.
+    static func dropSQL(_ name: String) -> String { "drop table if exists \(name) cascade" }
 }

@@ -256,8 +256,13 @@ public final class MirrorAdministration {
         if let cursor, try !isRivals(cursor.definition, mirror) {
             table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         }
-        if let table { steps.append(.query("drop table if exists \(table.qualifiedName)")) }
-        for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query("drop table if exists \(name)")) }
+        if let table {
+            if let view = table.versionsView, try table.hasVersionsView(target) {
+                steps.append(.query("drop view if exists \(view)"))
+            }
+            steps.append(.query("drop table if exists \(table.qualifiedName)"))
+        }
+        for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query(Leftovers.dropSQL(name))) }
         do {
             try target.executeScript("begin; set local lock_timeout = '5s'")
             try source.checkIsThere(mirror)

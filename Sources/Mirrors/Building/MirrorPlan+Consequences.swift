@@ -23,7 +23,7 @@ extension MirrorPlan {
         switch definition.keeps {
         case nil: "the tree"
         case .latest: "the log, as far back as that reaches for what is removed"
-        case .changes, .versions: "the log, as far back as that reaches"
+        case .changes: "the log, as far back as that reaches"
         }
     }
 

@@ -11,9 +11,7 @@ extension MirrorPlan {
         try TableReaders.refuseMaterializedViews(of: old, target)
         try TableReaders.refuseWhatNamesTheTable(of: old, becoming: new, target)
         let types = { (definition: MirrorDefinition) in
-            Dictionary(
-                MirrorTable(definition, name: definition.table, label: "").columns.map { ($0.name, $0.sqlType) }
-            ) { first, _ in first }
+            Dictionary(MirrorTable(definition, name: definition.table, label: "").readTypes) { first, _ in first }
         }
         let after = types(new)
         var gone: Set<String> = []

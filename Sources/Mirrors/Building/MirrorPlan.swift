@@ -102,6 +102,10 @@ extension MirrorPlan {
         if cursor.definition.mistake != nil {
             return plan(.rebuild, reasons + ["the former definition can't be used"], [])
         }
+        if definition.isHistory, old.tableName == definition.tableName, try !table.hasVersionsView(target) {
+            try checkNames(table, replacing: cursor.definition, target)
+            return plan(.rebuild, reasons + ["the view of versions is gone"], [])
+        }
         if reasons.isEmpty { return plan(.unchanged, [], []) }
         try checkNames(table, replacing: cursor.definition, target)
         guard old.rows == definition.rows else {
@@ -114,10 +118,7 @@ extension MirrorPlan {
     private static func checkHistory(_ old: MirrorDefinition, _ new: MirrorDefinition) throws {
         let again = "'pathmirror mirror drop \(new.name)' and applying again begins it anew."
         if old.isHistory || new.isHistory, old.keeps != new.keeps {
-            let kind = { (definition: MirrorDefinition) in
-                definition.keeps == .changes
-                    ? "a table of changes" : definition.keeps == .versions ? "a table of versions" : "no history"
-            }
+            let kind = { (definition: MirrorDefinition) in definition.isHistory ? "a history" : "no history" }
             throw MirrorError.refused(
                 "Mirror \"\(new.name)\" is \(kind(old)) and can't become \(kind(new)): \(again)")
         }
@@ -143,13 +144,17 @@ extension MirrorPlan {
         _ table: MirrorTable, replacing old: MirrorDefinition?, _ target: PostgresConnection
     ) throws {
         var own: Set<String> = []
-        if let old, old.schema == table.schema { own = MirrorTable(old, name: old.table, label: "").relationNames }
+        if let old, old.schema == table.schema {
+            let oldTable = MirrorTable(old, name: old.table, label: "")
+            own = oldTable.relationNames
+            if try !oldTable.hasVersionsView(target) { own.remove(MirrorDefinition.versionsView(of: old.table)) }
+        }
         for name in table.relationNames.subtracting(own).sorted() {
             let place = "\(quotedIdentifier(table.schema)).\(quotedIdentifier(name))"
             let isTaken = try target.execute("select to_regclass($1) is not null", [.text(place)]).bool(0, 0)
             guard isTaken else { continue }
             throw MirrorError.refused(
-                "\(place) exists, and the mirror \"\(table.definition.name)\" needs that name for its key or an index: rename it (alter index … rename to …), or drop it."
+                "\(place) exists, and the mirror \"\(table.definition.name)\" needs that name for its key, an index or a view: rename it (alter index … rename to …), or drop it."
             )
         }
     }

@@ -41,23 +41,29 @@ struct TableSwap {
         try target.executeScript("set local search_path = pg_catalog")
         let final = MirrorTable(definition, name: definition.table, label: "")
         var views: [String] = []
-        var isNew = true
+        var new = [final.qualifiedName] + (final.versionsView.map { [$0] } ?? [])
         if let old {
             let oldTable = MirrorTable(old.definition, name: old.definition.table, label: "")
             if try exists(oldTable.qualifiedName) {
-                isNew = try !hasRights(oldTable)
+                if try hasRights(oldTable.qualifiedName) { new.removeAll { $0 == final.qualifiedName } }
                 views = try dependentViews(oldTable)
                 try handmade?.noteLatecomers(on: old.definition, target)
-                try copyRights(from: oldTable)
-                try target.executeScript(
-                    "alter table \(oldTable.qualifiedName) rename to \(quotedIdentifier(retired))")
+                try copyRights(from: oldTable.qualifiedName, to: table.qualifiedName)
+                try copyPolicies(from: oldTable)
+                if let view = oldTable.versionsView, let own = table.versionsView, try oldTable.hasVersionsView(target)
+                {
+                    if try hasRights(view) { new.removeAll { $0 == final.versionsView } }
+                    try copyRights(from: view, to: own)
+                    try rename("view", view, to: MirrorDefinition.versionsView(of: retired))
+                }
+                try rename("table", oldTable.qualifiedName, to: retired)
             }
         }
         try rename(to: final)
         for view in views { try replace(view) }
         if let old { try drop(MirrorTable(old.definition, name: retired, label: "")) }
         try handmade?.rename(in: final.schema, target)
-        if isNew { try grantToReader(final) }
+        if !new.isEmpty { try grantToReader(new, in: final.schema) }
         try moveCursor(definition, generation, seq, batch)
         _ = try target.pipeline(last + [.query("commit")])
         return handmade?.lost ?? []
@@ -67,6 +73,7 @@ struct TableSwap {
 
     private func drop(_ table: MirrorTable) throws {
         do throws(PostgresError) {
+            if let view = table.versionsView { try target.executeScript("drop view if exists \(view)") }
             try target.executeScript("drop table if exists \(table.qualifiedName)")
         } catch {
             // dependent_objects_still_exist: a foreign key.
@@ -80,6 +87,11 @@ struct TableSwap {
 
     private func exists(_ name: String) throws -> Bool {
         try target.execute("select to_regclass($1) is not null", [.text(name)]).bool(0, 0)
+    }
+
+    /// - Parameter name: qualified.
+    private func rename(_ kind: String, _ name: String, to new: String) throws {
+        try target.executeScript("alter \(kind) \(name) rename to \(quotedIdentifier(new))")
     }
 
     private func rename(to final: MirrorTable) throws {
@@ -96,6 +108,10 @@ struct TableSwap {
             }
         }
         statements.append("alter table \(table.qualifiedName) rename to \(quotedIdentifier(final.name))")
+        if let view = table.versionsView {
+            let name = quotedIdentifier(MirrorDefinition.versionsView(of: final.name))
+            statements.append("alter view \(view) rename to \(name)")
+        }
         for (from, to) in zip(table.indexNames(of: table.name), final.indexNames(of: final.name)) {
             statements.append(
                 "alter index \(schema).\(quotedIdentifier(from)) rename to \(quotedIdentifier(to))")
@@ -114,7 +130,7 @@ struct TableSwap {
                 coalesce('with (' || array_to_string(class.reloptions, ', ') || ')', ''), pg_get_viewdef(class.oid)
             \(TableReaders.found)
             order by found.depth
-            """, [.text(table.qualifiedName)])
+            """, TableReaders.parameters(table))
         return try (0..<rows.rowCount).map { row in
             let name = try rows.string(row, 1)
             guard try rows.string(row, 0) == "v" else {
@@ -135,7 +151,8 @@ struct TableSwap {
         }
     }
 
-    private func copyRights(from old: MirrorTable) throws {
+    /// - Parameters: qualified names of tables or views.
+    private func copyRights(from old: String, to new: String) throws {
         let rows = try target.execute(
             """
             select format('alter table %s owner to %I', $2::text, pg_get_userbyid(relowner)) from pg_class
@@ -155,9 +172,8 @@ struct TableSwap {
                 and exists (
                     select from pg_attribute as column_of_new
                     where column_of_new.attrelid = to_regclass($2) and column_of_new.attname = column_of_old.attname)
-            """, [.text(old.qualifiedName), .text(table.qualifiedName)])
+            """, [.text(old), .text(new)])
         for row in 0..<rows.rowCount { try target.executeScript(try rows.string(row, 0)) }
-        try copyPolicies(from: old)
     }
 
     /// Who may see which rows.
@@ -192,26 +208,26 @@ struct TableSwap {
         }
     }
 
-    /// Whether somebody has granted or revoked anything on the table; rights are then carried over as they are.
-    private func hasRights(_ table: MirrorTable) throws -> Bool {
+    /// Whether somebody has granted or revoked anything on the table or view; rights are then carried over as they are.
+    private func hasRights(_ name: String) throws -> Bool {
         try target.execute(
             """
             select relacl is not null or exists (select from pg_attribute where attrelid = pg_class.oid and attacl is not null)
             from pg_class where oid = to_regclass($1)
-            """, [.text(table.qualifiedName)]
+            """, [.text(name)]
         ).bool(0, 0)
     }
 
     /// The reporting role, where this database has it, may read a new mirror.
-    private func grantToReader(_ final: MirrorTable) throws {
+    private func grantToReader(_ names: [String], in schema: String) throws {
         let reader = try target.execute(
             "select has_schema_privilege(oid, $1, 'usage') from pg_roles where rolname = 'pathmirror_reader'",
-            [.text(final.schema)])
+            [.text(schema)])
         guard reader.rowCount == 1 else { return }
         if try !reader.bool(0, 0) {
-            try target.executeScript("grant usage on schema \(quotedIdentifier(final.schema)) to pathmirror_reader")
+            try target.executeScript("grant usage on schema \(quotedIdentifier(schema)) to pathmirror_reader")
         }
-        try target.executeScript("grant select on \(final.qualifiedName) to pathmirror_reader")
+        try target.executeScript("grant select on \(names.joined(separator: ", ")) to pathmirror_reader")
     }
 
     private func moveCursor(

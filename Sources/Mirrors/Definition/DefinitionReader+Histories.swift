@@ -1,8 +1,10 @@
 import JSONText
 
 extension DefinitionReader {
-    /// What the mirror's own table keeps: `"keeps": "changes"`, `"keeps": "versions"`, or `"deleted": "soft"`.
-    mutating func keeps(_ keeps: SourceValue?, _ deleted: SourceValue?) -> MirrorDefinition.Keeps? {
+    /// What the mirror's own table keeps: `"keeps": "changes"`, or `"deleted": "soft"`.
+    mutating func keeps(
+        _ keeps: SourceValue?, _ deleted: SourceValue?, _ table: String
+    ) -> MirrorDefinition.Keeps? {
         if let deleted {
             guard let text = text(deleted, "deleted") else { return nil }
             if text != "soft" {
@@ -13,40 +15,28 @@ extension DefinitionReader {
             }
             return .latest
         }
-        return keeps.flatMap { history($0, "keeps") }
+        guard let keeps, let text = text(keeps, "keeps") else { return nil }
+        if text != "changes" { note(keeps.place, "keeps", "makes the mirror itself a history: \"changes\"") }
+        checkIdentifier(MirrorDefinition.versionsView(of: table), keeps.place, "keeps")
+        return .changes
     }
 
-    /// The histories beside the mirror: one of them, or an array.
-    mutating func histories(
+    /// Whether a history stands beside the mirror: `"history": true`.
+    mutating func hasHistory(
         _ value: SourceValue?, _ keeps: MirrorDefinition.Keeps?, _ name: String?, _ table: String
-    ) -> [MirrorDefinition.Keeps] {
-        guard let value else { return [] }
-        var values = [value]
-        if case .array(let elements) = value.kind { values = elements }
-        var found: [MirrorDefinition.Keeps] = []
-        for value in values {
-            guard let one = history(value, "history") else { continue }
-            if found.contains(one) {
-                note(value.place, "history", "\"\(one.rawValue)\" is there twice")
-                continue
-            }
-            found.append(one)
-            checkIdentifier("\(table)_\(one.rawValue)", value.place, "history")
-            if let name, "\(name)_\(one.rawValue)".utf8.count > MirrorDefinition.maxNameBytes {
-                note(value.place, "history", "the name \(name)_\(one.rawValue) is longer than 63 bytes")
-            }
+    ) -> Bool {
+        guard let value else { return false }
+        guard case .bool(let isWanted) = value.kind else {
+            note(value.place, "history", "this should be true or false, but is \(value.kindName)")
+            return false
         }
-        if keeps == .changes || keeps == .versions {
-            note(value.place, "history", "this mirror is a history itself, by \"keeps\"")
+        guard isWanted else { return false }
+        checkIdentifier("\(table)_changes", value.place, "history")
+        checkIdentifier("\(table)_versions", value.place, "history")
+        if let name, "\(name)_changes".utf8.count > MirrorDefinition.maxNameBytes {
+            note(value.place, "history", "the name \(name)_changes is longer than 63 bytes")
         }
-        return found
-    }
-
-    private mutating func history(_ value: SourceValue, _ part: String) -> MirrorDefinition.Keeps? {
-        guard let text = text(value, part) else { return nil }
-        if text == "changes" { return .changes }
-        if text == "versions" { return .versions }
-        note(value.place, part, "there is no history \"\(text)\"; histories are \"changes\", \"versions\"")
-        return nil
+        if keeps == .changes { note(value.place, "history", "this mirror is a history itself, by \"keeps\"") }
+        return true
     }
 }

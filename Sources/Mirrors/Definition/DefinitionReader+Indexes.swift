@@ -69,7 +69,6 @@ extension MirrorDefinition {
         case nil: [seqColumn, updatedAtColumn]
         case .latest: [seqColumn, updatedAtColumn, deletedAtColumn]
         case .changes: [seqColumn, "_at", "_operation", "_uid", "_old", "_new"]
-        case .versions: [seqColumn, "_valid_from", "_valid_to", "_current", "_deleted", "_uid"]
         }
     }
 }

@@ -27,12 +27,12 @@ extension MirrorDefinition {
         for value in values {
             var reader = DefinitionReader()
             if let definition = reader.definition(value) {
-                let histories = reader.histories.map { definition.history($0) }
-                if let problem = HistoryNames.problem(value.place, definition, histories, among: found) {
+                let history = reader.hasHistory ? definition.history : nil
+                if let problem = HistoryNames.problem(value.place, definition, history, among: found) {
                     problems.append(problem)
                 }
                 found.append((definition, false))
-                found += histories.map { ($0, true) }
+                if let history { found.append((history, true)) }
             }
             problems += reader.problems
         }
@@ -73,8 +73,8 @@ struct DefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
     /// Whether a definition with mistakes is made, too.
     var isStored = false
-    /// The histories that are to stand beside the mirror.
-    var histories: [MirrorDefinition.Keeps] = []
+    /// Whether a history is to stand beside the mirror.
+    private(set) var hasHistory = false
     /// Columns that have a mistake of their own: who names them makes none.
     var mistakenColumns: Set<String> = []
     private static let members = [
@@ -93,9 +93,9 @@ struct DefinitionReader: DefinitionNoting {
         let columns = columns(members["columns"], value.place)
         let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
         let rest = rest(members["rest"])
-        let keeps = keeps(members["keeps"], members["deleted"])
+        let keeps = keeps(members["keeps"], members["deleted"], table)
         checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
-        histories = histories(members["history"], keeps, name, table)
+        hasHistory = hasHistory(members["history"], keeps, name, table)
         let indexes = indexes(members["indexes"], keys, columns, rest, keeps)
         let keptErrors = keptErrors(members["keep errors"])
         let target = members["target"].flatMap { self.target($0) }

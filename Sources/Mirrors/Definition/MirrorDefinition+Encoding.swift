@@ -42,7 +42,7 @@ extension MirrorDefinition {
         switch keeps {
         case nil: break
         case .latest: Self.member(&writer, "deleted", "soft")
-        case .changes, .versions: Self.member(&writer, "keeps", keeps?.rawValue ?? "")
+        case .changes: Self.member(&writer, "keeps", "changes")
         }
         if keptErrors != Self.defaultKeptErrors {
             writer.writeKey("keep errors", isFirst: false)

@@ -13,11 +13,9 @@ public struct MirrorDefinition: Sendable, Equatable {
     }
 
     /// What the table keeps of what its records were.
-    public enum Keeps: String, Sendable, CaseIterable {
+    public enum Keeps: Sendable {
         /// A row for each change of a record, with the row before and after it.
         case changes
-        /// A row for each state that a record had, with the time from which and until which it had it.
-        case versions
         /// One row for each record, which stays with the last values when the record goes.
         case latest
     }
@@ -90,20 +88,29 @@ public struct MirrorDefinition: Sendable, Equatable {
     public static let updatedAtColumn = "_updated_at"
     public static let misfitsColumn = "_misfits"
     static let deletedAtColumn = "_deleted_at"
-    static let changedAtColumn = "_at"
-    static let validFromColumn = "_valid_from"
 
     /// `schema.table`, for messages.
     public var tableName: String { "\(schema).\(table)" }
 
     /// Whether the table holds several rows of a record.
-    public var isHistory: Bool { keeps == .changes || keeps == .versions }
+    public var isHistory: Bool { keeps == .changes }
 
-    /// The definition of a history that stands beside this mirror.
-    func history(_ keeps: Keeps) -> MirrorDefinition {
+    /// The names that tables and views of the mirror have.
+    var relations: Set<String> {
+        isHistory ? [tableName, "\(schema).\(Self.versionsView(of: table))"] : [tableName]
+    }
+
+    /// What the view of versions over a table of changes is called.
+    static func versionsView(of table: String) -> String {
+        let ending = "_changes"
+        return (table.hasSuffix(ending) ? String(table.dropLast(ending.count)) : table) + "_versions"
+    }
+
+    /// The definition of the history that stands beside this mirror.
+    var history: MirrorDefinition {
         MirrorDefinition(
-            name: "\(name)_\(keeps.rawValue)", namespace: namespace, pattern: pattern, filter: filter,
-            schema: schema, table: "\(table)_\(keeps.rawValue)", target: target, comment: comment, keys: keys,
-            columns: columns, rest: rest, indexes: [], keptErrors: keptErrors, keeps: keeps)
+            name: "\(name)_changes", namespace: namespace, pattern: pattern, filter: filter, schema: schema,
+            table: "\(table)_changes", target: target, comment: comment, keys: keys, columns: columns, rest: rest,
+            indexes: [], keptErrors: keptErrors, keeps: .changes)
     }
 }

@@ -12,8 +12,6 @@ struct HistoryRows {
         var rows: [[Cell]] = []
         /// Where each row's record is, for what the table refuses.
         var places: [(keys: [Key], seq: Int64)] = []
-        /// Records of whose versions in the table the current one ends, and when: before the rows come.
-        var ended: [(keys: [Key], at: Int64?)] = []
         /// Records that are gone and whose rows stay.
         var marked: [(keys: [Key], seq: Int64, at: Int64?)] = []
         /// Of a table that keeps the last row of each record, the records that have changed, whose errors are these now.
@@ -23,7 +21,7 @@ struct HistoryRows {
         var rowless: [(keys: [Key], columns: Set<String>)] = []
         var errors: [ConversionError] = []
 
-        var isEmpty: Bool { rows.isEmpty && ended.isEmpty && marked.isEmpty && changed.isEmpty }
+        var isEmpty: Bool { rows.isEmpty && marked.isEmpty && changed.isEmpty }
     }
 
     private let definition: MirrorDefinition
@@ -36,7 +34,7 @@ struct HistoryRows {
     private var keys: [Key] = []
     /// The record's row by the version before.
     private var row: ProjectedRow?
-    /// A row whose end is not known yet.
+    /// The last row of the record, of a table in which that stays.
     private var open: [Cell]?
     private var openSeq: Int64 = 0
     /// When the record went, of a table in which its row stays.
@@ -48,8 +46,8 @@ struct HistoryRows {
     private var errors: [ConversionError] = []
     /// That is its size, which is recorded as it is stored.
     private var isTooLarge = false
-    /// The table may have a row of the record that is current.
-    private var mayHaveCurrent = false
+    /// The table may have a row of the record.
+    private var mayHaveRow = false
     /// Whether some version made a row: then older ones are not needed for a table that keeps the last one.
     private(set) var lastRowSeq: Int64?
 
@@ -65,7 +63,7 @@ struct HistoryRows {
     mutating func begin(_ keys: [Key], before: Node?, isFirst: Bool) {
         self.keys = keys
         row = project(before, EntryStamp(seq: 0, at: nil, author: nil)).row
-        mayHaveCurrent = !isFirst
+        mayHaveRow = !isFirst
         open = nil
         goneAt = nil
         hasChanged = false
@@ -84,11 +82,6 @@ struct HistoryRows {
         switch definition.keeps {
         case .changes:
             if !Self.isSame(old, new) { put(change(stamp, old, new), stamp.seq) }
-        case .versions:
-            guard !Self.isSame(old, new) else { return }
-            end(at: stamp.at)
-            open = self.version(stamp, new)
-            openSeq = stamp.seq
         case .latest:
             hasChanged = true
             errors = new == nil ? found : []
@@ -121,13 +114,9 @@ struct HistoryRows {
     mutating func endLast() { if !keys.isEmpty { end() } }
 
     /// Ends the record.
-    mutating func end() {
-        if definition.keeps == .latest { return endLatest() }
-        if let open { put(open, openSeq) }
-        open = nil
-    }
+    mutating func end() { if definition.keeps == .latest { endLatest() } }
 
-    /// What there is to be done, which is forgotten here. A row whose end is not known stays.
+    /// What there is to be done, which is forgotten here. The last row of a record that has not ended stays.
     mutating func drain() -> Work {
         let done = work
         work = Work()
@@ -186,26 +175,6 @@ struct HistoryRows {
         ]
     }
 
-    private func version(_ stamp: EntryStamp, _ row: ProjectedRow?) -> [Cell] {
-        let cells = row?.cells ?? Array(repeating: .null, count: names.count)
-        return keyCells + cells + [
-            .int(stamp.seq), Self.time(stamp.at), .null, .bool(true), .bool(row == nil),
-        ] + Self.author(stamp.author) + [Self.misfits(row)]
-    }
-
-    /// The version that is current ends: the one that was made here, or the table's.
-    private mutating func end(at time: Int64?) {
-        guard var open else {
-            if mayHaveCurrent { work.ended.append((keys, time)) }
-            return
-        }
-        let validTo = definition.keys.count + names.count + 2
-        open[validTo] = Self.time(time)
-        open[validTo + 1] = .bool(false)
-        put(open, openSeq)
-        self.open = nil
-    }
-
     private func latest(_ row: ProjectedRow) -> [Cell] {
         keyCells + row.cells + [
             .int(row.stamp.seq), Self.time(row.stamp.committedAt), Self.misfits(row), .null,
@@ -217,7 +186,7 @@ struct HistoryRows {
         let found = Set(errors.map(\.column))
         if open != nil || (goneAt == nil && !isTooLarge) {
             work.changed.append(keys)
-            if open == nil, mayHaveCurrent { work.rowless.append((keys, found)) }
+            if open == nil, mayHaveRow { work.rowless.append((keys, found)) }
         }
         work.errors += rowErrors.filter { !found.contains($0.column) } + errors
     }

@@ -9,11 +9,6 @@ extension HistoryWriter {
         let work = rows.drain()
         guard !work.isEmpty else { return }
         let table = mirror.table
-        if !work.ended.isEmpty {
-            let cells = work.ended.map { Self.cells($0.keys, table) + [HistoryRows.time($0.at)] }
-            let parameters = try RowEncoder.cells(table.endColumns, cells)
-            try writer.add(.prepared(table.endVersions, parameters), mirror, bytes: parameters.byteCount)
-        }
         if !work.marked.isEmpty {
             let cells = work.marked.map { Self.cells($0.keys, table) + [.int($0.seq), HistoryRows.time($0.at)] }
             let parameters = try RowEncoder.cells(table.markColumns, cells)

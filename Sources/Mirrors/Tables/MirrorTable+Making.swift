@@ -17,7 +17,7 @@ extension MirrorTable {
     var indexSQL: [String] {
         let name = quotedIdentifier(keyName(of: name))
         let key = "alter table \(qualifiedName) add constraint \(name) primary key (\(Self.list(identity)))"
-        return [key] + definition.indexes.map { createSQL($0) } + seqIndexSQL + currentIndexSQL
+        return [key] + definition.indexes.map { createSQL($0) } + seqIndexSQL
     }
 
     func createSQL(_ index: MirrorDefinition.Index) -> String {
@@ -29,17 +29,18 @@ extension MirrorTable {
 
     /// The comments, which are set again whenever the definition changes.
     var commentSQL: [String] {
-        var statements = ["comment on table \(qualifiedName) is \(literal(definition.comment))"]
+        var statements = ["comment on table \(qualifiedName) is \(Self.comment(definition.comment))"]
         for column in columns {
-            statements.append(
-                "comment on column \(qualifiedName).\(quotedIdentifier(column.name)) is \(literal(column.comment))")
+            let name = quotedIdentifier(column.name)
+            statements.append("comment on column \(qualifiedName).\(name) is \(Self.comment(column.comment))")
         }
-        return statements
+        return statements + versionsCommentSQL
     }
 
-    /// The names that its key and its indexes have beside it in its schema.
+    /// The names that its key, its indexes and its view have beside it in its schema.
     var relationNames: Set<String> {
-        Set([keyName(of: name)] + definition.indexes.map { indexName($0, of: name) })
+        let view = definition.isHistory ? [MirrorDefinition.versionsView(of: name)] : []
+        return Set([keyName(of: name)] + definition.indexes.map { indexName($0, of: name) } + view)
     }
 
     func keyName(of table: String) -> String { Self.name([table, "pkey"]) }
@@ -82,8 +83,10 @@ extension MirrorTable {
     }
 
     /// A comment as SQL: COMMENT takes no parameters.
-    private func literal(_ text: String?) -> String {
-        guard let text else { return "null" }
+    static func comment(_ text: String?) -> String { text.map { literal($0) } ?? "null" }
+
+    /// A text as SQL, for statements that take no parameters.
+    static func literal(_ text: String) -> String {
         var quoted = "E'"
         for scalar in text.unicodeScalars {
             if scalar == "'" || scalar == "\\" { quoted += "\\" }

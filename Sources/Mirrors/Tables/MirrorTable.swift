@@ -72,23 +72,23 @@ struct MirrorTable: Sendable {
         case nil: keys + values(definition) + ownColumns
         case .latest: keys + values(definition) + ownColumns + [deletedAt]
         case .changes: keys + changeColumns
-        case .versions: keys + values(definition) + versionColumns
         }
     }
+
+    static let restComment = "What no other column takes."
 
     /// The definition's columns and the rest.
     private static func values(_ definition: MirrorDefinition) -> [Column] {
         var columns = definition.columns.map { column in
             Column(
                 name: column.name, sqlType: column.type.sql, carrier: carrier(column.type),
-                // A version that says that the record was gone has none of them.
-                isNotNull: column.notNull != nil && !definition.isHistory, comment: column.comment, isKey: false)
+                isNotNull: column.notNull != nil, comment: column.comment, isKey: false)
         }
         if let rest = definition.rest {
             columns.append(
                 Column(
                     name: rest.name, sqlType: "jsonb", carrier: .jsonb, isNotNull: false,
-                    comment: rest.comment ?? "What no other column takes.", isKey: false))
+                    comment: rest.comment ?? restComment, isKey: false))
         }
         return columns
     }

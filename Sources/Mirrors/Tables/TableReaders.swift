@@ -15,12 +15,18 @@ enum TableReaders {
             where dependent.depth < 50
         )
         """
-    /// What such a query is from: the views as `class`, with their schemas as `namespace`, and how far off each is.
+    /// What such a query is from: the views as `class`, with their schemas as `namespace`, and how far off each is. $2 names the view
+    /// that is the mirror's own, which is left out.
     static let found = """
         from (select oid, max(depth) as depth from dependent where depth > 0 group by oid) as found
-        join pg_class as class on class.oid = found.oid
+        join pg_class as class on class.oid = found.oid and class.oid is distinct from to_regclass($2)
         join pg_namespace as namespace on namespace.oid = class.relnamespace
         """
+
+    /// The parameters of such a query.
+    static func parameters(_ table: MirrorTable) -> PostgresParameters {
+        [.text(table.qualifiedName), table.versionsView.map { .text($0) } ?? .null(.text)]
+    }
 
     /// Why the table can't go, and what their user can do.
     ///
@@ -103,7 +109,7 @@ enum TableReaders {
                 format('%I.%I', namespace.nspname, class.relname)
             \(found)
             order by found.depth desc, 2
-            """, [.text(table.qualifiedName)])
+            """, parameters(table))
         return try (0..<rows.rowCount).map { (try rows.string($0, 0), try rows.string($0, 1)) }
     }
 }

@@ -43,26 +43,26 @@ import Tree
         #expect(found.indexes == [.init(columns: columns, isGIN: isGIN)])
     }
 
-    /// Histories stand beside the mirror as definitions of their own, with all of it but its indexes.
-    @Test func historiesAreMirrors() throws {
+    /// A history stands beside the mirror as a definition of its own, with all of it but its indexes.
+    @Test func aHistoryIsAMirror() throws {
         let text = """
             {"name": "posts", "path": "/p/{k}", "table": "s.t", "comment": "c", "target": "env:X", "columns": {"x": "text"},
-             "rest": "r", "indexes": ["x"], "history": ["versions", "changes"], "deleted": "soft"}
+             "rest": "r", "indexes": ["x"], "history": true, "deleted": "soft"}
             """
         let found = try MirrorDefinition.read(Array(text.utf8), source: "test")
-        #expect(found.map(\.name) == ["posts", "posts_versions", "posts_changes"])
-        #expect(found.map(\.tableName) == ["s.t", "s.t_versions", "s.t_changes"])
-        #expect(found.map(\.keeps) == [.latest, .versions, .changes])
-        #expect(found.map(\.indexes.count) == [1, 0, 0])
+        #expect(found.map(\.name) == ["posts", "posts_changes"])
+        #expect(found.map(\.tableName) == ["s.t", "s.t_changes"])
+        #expect(found.map(\.keeps) == [.latest, .changes])
+        #expect(found.map(\.indexes.count) == [1, 0])
         for history in found {
             #expect(history.columns == found[0].columns && history.rest == found[0].rest && history.target == "env:X")
             // As the database keeps it: one definition, without the others.
             let again = try MirrorDefinition.read(history.json, source: "test")
             #expect(again.map(\.keeps) == [history.keeps] && again[0].json == history.json)
         }
-        let one = try MirrorDefinition.read(
-            Array(#"{"name": "a", "path": "/{k}", "history": "changes"}"#.utf8), source: "test")
-        #expect(one.map(\.name) == ["a", "a_changes"])
+        let none = try MirrorDefinition.read(
+            Array(#"{"name": "a", "path": "/{k}", "history": false}"#.utf8), source: "test")
+        #expect(none.map(\.name) == ["a"])
     }
 
     @Test func allTypesAreKnownByTheirNames() throws {

@@ -71,15 +71,11 @@ import Testing
         (#""keep errors": -1"#, "2:16: keep errors: this should be a whole number up to 100000"),
         (#""keep errors": 1.5"#, "2:16: keep errors: this should be a whole number up to 100000"),
         (#""keep errors": "5""#, "2:16: keep errors: this should be a whole number up to 100000"),
+        (#""history": "changes""#, "2:12: history: this should be true or false, but is a string"),
+        (#""history": ["changes"]"#, "2:12: history: this should be true or false, but is an array"),
+        (#""keeps": "versions""#, #"2:10: keeps: makes the mirror itself a history: "changes""#),
         (
-            #""history": "all""#,
-            #"2:12: history: there is no history "all"; histories are "changes", "versions""#
-        ),
-        (#""history": ["changes", "changes"]"#, #"2:24: history: "changes" is there twice"#),
-        (#""history": 5"#, "2:12: history: this should be a string, but is a number"),
-        (#""keeps": "latest""#, #"2:10: keeps: there is no history "latest"; histories are "changes", "versions""#),
-        (
-            #""history": "changes", "keeps": "versions""#,
+            #""history": true, "keeps": "changes""#,
             #"2:12: history: this mirror is a history itself, by "keeps""#
         ),
         (
@@ -87,8 +83,8 @@ import Testing
             #"2:12: deleted: says what becomes of the rows of records that are gone: "soft""#
         ),
         (
-            #""keeps": "versions", "deleted": "soft""#,
-            "2:33: deleted: a history has its own rows for what is gone: leave this out"
+            #""keeps": "changes", "deleted": "soft""#,
+            "2:32: deleted: a history has its own rows for what is gone: leave this out"
         ),
         (#""keeps": "changes", "indexes": ["_updated_at"]"#, #"2:33: indexes[0]: there is no column "_updated_at""#),
         (#""keys": []"#, "2:9: keys: this should be an object, but is an array"),
@@ -239,27 +235,18 @@ import Testing
         #expect(mistakes(text).first?.hasPrefix(String(mistake.prefix { $0 != " " })) == true, "\(mistakes(text))")
     }
 
-    /// A history's name and table are no other mirror's, in whatever order they come.
+    /// A history's name, table and view are no other mirror's, in whatever order they come.
     @Test(arguments: [
-        (
-            #"{"name":"a_versions","path":"/v/{k}"}"#, "name",
-            "the history \"a_versions\" has the name of another mirror"
-        ),
-        (
-            #"{"name":"b","table":"a_versions","path":"/v/{k}"}"#, "table",
-            "\"a_versions\" has the table of another mirror"
-        ),
-        (
-            #"{"name":"b","table":"a","path":"/v/{k}","history":["changes","versions"]}"#, "table",
-            "has the table of another mirror"
-        ),
+        (#"{"name":"a_changes","path":"/v/{k}"}"#, "name"),
+        (#"{"name":"b","table":"a_changes","path":"/v/{k}"}"#, "table"),
+        (#"{"name":"b","table":"a_versions","path":"/v/{k}"}"#, "table"),
+        (#"{"name":"b","table":"a","path":"/v/{k}","history":true}"#, "table"),
     ])
-    func namesOfHistories(other: String, what: String, mistake: String) {
-        let one = #"{"name":"a","path":"/{k}","history":"versions"}"#
+    func namesOfHistories(other: String, what: String) {
+        let one = #"{"name":"a","path":"/{k}","history":true}"#
         let later = mistakes("[\(other),\n\(one)]")
         #expect(later.count == 1 && later.allSatisfy { $0.hasPrefix("2:1: history: ") }, "\(later)")
-        #expect(
-            later.allSatisfy { $0.contains(mistake) || $0.contains("has the \(what) of another mirror") }, "\(later)")
+        #expect(later.allSatisfy { $0.contains("has the \(what) of another mirror") }, "\(later)")
         let before = mistakes("[\(one),\n\(other)]")
         #expect(before.count == 1 && before.allSatisfy { $0.hasPrefix("2:1: ") && $0.contains(what) }, "\(before)")
         // In another database, or another namespace, they are others.

@@ -9,7 +9,7 @@ import Tree
 /// Tables that keep what their records were: what each kind of entry does to them, and what stays when they are made anew.
 @Suite struct HistoryTests {
     private static let posts = #"""
-        {"name": "posts", "path": "/posts/{id}", "history": ["changes", "versions"], "columns": {"title": "text", "stars": "bigint"}}
+        {"name": "posts", "path": "/posts/{id}", "history": true, "columns": {"title": "text", "stars": "bigint"}}
         """#
     private static let changes =
         "select id, _seq, _operation, _via, _old, _new from mirror.posts_changes order by _seq, id"
@@ -23,7 +23,7 @@ import Tree
             try bench.following { _ in
                 var seen: Set<[String?]> = []
                 func after(_ seq: Int64, _ lines: [String]) throws {
-                    try bench.catchUp("posts_changes", "posts_versions")
+                    try bench.catchUp("posts_changes")
                     let rows = try bench.rows(Self.changes)
                     let new = rows.filter { !seen.contains($0) }.map { $0.map { $0 ?? "" }.joined(separator: "|") }
                     #expect(new == lines.map { $0.replacing("@", with: "|\(seq)|") }, "after seq \(seq)")
@@ -91,8 +91,8 @@ import Tree
             try bench.set("/posts", #"{"b": {"title": "B", "by": "ada"}}"#)
             try bench.set("/posts/b/by", #""bob""#)
             let outcomes = try bench.applyAll(Self.posts)
-            #expect(outcomes.map { $0?.begins?.seq } == [nil, 1, 1])
-            #expect(outcomes.map { $0?.rows } == [1, 4, 4])
+            #expect(outcomes.map { $0?.begins?.seq } == [nil, 1])
+            #expect(outcomes.map { $0?.rows } == [1, 4])
             let before = try bench.lines(Self.versions)
             #expect(before == ["a|A|1|1|f|f|f", "a|A|2|2|f|f|f", "a|||3|t|t|t", "b|B||3|t|f|t"])
             let more = Self.posts.replacing(#""stars": "bigint"}"#, with: #""stars": "bigint", "by": "text"}"#)
@@ -131,7 +131,7 @@ import Tree
                     try importer.add(Array(path.utf8), value)
                 }
                 try importer.finish()
-                try bench.catchUp("posts_changes", "posts_versions")
+                try bench.catchUp("posts_changes")
             }
             let last = try bench.lines(
                 "select id, _operation from mirror.posts_changes where _seq > 1 order by id, _seq")
@@ -232,7 +232,7 @@ import Tree
             try bench.set("/posts/c/title", #""C""#)
             try prune(bench, keeping: 2)
             let outcomes = try bench.applyAll(Self.posts)
-            #expect(outcomes.map { $0?.begins?.seq } == [nil, 3, 3])
+            #expect(outcomes.map { $0?.begins?.seq } == [nil, 3])
             #expect(
                 try bench.lines(
                     "select id, _seq, _operation, _uid, _at is null from mirror.posts_changes order by _seq, id")
@@ -253,7 +253,6 @@ import Tree
             try bench.set("/posts/c/title", #""C""#)
             try prune(bench, keeping: 1)
             _ = try bench.operators.rebuild(try bench.mirror("posts_changes"))
-            _ = try bench.operators.rebuild(try bench.mirror("posts_versions"))
             _ = try bench.operators.rebuild(try bench.mirror("posts"))
             #expect(
                 try bench.lines("select id, _seq, _operation from mirror.posts_changes order by _seq, id")
@@ -314,7 +313,7 @@ import Tree
                 try bench.operators.setPaused(try bench.mirror("posts_changes"), true)
                 for number in 0..<100 { try bench.set("/posts/k\(number % 3)/stars", "\(number)") }
                 try bench.set("/posts", "null")
-                try bench.catchUp("posts", "posts_versions")
+                try bench.catchUp("posts")
                 try bench.operators.setPaused(try bench.mirror("posts_changes"), false)
                 try bench.set("/posts/k/stars", "1")
                 try bench.catchUp("posts_changes", "posts")
@@ -329,29 +328,28 @@ import Tree
     @Test func whatIsRefused() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(Self.posts)
-            let versions =
-                #"{"name": "posts_versions", "path": "/posts/{id}", "keeps": "versions", "table": "mirror.posts_versions"}"#
+            let changes =
+                #"{"name": "posts_changes", "path": "/posts/{id}", "keeps": "changes", "table": "mirror.posts_changes"}"#
             for (text, reason) in [
-                (versions.replacing("/posts/{id}", with: "/other/{id}"), "The path of \"posts_versions\" can't change"),
+                (changes.replacing("/posts/{id}", with: "/other/{id}"), "The path of \"posts_changes\" can't change"),
                 (
-                    versions.replacing(#""keeps": "versions", "#, with: ""),
-                    "is a table of versions and can't become no history"
+                    changes.replacing(#""keeps": "changes", "#, with: ""), "is a history and can't become no history"
                 ),
                 (
-                    versions.replacing(#""keeps": "versions""#, with: #""keeps": "changes""#),
-                    "can't become a table of changes"
+                    #"{"name": "posts", "path": "/posts/{id}", "keeps": "changes"}"#,
+                    "is no history and can't become a history"
                 ),
-                (versions.replacing(#""keeps""#, with: #""keys": {"id": "bigint"}, "keeps""#), "The types of the keys"),
+                (changes.replacing(#""keeps""#, with: #""keys": {"id": "bigint"}, "keeps""#), "The types of the keys"),
             ] {
                 let refusal = #expect(throws: MirrorError.self) { try bench.apply(text) }
                 #expect("\(try #require(refusal))".contains(reason), "\(String(describing: refusal))")
             }
-            let mirror = try bench.mirror("posts_versions")
+            let mirror = try bench.mirror("posts_changes")
             #expect(throws: MirrorError.self) { _ = try bench.operators.applyAgain(mirror, from: 1) }
             #expect(throws: MirrorError.self) { _ = try bench.operators.retryConversionErrors(mirror) }
             try bench.operators.drop(mirror)
-            try bench.operators.drop(try bench.mirror("posts_changes"))
             #expect(try bench.lines("select count(*) from pathmirror.mirror_version") == ["0"])
+            #expect(try bench.lines("select to_regclass('mirror.posts_versions') is null") == ["t"])
         }
     }
 
@@ -359,12 +357,13 @@ import Tree
     @Test func aRowThatIsRefused() throws {
         try MirrorBench.with { bench in
             let text =
-                #"{"name": "posts", "path": "/posts/{id}", "keeps": "versions", "table": "mirror.posts", "columns": {"title": "text"}, "indexes": [["title"]]}"#
+                #"{"name": "posts", "path": "/posts/{id}", "keeps": "changes", "table": "mirror.posts", "columns": {"title": "text"}}"#
             let long =
                 "\"" + String(repeating: "x\u{3b1}7q", count: 200_000)
                 + String((0..<3_000).map { _ in Character(UnicodeScalar(UInt8.random(in: 97...122))) }) + "\""
             try bench.set("/posts/a/title", #""A""#)
             try bench.apply(text)
+            try bench.script("create index on mirror.posts ((_new ->> 'title'))")
             try bench.following { _ in
                 try bench.set("/posts/a/title", long)
                 try bench.set("/posts/a/title", #""A3""#)
@@ -372,7 +371,7 @@ import Tree
                 try bench.catchUp("posts")
             }
             let wanted = ["a|A|1|f", "a|A3|3|t", "b|B|4|t"]
-            let look = "select id, title, _seq, _current from mirror.posts order by id, _seq"
+            let look = "select id, title, _seq, _current from mirror.posts_versions order by id, _seq"
             #expect(try bench.lines(look) == wanted)
             #expect(try bench.errors("posts").count == 1)
             #expect(try bench.problems() == [])
@@ -394,7 +393,7 @@ import Tree
                 "\"\(Self.column($0))\": {\"type\": \"\($0.rawValue)\", \"path\": \"v\"}"
             }
             let text =
-                "{\"name\": \"all\", \"path\": \"/all/{id}\", \"history\": \"changes\", \"rest\": \"rest\", \"columns\": {\(columns.joined(separator: ", "))}}"
+                "{\"name\": \"all\", \"path\": \"/all/{id}\", \"history\": true, \"rest\": \"rest\", \"columns\": {\(columns.joined(separator: ", "))}}"
             let values = [
                 "1", "1.5", "-0.0", "1e300", "5e-324", "123456789012345678", "true", "\"text \\\" \\\\ é\"",
                 "\"+007.50\"", "\"1e5\"",
@@ -414,6 +413,54 @@ import Tree
                     where _new is distinct from wanted
                     """) == [])
             #expect(try bench.lines("select count(*) from mirror.all_changes") == ["\(values.count)"])
+            // The view of versions has the columns with their types.
+            let own = names.map { "version.\(quotedIdentifier($0))" }.joined(separator: ", ")
+            #expect(
+                try bench.rows(
+                    """
+                    select id from mirror.all_versions as version join mirror.all as live using (id)
+                    where row(\(own)) is distinct from row(\(row)) or not _current or _deleted
+                    """) == [])
+            let types = """
+                select attname, atttypid::regtype from pg_attribute
+                where attrelid = 'mirror.TABLE'::regclass and attnum > 0 and attname !~ '^_' order by 1
+                """
+            #expect(
+                try bench.lines(types.replacing("TABLE", with: "all_versions"))
+                    == bench.lines(types.replacing("TABLE", with: "all")))
+        }
+    }
+
+    /// Rights on the view, and views that read it, stay when the table is made anew; a view that is gone comes back.
+    @Test func theViewStays() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/posts/a/title", #""A""#)
+            try bench.applyAll(Self.posts)
+            let name = "view_reader_\(UInt32.random(in: 0...UInt32.max))"
+            try bench.script("create role \(name)")
+            defer { try? bench.script("drop owned by \(name); drop role \(name)") }
+            try bench.script(
+                """
+                grant select on mirror.posts_versions to \(name);
+                create view mirror.now as select id, title from mirror.posts_versions where _current;
+                """)
+            let mayRead = "select has_table_privilege('\(name)', 'mirror.posts_versions', 'select')"
+            let more = Self.posts.replacing(#""columns": {"#, with: #""columns": {"by": "text", "#)
+            try bench.applyAll(more)
+            #expect(try bench.lines(mayRead) == ["t"])
+            #expect(try bench.lines("select id, title from mirror.now") == ["a|A"])
+            #expect(try bench.lines("select id, title, by from mirror.posts_versions") == ["a|A|"])
+            let refusal = #expect(throws: MirrorError.self) {
+                try bench.operators.drop(try bench.mirror("posts_changes"))
+            }
+            #expect("\(try #require(refusal))".hasPrefix("The view mirror.now reads"), "\(String(describing: refusal))")
+            try bench.script("drop view mirror.now; drop view mirror.posts_versions")
+            let plan = try bench.operators.plan(
+                try #require(try MirrorDefinition.read(Array(more.utf8), source: "test").last), namespace: "test")
+            #expect(plan.actionName == "rebuild" && plan.reasons == ["the view of versions is gone"])
+            _ = try bench.operators.execute(plan)
+            #expect(try bench.lines("select id, title, by from mirror.posts_versions") == ["a|A|"])
+            #expect(try bench.problems() == [])
         }
     }
 }

@@ -22,14 +22,14 @@ import Tree
         try MirrorBench.with { bench in
             try bench.set("/rooms/r0/\u{301}m", #"{"a": 0}"#)
             try bench.applyAll(
-                #"{"name": "m", "path": "/rooms/{r}/{m}", "deleted": "soft", "history": ["changes", "versions"], "columns": {"a": "bigint"}}"#
+                #"{"name": "m", "path": "/rooms/{r}/{m}", "deleted": "soft", "history": true, "columns": {"a": "bigint"}}"#
             )
             try bench.following { _ in
                 try bench.set("/rooms/r1", #"{"\u0301x": {"a": 1}, "\u200d": {"a": 2}}"#)
                 try bench.set("/rooms/\u{600}", #"{"x": {"a": 3}, "\u0301": {"a": 4}}"#)
                 try bench.set("/rooms/\u{600}/\u{301}/a", "5")
                 try bench.set("/rooms/r1", "null")
-                try bench.catchUp("m", "m_changes", "m_versions")
+                try bench.catchUp("m", "m_changes")
             }
             let rows = try bench.rows("select r, m, a, _seq from mirror.m_versions where not _deleted order by _seq, a")
             #expect(
@@ -49,13 +49,13 @@ import Tree
     @Test func twoSpellings() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(
-                #"{"name": "m", "path": "/m/{id}", "history": ["changes", "versions"], "columns": {"t": "text", "l": "text[]"}}"#
+                #"{"name": "m", "path": "/m/{id}", "history": true, "columns": {"t": "text", "l": "text[]"}}"#
             )
             try bench.following { _ in
                 try bench.set("/m/a", #"{"t": "\u00e9", "l": ["\u00e9"]}"#)
                 try bench.set("/m/a/t", #""e\u0301""#)
                 try bench.set("/m/a/l/0", #""e\u0301""#)
-                try bench.catchUp("m", "m_changes", "m_versions")
+                try bench.catchUp("m", "m_changes")
             }
             #expect(
                 try bench.lines("select length(t), length(l[1]), _seq from mirror.m_versions order by _seq")

@@ -10,7 +10,7 @@ import Tree
 /// What large records and wide entries cost a history, and what becomes of a record that is too large to be kept.
 @Suite struct LargeRecordTests {
     private static let posts = #"""
-        {"name": "posts", "path": "/posts/{id}", "deleted": "soft", "history": ["changes", "versions"], "columns": {"title": "text"}}
+        {"name": "posts", "path": "/posts/{id}", "deleted": "soft", "history": true, "columns": {"title": "text"}}
         """#
 
     /// Brings all mirrors to the head.
@@ -49,7 +49,7 @@ import Tree
         try MirrorBench.with { bench in
             try bench.set("/posts/a", #"{"title": "A"}"#)
             try bench.applyAll(Self.posts)
-            let names = ["posts", "posts_changes", "posts_versions"]
+            let names = ["posts", "posts_changes"]
             func look(
                 _ now: [String], _ changes: [String], errors: Int, ofHistories: Int, line: Int = #line
             ) throws {
@@ -69,7 +69,7 @@ import Tree
                             $0.replacing("insert", with: "x").replacing("update", with: "x")
                         }, "line \(line)")
                 #expect(
-                    try names.map { try bench.errors($0).count } == [errors, ofHistories, ofHistories], "line \(line)")
+                    try names.map { try bench.errors($0).count } == [errors, ofHistories], "line \(line)")
                 #expect(try bench.problems() == [], "line \(line)")
             }
             let long = "\"" + String(repeating: "x", count: 300) + "\""
@@ -129,7 +129,7 @@ import Tree
     /// Each part would write all of the record again.
     @Test func aRecordInManyParts() throws {
         try MirrorBench.with { bench in
-            try bench.applyAll(#"{"name": "h", "path": "/h/{id}", "keeps": "versions", "columns": {"k7": "bigint"}}"#)
+            try bench.applyAll(#"{"name": "h", "path": "/h/{id}", "keeps": "changes", "columns": {"k7": "bigint"}}"#)
             try count(bench, "row")
             let rows = (0..<400).map { ("/h/a/k\($0)", Node.int(Int64($0))) }
             try load(bench, "/h", rows, bufferBytes: 500)
@@ -137,7 +137,7 @@ import Tree
             #expect(Int(parts[0]) ?? 0 >= 10)
             try follow(bench)
             #expect(try counted(bench) <= 2)
-            #expect(try bench.lines("select id, k7, _seq from mirror.h") == ["a|7|1"])
+            #expect(try bench.lines("select id, k7, _seq from mirror.h_versions") == ["a|7|1"])
             #expect(try bench.problems() == [])
         }
     }
@@ -146,7 +146,7 @@ import Tree
     @Test func oneRangeAmongManyRecords() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(
-                #"{"name": "h", "path": "/a/{j}/b/{k}", "keeps": "versions", "columns": {"x": "bigint"}}"#)
+                #"{"name": "h", "path": "/a/{j}/b/{k}", "keeps": "changes", "columns": {"x": "bigint"}}"#)
             let groups = (0..<60).map { "\"j\($0)\": {\"b\": {\"k\": {\"x\": \($0)}}}" }.joined(separator: ", ")
             try bench.set("/a", "{\(groups)}")
             try follow(bench)
@@ -161,7 +161,8 @@ import Tree
             #expect(try counted(bench) <= 8)
             #expect(
                 try bench.lines(
-                    "select k, _deleted, count(*), sum(x) from mirror.h where _current group by 1, 2 order by 1, 2")
+                    "select k, _deleted, count(*), sum(x) from mirror.h_versions where _current group by 1, 2 order by 1, 2"
+                )
                     == ["k|f|20|2000", "k|t|40|", "l|f|20|100"])
             #expect(try bench.problems() == [])
         }
@@ -172,7 +173,7 @@ import Tree
         try MirrorBench.with { bench in
             let text = { (letter: Character, count: Int) in "\"" + String(repeating: letter, count: count) + "\"" }
             try bench.applyAll(
-                #"{"name": "h", "path": "/h/{id}", "history": ["changes", "versions"], "deleted": "soft", "columns": {"n": "bigint"}}"#
+                #"{"name": "h", "path": "/h/{id}", "history": true, "deleted": "soft", "columns": {"n": "bigint"}}"#
             )
             for number in 0..<12 {
                 let sizes = [10, 40_000, 70_000, 3_000_000]
@@ -202,29 +203,10 @@ import Tree
         }
     }
 
-    /// Nothing is ended of a record of which nothing was known.
-    @Test func firstVersionsEndNone() throws {
-        let mirror = try definition(
-            #"{"name": "h", "path": "/h/{id}", "keeps": "versions", "columns": {"n": "bigint"}}"#)
-        var rows = HistoryRows(Projector(mirror))
-        let version = { (seq: Int64, json: String) in
-            RecordVersion(stamp: EntryStamp(seq: seq, at: seq, author: nil), value: try node(json))
-        }
-        for (isFirst, wanted) in [(true, 0), (false, 1)] {
-            rows.begin([Key("a")], before: .null, isFirst: isFirst)
-            rows.take(try version(1, #"{"n": 1}"#))
-            rows.take(try version(2, #"{"n": 2}"#))
-            rows.end()
-            let work = rows.drain()
-            #expect(work.ended.count == wanted)
-            #expect(work.rows.count == 2)
-        }
-    }
-
     /// A row that does not go with the columns is an error.
     @Test func rowsOfTheWrongLength() throws {
         let mirror = try definition(
-            #"{"name": "h", "path": "/h/{j}/{k}", "keeps": "versions", "columns": {"n": "bigint"}}"#)
+            #"{"name": "h", "path": "/h/{j}/{k}", "keeps": "changes", "columns": {"n": "bigint"}}"#)
         let table = MirrorTable(mirror, name: "h", label: "")
         #expect(throws: MirrorError.self) { _ = try RowEncoder.cells(table.columns, [[Cell.text("a"), .int(1)]]) }
     }

@@ -11,12 +11,11 @@ struct StoredHistory {
     let seq: Int64
     let begins: Int64
     private(set) var versions: [PlainHistory.Version] = []
-    /// Of a table of changes its rows; of one of versions what its rows say of them.
+    /// The rows of a table of changes.
     private(set) var changes: [PlainHistory.Place: PlainHistory.Change] = [:]
     /// The rows of a table in which they stay.
     private(set) var last: [Key: PlainHistory.Last] = [:]
     private(set) var problems: [String] = []
-    private var beginnings: Set<PlainHistory.Place> = []
 
     init?(_ log: LogConnection, _ mirror: CatalogMirror) throws {
         try log.sql.executeScript(
@@ -27,9 +26,6 @@ struct StoredHistory {
         seq = cursor.seq
         begins = cursor.begins?.seq ?? -1
         try MirrorVersions(namespace: mirror.namespaceID, mirror: mirror.id).read(log.sql, .all) { slice in
-            for change in slice where change.version.isBegin {
-                beginnings.insert(.init(key: Key(change.version.key), seq: change.version.seq))
-            }
             versions += slice.map { change in
                 PlainHistory.Version(
                     key: Key(change.version.key), seq: change.version.seq, via: change.version.author?.via,
@@ -37,8 +33,9 @@ struct StoredHistory {
             }
         }
         switch definition.keeps {
-        case .changes: try readChanges(log.sql)
-        case .versions: try readVersions(log.sql)
+        case .changes:
+            try readChanges(log.sql)
+            try compareVersions(log.sql)
         case .latest: try readLast(log.sql)
         case nil: break
         }
@@ -70,28 +67,31 @@ struct StoredHistory {
         }
     }
 
-    private mutating func readVersions(_ sql: PostgresConnection) throws {
+    /// Notes where the view of versions does not have what the table of changes has.
+    private mutating func compareVersions(_ sql: PostgresConnection) throws {
         let keys = definition.keys.map { quotedIdentifier($0.name) }.joined(separator: ", ")
+        let view = quotedIdentifier(MirrorDefinition.versionsView(of: definition.table))
         let rows = try sql.execute(
             """
-            select \(key), _seq, _deleted, coalesce(lag(_deleted) over versions, true),
+            select \(key), _seq, _deleted,
                 _current = (lead(_seq) over versions is null)
                 and _valid_to is not distinct from lead(_valid_from) over versions,
                 \(ColumnText.ofTable(definition).joined(separator: ", "))
-            from \(table) window versions as (partition by \(keys) order by _seq)
+            from \(quotedIdentifier(definition.schema)).\(view)
+            window versions as (partition by \(keys) order by _seq)
             """)
+        if rows.rowCount != changes.count {
+            problems.append("there are \(rows.rowCount) versions of \(changes.count) changes")
+        }
         for row in 0..<rows.rowCount {
             let place = PlainHistory.Place(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
-            let isGone = try rows.bool(row, 2)
-            let operation =
-                isGone
-                ? "delete" : beginnings.contains(place) ? "begin" : try rows.bool(row, 3) ? "insert" : "update"
-            let values = try ColumnText.row(definition, rows, row, from: 5)
-            changes[place] = PlainHistory.Change(operation: operation, old: nil, new: isGone ? nil : values)
-            if isGone, values != PlainProjection.Row(columns: values.columns.map { _ in nil }) {
-                problems.append("the deletion \(place) has values")
+            let values = try ColumnText.row(definition, rows, row, from: 4)
+            let wanted = changes[place]?.new
+            if try rows.bool(row, 2) != (wanted == nil) { problems.append("version \(place) is wrongly deleted") }
+            if values != wanted ?? PlainProjection.Row(columns: values.columns.map { _ in nil }) {
+                problems.append("version \(place) is \(values), the change left \(String(describing: wanted))")
             }
-            if try !rows.bool(row, 4) { problems.append("version \(place) does not end where the next one begins") }
+            if try !rows.bool(row, 3) { problems.append("version \(place) does not end where the next one begins") }
         }
     }
 
@@ -126,9 +126,8 @@ struct StoredHistory {
         }
         for row in Set(changes.keys).union(plain.changes.keys) {
             var wanted = plain.changes[row]
-            // What did not fit of the old row is not said again; a table of versions has the row before.
+            // What did not fit of the old row is not said again.
             wanted?.old?.misfits = []
-            if definition.keeps == .versions { wanted?.old = nil }
             if changes[row] != wanted {
                 return
                     "\(place): \(row) is \(String(describing: changes[row])), wanted \(String(describing: wanted))"

@@ -52,7 +52,6 @@ struct StoredProjection {
     /// Which rows are what is there now.
     private var condition: String {
         switch definition.keeps {
-        case .versions: "where _current and not _deleted"
         case .latest: "where _deleted_at is null"
         case nil, .changes: ""
         }

@@ -126,13 +126,13 @@ import Tree
             try bench.script("alter database \"\(database)\" set datestyle = 'German'")
             try bench.set("/d", #"{"2026-01-31": {"ada": 1, "bob": 2}, "2026-02-30": {"ada": 3}}"#)
             try bench.applyAll(
-                #"{"name": "d", "path": "/d/{day}/{who}", "keys": {"day": {"type": "date", "comment": "When."}}, "deleted": "soft", "history": ["changes", "versions"], "columns": {"n": {"type": "bigint", "path": "."}}}"#
+                #"{"name": "d", "path": "/d/{day}/{who}", "keys": {"day": {"type": "date", "comment": "When."}}, "deleted": "soft", "history": true, "columns": {"n": {"type": "bigint", "path": "."}}}"#
             )
             try bench.apply(#"{"name": "now", "path": "/d/{day}/{who}", "keys": {"day": "date"}}"#)
             try bench.following { _ in
                 try bench.set("/d/2026-02-01/ada", "4")
                 try bench.set("/d/2026-01-31/bob", "null")
-                try bench.catchUp("d", "d_changes", "d_versions", "now")
+                try bench.catchUp("d", "d_changes", "now")
             }
             let days = "select to_char(day, 'YYYY-MM-DD') || ' ' || who from"
             #expect(try bench.lines("\(days) mirror.now order by 1") == ["2026-01-31 ada", "2026-02-01 ada"])

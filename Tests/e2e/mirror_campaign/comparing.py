@@ -89,10 +89,8 @@ class Comparison:
             return
         self._versions_of_records(found, history)
         self._rows(found, history.changes)
-        if found.keeps == "changes":
-            self._changes(found, history)
-        else:
-            self._versions(found, history)
+        self._changes(found, history)
+        self._versions(found, history)
         self._errors(found, {error for error in history.all_errors() if error[1] == ""})
 
     def _versions_of_records(self, found, history):
@@ -114,13 +112,15 @@ class Comparison:
                 self._same(found, (place, member), wanted, got)
 
     def _versions(self, found, history):
+        """The view over the table of changes."""
+        self._same(found, "versions", sorted(map(str, history.changes)), sorted(map(str, found.states)))
         ends, newest = {}, {}
         for keys, seq in sorted(history.changes, key=lambda place: place[1]):
             if keys in newest:
                 ends[keys, newest[keys]] = self.log.entries[seq].at
             newest[keys] = seq
         for place, (_, author, _, new) in history.changes.items():
-            row, is_current = found.rows[place], newest[place[0]] == place[1]
+            row, is_current = found.states[place], newest[place[0]] == place[1]
             self._same(found, place, (self.log.entries[place[1]].at, ends.get(place), is_current, new is None, *(author or (None,) * 3), new.misfits if new else []),
                        (row["_valid_from"], row["_valid_to"], row["_current"], row["_deleted"], row["_uid"], row["_admin"], row["_via"], row["_misfits"] or []))
             self._same(found, place, self._cells(found, new), row["cells"])

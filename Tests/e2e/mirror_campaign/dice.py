@@ -22,13 +22,12 @@ MIRRORS = {
     "days": {"path": "/{j}/{k}", "keys": {"k": "date"}},
     "anywhere": {},
     "elsewhere": {"target": True},
-    "kept": {"path": "/a/{k}", "history": ["changes", "versions"]},
-    "kept_children": {"path": "/a/{j}/items/{k}", "history": ["changes", "versions"]},
+    "kept": {"path": "/a/{k}", "history": True},
+    "kept_children": {"path": "/a/{j}/items/{k}", "history": True},
     "changes": {"keeps": "changes"},
-    "versions": {"keeps": "versions"},
-    "other_versions": {"keeps": "versions", "target": True},
+    "other_changes": {"keeps": "changes", "target": True},
     "soft": {"deleted": "soft", "all": True},
-    "soft_part": {"deleted": "soft", "history": "changes"},
+    "soft_part": {"deleted": "soft", "history": True},
 }
 
 

@@ -62,24 +62,34 @@ class Stored:
         self.misfits = {(json.dumps(key, sort_keys=True), column or "") for key, column in connection.execute(
             "select key::text::json, column_name from pathmirror.mirror_misfit where mirror = %s", [self.name]).fetchall()}
         ours = {None: ["_seq", "_updated_at", "_misfits"], "latest": ["_seq", "_updated_at", "_misfits", "_deleted_at"],
-                "changes": ["_seq", "_at", "_operation", "_uid", "_admin", "_via", "_old", "_new", "_misfits"],
-                "versions": ["_seq", "_valid_from", "_valid_to", "_current", "_deleted", "_uid", "_admin", "_via", "_misfits"]}[self.keeps]
-        columns = [] if self.keeps == "changes" else list(self.shape.types)
-        names = [*self.keys, *columns, *ours]
-        listed = ", ".join(f'"{name}"' for name in names)
-        found = connection.execute(f"select {listed} from {self.table}").fetchall()
-        self.rows = {}
-        for values in found:
-            row = dict(zip(names[len(self.keys):], values[len(self.keys):]))
-            row["cells"] = {name: cell(row[name], kind) for name, kind in self.shape.types.items()} if self.keeps != "changes" else None
-            key = values[:len(self.keys)]
-            self.rows[(key, row["_seq"]) if self.keeps in ("changes", "versions") else key] = row
-        if len(self.rows) != len(found):
-            raise AssertionError(f"two rows of {self.name} have the same keys")
+                "changes": ["_seq", "_at", "_operation", "_uid", "_admin", "_via", "_old", "_new", "_misfits"]}[self.keeps]
+        self.rows = self._read(connection, self.table, None if self.keeps == "changes" else list(self.shape.types), ours)
+        # What the view of versions says of a table of changes.
+        self.states = self._read(
+            connection, self._view(), list(self.shape.types),
+            ["_seq", "_valid_from", "_valid_to", "_current", "_deleted", "_uid", "_admin", "_via", "_misfits"]) if self.keeps == "changes" else {}
         self.versions = {(key, at): (is_begin, admin if uid is None and via is None else (uid, admin, via), record)
                          for key, at, is_begin, uid, admin, via, record in connection.execute(
             "select key, seq, is_begin, uid, is_admin, via, record from pathmirror.mirror_version where namespace_id = %s and mirror = %s",
             [namespace, mirror]).fetchall()} if self.keeps else {}
+
+    def _view(self) -> str:
+        schema, table = self.definition["table"].split(".")
+        return f'"{schema}"."{table.removesuffix("_changes")}_versions"'
+
+    def _read(self, connection, place, columns, ours) -> dict:
+        names = [*self.keys, *(columns or []), *ours]
+        listed = ", ".join(f'"{name}"' for name in names)
+        found = connection.execute(f"select {listed} from {place}").fetchall()
+        rows = {}
+        for values in found:
+            row = dict(zip(names[len(self.keys):], values[len(self.keys):]))
+            row["cells"] = {name: cell(row[name], kind) for name, kind in self.shape.types.items()} if columns is not None else None
+            key = values[:len(self.keys)]
+            rows[(key, row["_seq"]) if self.keeps == "changes" else key] = row
+        if len(rows) != len(found):
+            raise AssertionError(f"two rows of {place} have the same keys")
+        return rows
 
 
 def read(connection) -> list[Stored]:

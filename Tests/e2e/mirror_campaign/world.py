@@ -148,7 +148,7 @@ class World:
 
     def some(self) -> str:
         """A mirror, or a history beside one."""
-        return self.dice.choice([*MIRRORS, "kept_changes", "kept_versions", "kept_children_versions", "soft_part_changes"])
+        return self.dice.choice([*MIRRORS, "kept_changes", "kept_children_changes", "soft_part_changes"])
 
     def changeable(self) -> str:
         # Where rows stay, what makes one may not change: removed ones could come with other values.
@@ -164,15 +164,14 @@ class World:
 
     def dropped(self):
         name = self.dice.choice(list(MIRRORS))
-        names = [name, *(f"{name}_{kind}" for kind in ("changes", "versions") if kind in str(MIRRORS[name].get("history")))]
-        for one in names:
+        for one in [name, f"{name}_changes"] if MIRRORS[name].get("history") else [name]:
             self.command("mirror", "drop", one, "--yes")
         self.paths.pop(name, None)
         self.apply(name)
 
     def dropped_history(self):
         """Only a history: made again, it begins with what the log has then."""
-        history = self.dice.choice(["kept_changes", "kept_versions", "kept_children_changes", "kept_children_versions", "soft_part_changes"])
+        history = self.dice.choice(["kept_changes", "kept_children_changes", "soft_part_changes"])
         self.command("mirror", "drop", history, "--yes")
         name = history.rpartition("_")[0]
         if name != "soft_part":

@@ -11,7 +11,7 @@ class History:
         self.shape, self.log, self.begins = Shape(definition), log, begins
         self.keeps = definition.get("keeps", "latest")
         self.seq = begins - 1
-        # Of a table of changes or versions: (keys, seq) to (operation, author, before, after).
+        # Of a table of changes: (keys, seq) to (operation, author, before, after).
         self.changes: dict = {}
         # Of one in which rows stay: keys to (row, seq or None, whether it is gone).
         self.last: dict = {}

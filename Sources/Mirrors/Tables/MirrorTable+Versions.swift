@@ -1,0 +1,100 @@
+import Postgres
+
+/// The view of versions over a table of changes: it has a row for each state that a record had, with the time in which it held.
+extension MirrorTable {
+    private struct ViewColumn {
+        let name: String
+        /// SQL on a row of the table of changes.
+        let value: String
+        let comment: String?
+    }
+
+    /// The view's qualified name; nil for a table that is no history.
+    var versionsView: String? {
+        guard definition.isHistory else { return nil }
+        let name = MirrorDefinition.versionsView(of: name)
+        return "\(quotedIdentifier(schema)).\(quotedIdentifier(name))"
+    }
+
+    /// Whether the database has the view.
+    func hasVersionsView(_ target: PostgresConnection) throws(PostgresError) -> Bool {
+        guard let view = versionsView else { return false }
+        return try target.execute(
+            "select exists (select from pg_class where oid = to_regclass($1) and relkind = 'v')", [.text(view)]
+        ).bool(0, 0)
+    }
+
+    /// Makes the view. Who reads it needs the right to read the table as well, and is subject to the table's policies.
+    var versionsSQL: [String] {
+        guard let view = versionsView else { return [] }
+        let columns = viewColumns.map { "\($0.value) as \(quotedIdentifier($0.name))" }
+        let keys = Self.list(definition.keys.map(\.name))
+        return [
+            """
+            create view \(view) with (security_invoker = true) as
+            select \(columns.joined(separator: ", ")) from \(qualifiedName)
+            window record as (partition by \(keys) order by "_seq")
+            """
+        ]
+    }
+
+    /// The comments on the view and its columns.
+    var versionsCommentSQL: [String] {
+        guard let view = versionsView else { return [] }
+        return ["comment on view \(view) is \(Self.comment(definition.comment))"]
+            + viewColumns.map {
+                "comment on column \(view).\(quotedIdentifier($0.name)) is \(Self.comment($0.comment))"
+            }
+    }
+
+    /// The columns that readers find in the table and in the view, with their types.
+    var readTypes: [(String, String)] {
+        let own = columns.map { ($0.name, $0.sqlType) }
+        guard definition.isHistory else { return own }
+        return own + definition.columns.map { ($0.name, $0.type.sql) }
+            + (definition.rest.map { [($0.name, "jsonb")] } ?? [])
+    }
+
+    private var viewColumns: [ViewColumn] {
+        let keys = columns.filter(\.isKey).map {
+            ViewColumn(name: $0.name, value: quotedIdentifier($0.name), comment: $0.comment)
+        }
+        let values = definition.columns.map {
+            ViewColumn(name: $0.name, value: Self.member($0.name, $0.type), comment: $0.comment)
+        }
+        let rest = definition.rest.map {
+            [ViewColumn(name: $0.name, value: Self.member($0.name, .jsonb), comment: $0.comment ?? Self.restComment)]
+        }
+        return keys + values + (rest ?? []) + Self.ownViewColumns
+    }
+
+    private static let ownViewColumns: [ViewColumn] =
+        [
+            ViewColumn(
+                name: MirrorDefinition.seqColumn, value: "\"_seq\"", comment: "The entry of the log that made it so."),
+            ViewColumn(name: "_valid_from", value: "\"_at\"", comment: "When that entry was committed."),
+            ViewColumn(
+                name: "_valid_to", value: "lead(\"_at\") over record",
+                comment: "When the next version began; null for the current one."),
+            ViewColumn(
+                name: "_current", value: "lead(\"_seq\") over record is null", comment: "Whether it is so now."),
+            ViewColumn(name: "_deleted", value: "\"_new\" is null", comment: "Whether the record was gone."),
+        ]
+        + (authorColumns + [misfits]).map {
+            ViewColumn(name: $0.name, value: quotedIdentifier($0.name), comment: $0.comment)
+        }
+
+    /// A member of the row that a change left, as a column's type.
+    private static func member(_ name: String, _ type: ColumnType) -> String {
+        let key = literal(name)
+        let text = "(\"_new\" ->> \(key))"
+        let value = "(\"_new\" -> \(key))"
+        return switch type {
+        case .text: text
+        case .jsonb: "nullif(\(value), 'null')"
+        case .textArray:
+            "case when jsonb_typeof\(value) = 'array' then array(select jsonb_array_elements_text\(value)) end"
+        case .bigint, .double, .numeric, .boolean, .timestamp, .date, .uuid: "\(text)::\(type.sql)"
+        }
+    }
+}
