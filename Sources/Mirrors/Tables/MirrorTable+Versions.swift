@@ -16,11 +16,17 @@ extension MirrorTable {
         return "\(quotedIdentifier(schema)).\(quotedIdentifier(name))"
     }
 
-    /// Whether the database has the view.
+    /// Whether the database has the view: another one of its name does not read the table.
     func hasVersionsView(_ target: PostgresConnection) throws(PostgresError) -> Bool {
         guard let view = versionsView else { return false }
         return try target.execute(
-            "select exists (select from pg_class where oid = to_regclass($1) and relkind = 'v')", [.text(view)]
+            """
+            select exists (
+                select from pg_class join pg_rewrite on ev_class = pg_class.oid
+                join pg_depend on classid = 'pg_rewrite'::regclass and objid = pg_rewrite.oid
+                where pg_class.oid = to_regclass($1) and relkind = 'v'
+                    and refclassid = 'pg_class'::regclass and refobjid = to_regclass($2))
+            """, [.text(view), .text(qualifiedName)]
         ).bool(0, 0)
     }
 
