@@ -4,7 +4,7 @@
 -- key than its mirror writes, so that its mirror is broken until "pathmirror replay mirror" makes the table anew. What was a table of
 -- versions becomes a table of changes, which is made of the same rows of mirror_version.
 
--- mirror_waiting and mirror_freed stay, as gateways of the version before clear them together with every table.
+-- mirror_waiting and mirror_freed stay, empty, as gateways of the version before clear them together with every table.
 
 do $$
 declare
@@ -42,3 +42,7 @@ begin
     end loop;
 end
 $$;
+
+-- Records that wait have no row and an error, for which "pathmirror mirror errors NAME --retry" looks again.
+delete from pathmirror.mirror_waiting;
+delete from pathmirror.mirror_freed;

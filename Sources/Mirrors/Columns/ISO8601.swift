@@ -51,7 +51,7 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
 
     var description: String { "\(Self.padded(year, 4))-\(Self.padded(month, 2))-\(Self.padded(day, 2))" }
 
-    private static func padded(_ value: Int, _ width: Int) -> String {
+    static func padded(_ value: Int, _ width: Int) -> String {
         let digits = String(value)
         return String(repeating: "0", count: max(0, width - digits.count)) + digits
     }

@@ -29,11 +29,6 @@ struct ConversionError: Sendable, Equatable {
     /// JSON, cut where it is long; nil for no value.
     let value: String?
     let reason: String
-
-    /// How the reason begins where a foreign key keeps the row out.
-    static let awaitingRefusal = "the table refuses the row as long as another table lacks what it refers to"
-
-    var awaitsRow: Bool { reason.hasPrefix(Self.awaitingRefusal) }
 }
 
 /// Turns records into rows.

@@ -477,27 +477,4 @@ import Testing
             #expect(try bench.lines("select k, x from mirror.m order by k") == ["a|-1", "b|2", "c|3"])
         }
     }
-
-    /// `a_b` beside `a` and `b`: names were the same once.
-    @Test func likeColumnsMakeIndexesOfTheirOwn() throws {
-        try MirrorBench.with { bench in
-            let mirror = { (indexes: String) in
-                #"{"name": "m", "path": "/u/{k}", "columns": {"a_b": "text", "a": "text", "b": "text"}, "indexes": [\#(indexes)]}"#
-            }
-            let indexes = { try bench.lines("select indexname from pg_indexes where schemaname = 'mirror' order by 1") }
-            try bench.apply(mirror(#"["a_b"]"#))
-            #expect(try indexes() == ["m_a_b_idx", "m_pkey"])
-            try bench.apply(mirror(#"["a_b"], ["a", "b"]"#))
-            let two = try indexes()
-            #expect(two.count == 3 && !two.contains("m_a_b_idx"))
-            _ = try bench.operators.rebuild(try bench.mirror("m"))
-            #expect(try indexes() == two)
-            try bench.apply(mirror(#"["a", "b"]"#))
-            #expect(try indexes() == ["m_a_b_idx", "m_pkey"])
-            #expect(
-                try bench.lines("select indexdef from pg_indexes where indexname = 'm_a_b_idx'") == [
-                    "CREATE INDEX m_a_b_idx ON mirror.m USING btree (a, b)"
-                ])
-        }
-    }
 }

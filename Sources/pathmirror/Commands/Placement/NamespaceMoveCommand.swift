@@ -190,7 +190,9 @@ struct NamespaceMoving {
             return name != DatabaseRecord.home
         }
         do {
-            let there = try LogConnection(try url(record).withApplicationName("pathmirror namespace move"))
+            let there = try LogConnection(
+                try DatabaseLogins(arguments).url(of: record, home: homeURL)
+                    .withApplicationName("pathmirror namespace move"))
             defer { there.close() }
             console.interruption.stops(there.cancelHandle)
             try there.check(is: record)
