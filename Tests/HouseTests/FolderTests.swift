@@ -73,7 +73,7 @@ import Testing
         "Building": ["Catalog", "Definition", "Following", "History", "Projection", "Tables", "Verifying"],
         "Verifying": ["Catalog", "Definition", "History", "Projection", "Tables"],
         "Following": ["Catalog", "History", "Projection", "Tables"],
-        "History": ["Catalog", "Columns", "Definition", "Projection", "Tables"],
+        "History": ["Columns", "Definition", "Projection", "Tables"],
         "Tables": ["Catalog", "Columns", "Definition", "Projection"],
         "Projection": ["Columns", "Definition"],
         "Catalog": ["Definition"],

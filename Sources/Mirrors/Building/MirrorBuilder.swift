@@ -98,8 +98,10 @@ public final class MirrorBuilder {
                 try catchingUp.comeNear(&building)
                 verifiedSeq = try verify(&building, catchingUp)
             }
+            let repaired = try markRepaired(&building, old, catchingUp)
             let swap = TableSwap(target, mirror, from: table, replacing: old, keeping: handmade)
-            let seq = try catchUpAndSwap(&building, swap, catchingUp, keptVersions: old?.definition.keeps != nil)
+            let seq = try catchUpAndSwap(
+                &building, swap, catchingUp, repaired, keptVersions: old?.definition.keeps != nil)
             try source.redefineMirror(mirror.id, definition: definition.json)
             return Outcome(
                 rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq,
@@ -169,11 +171,14 @@ public final class MirrorBuilder {
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
         let projector = building.projector
-        // Most follow one another with the same version: an import's all have it.
-        var stamp = Stamp(seq: -1, committedAt: nil)
+        // The former row may have had the number of an entry of which the tree has no trace, as one that removed a part of the record: all rows
+        // get the entry as of which the table is filled. Most records follow one another with the same version: an import's all have it.
+        var version: Int64 = -1
+        var stamp = Stamp(seq: building.seq, committedAt: nil)
         for record in records {
-            if stamp.seq != record.version {
-                stamp = Stamp(seq: record.version, committedAt: times[record.version])
+            if version != record.version {
+                version = record.version
+                stamp = Stamp(seq: building.seq, committedAt: times[version])
             }
             let row = projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
             if let row { rows.append(row) }
@@ -208,7 +213,7 @@ public final class MirrorBuilder {
         _ = try target.pipeline(MirrorErrors.forgetSteps(building.asGeneration, .from))
         try target.executeScript("begin")
         building.isCareful = true
-        building.pending.reloadEverything()
+        building.pending.reloadEverything(Stamp(seq: building.seq, committedAt: nil))
         var writer = TableWriter(target)
         try writer.write(&building, from: source)
         try writer.flush()
@@ -223,8 +228,18 @@ public final class MirrorBuilder {
 
     // MARK: Catching up
 
+    /// Marks what the new table puts right of one that obeys the same definition; nil where that is nothing.
+    private func markRepaired(
+        _ building: inout ActiveMirror, _ old: MirrorCursor?, _ catchingUp: CatchingUp
+    ) throws -> RepairedRows? {
+        guard verifies, let old, let rows = try RepairedRows(old.definition, building.table, target) else { return nil }
+        try catchingUp.comeNear(&building)
+        return try rows.mark() ? rows : nil
+    }
+
     private func catchUpAndSwap(
-        _ building: inout ActiveMirror, _ swap: TableSwap, _ catchingUp: CatchingUp, keptVersions: Bool
+        _ building: inout ActiveMirror, _ swap: TableSwap, _ catchingUp: CatchingUp, _ repaired: RepairedRows?,
+        keptVersions: Bool
     ) throws -> Int64 {
         for attempt in 1... {
             try catchingUp.comeNear(&building)
@@ -234,6 +249,7 @@ public final class MirrorBuilder {
                 try swap.begin()
                 // The old table can't move any more; the new one passes it.
                 try catchingUp.reachHead(&building)
+                try repaired?.settle(at: building.seq)
                 // A mirror that kept its rows of what is gone, and does so no more, has no use for what its records were.
                 lost = try swap.finish(
                     definition, generation: building.generation, seq: building.seq, batch: building.batch,

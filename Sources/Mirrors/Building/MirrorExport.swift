@@ -21,7 +21,7 @@ public struct MirrorExport: Sendable {
     private let format: Format
     private let since: Int64?
 
-    /// - Parameter since: only rows that an entry behind this one wrote.
+    /// - Parameter since: only rows that this entry or a later one wrote. A repair may write rows after other rows of the newest entry were read.
     public init(_ format: Format, since: Int64?) {
         self.format = format
         self.since = since
@@ -76,7 +76,7 @@ public struct MirrorExport: Sendable {
 
     private func copy(_ table: MirrorTable) -> String {
         let columns = MirrorTable.list(table.columns.map(\.name))
-        let condition = since.map { " where \(quotedIdentifier(MirrorDefinition.seqColumn)) > \($0)" } ?? ""
+        let condition = since.map { " where \(quotedIdentifier(MirrorDefinition.seqColumn)) >= \($0)" } ?? ""
         let rows = "select \(columns) from \(table.qualifiedName)\(condition)"
         return switch format {
         case .csv: "copy (\(rows)) to stdout (format csv, header)"

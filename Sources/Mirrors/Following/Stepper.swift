@@ -57,8 +57,8 @@ struct Stepper {
     /// The same on a snapshot that the source has open; `record` is the namespace as of it.
     ///
     /// - Parameters:
-    ///   - again: the entries behind this one are applied again where the mirrors have come further; then, or with
-    ///     `rereading`, all goes on to the head.
+    ///   - again: the entries behind this one are applied again where the mirrors have come further, and rows get the head's entry;
+    ///     then, or with `rereading`, all goes on to the head.
     ///   - progress: is told of the seq after each page, whose rows may be under way still.
     func advance(
         _ mirrors: inout [ActiveMirror], in record: NamespaceRecord, through last: Int64 = .max,
@@ -82,7 +82,8 @@ struct Stepper {
             let stamp = Stamp(seq: record.head, committedAt: time)
             for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
             let (end, entryAt, batch) = try readAndWrite(
-                &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading, progress)
+                &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading,
+                floor: again == nil ? 0 : record.head, progress)
             let behind = moved.indices.filter { moved[$0].seq < end }
             for index in behind {
                 moved[index].seq = end
@@ -111,7 +112,7 @@ struct Stepper {
 
     private func readAndWrite(
         _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter, from start: Int64, through last: Int64,
-        head: Int64, mustReachHead: Bool, _ progress: (Int64) throws -> Void
+        head: Int64, mustReachHead: Bool, floor: Int64, _ progress: (Int64) throws -> Void
     ) throws -> (end: Int64, time: Int64?, batch: [UInt8]?) {
         var position = start
         var time: Int64?
@@ -130,7 +131,7 @@ struct Stepper {
             log.bound = bound
             guard case .entries(let page) = try log.next(on: source), let last = page.last else { break }
             let newest = last.entry
-            for logged in page { try take(logged.entry, &mirrors) }
+            for logged in page { try take(logged.entry, &mirrors, floor) }
             asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
             for index in mirrors.indices { try writer.write(&mirrors[index], from: source) }
             try keep(page, &mirrors, &writer)
@@ -149,11 +150,13 @@ struct Stepper {
         return (position, time, batch)
     }
 
-    private func take(_ entry: Entry, _ mirrors: inout [ActiveMirror]) throws {
+    /// - Parameter floor: the least entry that rows get: of entries that are applied again, rows may have had later ones, and whoever
+    ///   reads rows by their entries finds what was repaired.
+    private func take(_ entry: Entry, _ mirrors: inout [ActiveMirror], _ floor: Int64) throws {
         for index in mirrors.indices where mirrors[index].seq < entry.seq && mirrors[index].definition.keeps == nil {
-            mirrors[index].pending.take(entry)
+            mirrors[index].pending.take(entry, notBefore: floor)
             guard entry.isBulk, entry.changes.isEmpty else { continue }
-            let stamp = Stamp(seq: entry.seq, committedAt: entry.committedAt)
+            let stamp = Stamp(seq: max(entry.seq, floor), committedAt: entry.committedAt)
             var passes = PartPasses()
             repeat {
                 try source.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in

@@ -32,7 +32,8 @@ extension HistoryWriter {
             return try putCarefully(work.rows[...], work.places, mirror, &writer)
         }
         let parameters = try RowEncoder.cells(table.columns, work.rows)
-        try writer.add(.prepared(table.upsert, parameters), mirror, bytes: parameters.byteCount)
+        try writer.add(
+            .prepared(table.upsert, parameters), mirror, bytes: parameters.byteCount, rows: work.rows.count)
     }
 
     /// What did not fit of the rows that stay of records that made none before either.
@@ -68,35 +69,23 @@ extension HistoryWriter {
         _ rows: ArraySlice<[Cell]>, _ places: [(keys: [Key], seq: Int64)], _ mirror: ActiveMirror,
         _ writer: inout TableWriter
     ) throws {
-        let target = writer.connection
         let parameters = try RowEncoder.cells(mirror.table.columns, rows)
-        do throws(PostgresError) {
-            try target.pipeline([
-                .query("savepoint careful"), .prepared(mirror.table.upsert, parameters),
-                .query("release savepoint careful"),
-            ])
-            return
-        } catch {
-            guard error.isAboutData, let first = rows.indices.first else {
-                throw MirrorError(error)
-            }
-            try target.executeScript("rollback to savepoint careful; release savepoint careful")
-            guard rows.count == 1 else {
-                let middle = rows.startIndex + rows.count / 2
-                try putCarefully(rows[..<middle], places, mirror, &writer)
-                return try putCarefully(rows[middle...], places, mirror, &writer)
-            }
-            let keys = places[first].keys
-            if mirror.definition.keeps == .latest {
-                // Otherwise the row of before would stay as if it were so now.
-                try writer.add(
-                    .prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [keys])), mirror)
-            }
-            let path = mirror.definition.pattern.path(of: keys).description
-            let refusal = ConversionError(
-                record: path, column: "", path: path, seq: places[first].seq, value: nil,
-                reason: mirror.refusal(error))
-            try writer.add(mirror.storing([refusal]), mirror)
+        guard let first = rows.indices.first,
+            let refusal = try writer.refusal(of: parameters, rows: rows.count, mirror)
+        else { return }
+        guard rows.count == 1 else {
+            let middle = rows.startIndex + rows.count / 2
+            try putCarefully(rows[..<middle], places, mirror, &writer)
+            return try putCarefully(rows[middle...], places, mirror, &writer)
         }
+        let keys = places[first].keys
+        if mirror.definition.keeps == .latest, !refusal.isRowsKeptOut {
+            // Otherwise the row of before would stay as if it were so now.
+            try writer.add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [keys])), mirror)
+        }
+        let path = mirror.definition.pattern.path(of: keys).description
+        let error = ConversionError(
+            record: path, column: "", path: path, seq: places[first].seq, value: nil, reason: mirror.refusal(refusal))
+        try writer.add(mirror.storing([error]), mirror)
     }
 }

@@ -17,8 +17,8 @@ struct PendingChanges {
         case untouched
         /// They are all gone.
         case cleared
-        /// They are to be read from the tree, all of them; nothing is said of single ones.
-        case reloaded
+        /// They are to be read from the tree, all of them, and get this entry or a later one; nothing is said of single ones.
+        case reloaded(Stamp)
     }
 
     /// The records below some captured keys.
@@ -49,8 +49,10 @@ struct PendingChanges {
     // MARK: Taking entries
 
     /// Takes an entry. The further chunks of a load have no changes of their own: take their parts as changes.
-    mutating func take(_ entry: Entry) {
-        let stamp = Stamp(seq: entry.seq, committedAt: entry.committedAt)
+    ///
+    /// - Parameter floor: the least entry that rows get, where they may have had a later one than this.
+    mutating func take(_ entry: Entry, notBefore floor: Int64 = 0) {
+        let stamp = Stamp(seq: max(entry.seq, floor), committedAt: entry.committedAt)
         // A load's values are in its parts: what it may have touched is read from the tree.
         if entry.isBulk, !entry.changes.isEmpty { return reload(at: entry.path, stamp) }
         for change in entry.changes { take(change, stamp) }
@@ -84,7 +86,7 @@ struct PendingChanges {
             needsTree = true
             unknownCount += 1
         }
-        if unknownCount > Self.maxUnknown { reloadEverything() }
+        if unknownCount > Self.maxUnknown { reloadEverything(stamp) }
     }
 
     /// The level of these captured keys and whether everything there was cleared before; nil below a range that is read
@@ -150,7 +152,7 @@ struct PendingChanges {
             level.range = .untouched
         } else {
             level.below = [:]
-            level.range = .reloaded
+            level.range = .reloaded(stamp)
         }
     }
 
@@ -162,9 +164,9 @@ struct PendingChanges {
     }
 
     /// Reads the whole table anew from the tree.
-    mutating func reloadEverything() {
+    mutating func reloadEverything(_ stamp: Stamp) {
         root = Level()
-        root.range = .reloaded
+        root.range = .reloaded(stamp)
         unknownCount = 0
         needsTree = true
     }
@@ -174,7 +176,8 @@ struct PendingChanges {
     /// A range of records that is emptied before single ones are written.
     struct Emptied {
         let keys: [Key]
-        let isReloaded: Bool
+        /// The least entry of the rows that are read from the tree afterwards; nil where the range stays empty.
+        let reloaded: Stamp?
     }
 
     /// Visits what is to be done: first the ranges, then the records.
@@ -193,9 +196,9 @@ struct PendingChanges {
         case .untouched: break
         case .cleared:
             // A range inside an emptied one is empty already.
-            if !isCovered { try body(Emptied(keys: keys, isReloaded: false)) }
+            if !isCovered { try body(Emptied(keys: keys, reloaded: nil)) }
             isCovered = true
-        case .reloaded: return try body(Emptied(keys: keys, isReloaded: true))
+        case .reloaded(let stamp): return try body(Emptied(keys: keys, reloaded: stamp))
         }
         for (key, next) in level.below { try visitRanges(next, keys + [key], isCovered: isCovered, body) }
     }

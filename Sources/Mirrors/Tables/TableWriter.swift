@@ -10,11 +10,17 @@ struct TableWriter {
     let connection: PostgresConnection
     private var steps: [PipelineStep] = []
     /// Whose each step is.
-    private var owners: [String] = []
+    private var owners: [Owner] = []
     private var rowsGathered = 0
     private var bytesGathered = 0
     /// Whose the steps are that were sent ahead: the connection can do nothing else until their answers are received.
-    private var ahead: [String]?
+    private var ahead: [Owner]?
+
+    /// The mirror of a step, and how many rows the step has to write; nil for a step whose rows are not counted.
+    private struct Owner {
+        let mirror: String
+        var rows: Int?
+    }
 
     /// More than this goes at once, not with the rest.
     private static let maxRows = 5_000
@@ -49,7 +55,9 @@ struct TableWriter {
             let records = zip(some, values).map { (keys: $0.keys, value: $1.value, stamp: $0.stamp) }
             try write(records[...], &mirror)
         }
-        for range in emptied where range.isReloaded { try reload(range.keys, &mirror, from: source) }
+        for range in emptied {
+            if let stamp = range.reloaded { try reload(range.keys, from: stamp, &mirror, from: source) }
+        }
     }
 
     /// Sends what was gathered, and `last` behind it.
@@ -59,7 +67,7 @@ struct TableWriter {
     mutating func flush(asking questions: [(step: PipelineStep, mirror: ActiveMirror)]) throws -> [PostgresResult] {
         for question in questions {
             steps.append(question.step)
-            owners.append(question.mirror.name)
+            owners.append(Owner(mirror: question.mirror.name))
         }
         return questions.isEmpty ? [] : try send([]).suffix(questions.count)
     }
@@ -67,10 +75,27 @@ struct TableWriter {
     private mutating func send(_ last: [PipelineStep]) throws -> [PostgresResult] {
         try receiveAhead()
         let (gathered, owners) = takeGathered()
+        // Before a transaction is committed, it is known that its rows were written.
+        guard !last.isEmpty, owners.contains(where: { $0.rows != nil }) else { return try run(gathered + last, owners) }
+        _ = try run(gathered, owners)
+        return try run(last, [])
+    }
+
+    private func run(_ steps: [PipelineStep], _ owners: [Owner]) throws -> [PostgresResult] {
         do throws(PostgresError) {
-            return try connection.pipeline(gathered + last)
+            let results = try connection.pipeline(steps)
+            try Self.count(results, owners)
+            return results
         } catch {
             throw Self.error(error, owners)
+        }
+    }
+
+    /// A trigger or a rule of a table may keep rows out without an error.
+    private static func count(_ results: [PostgresResult], _ owners: [Owner]) throws(PostgresError) {
+        for (step, owner) in owners.enumerated() where step < results.count {
+            guard let rows = owner.rows, results[step].affectedRows < rows else { continue }
+            throw .rowsKeptOut(sent: rows, written: results[step].affectedRows, step: step)
         }
     }
 
@@ -91,13 +116,13 @@ struct TableWriter {
         guard let owners = ahead else { return }
         ahead = nil
         do throws(PostgresError) {
-            _ = try connection.receivePipeline()
+            try Self.count(try connection.receivePipeline(), owners)
         } catch {
             throw Self.error(error, owners)
         }
     }
 
-    private mutating func takeGathered() -> (steps: [PipelineStep], owners: [String]) {
+    private mutating func takeGathered() -> (steps: [PipelineStep], owners: [Owner]) {
         defer {
             steps.removeAll()
             owners.removeAll()
@@ -107,26 +132,28 @@ struct TableWriter {
         return (steps, owners)
     }
 
-    private static func error(_ error: PostgresError, _ owners: [String]) -> MirrorError {
+    private static func error(_ error: PostgresError, _ owners: [Owner]) -> MirrorError {
         if !error.endsConnection, let step = error.step, step < owners.count {
-            return .table(mirror: owners[step], error)
+            return .table(mirror: owners[step].mirror, error)
         }
         return .database(error)
     }
 
     /// Gathers a statement.
     ///
-    /// - Parameter bytes: about what its parameters weigh, where that may be much.
-    mutating func add(_ step: PipelineStep, _ mirror: ActiveMirror, bytes: Int = 0) throws {
+    /// - Parameters:
+    ///   - bytes: about what its parameters weigh, where that may be much.
+    ///   - rows: how many rows it has to write; nil where nobody counts them.
+    mutating func add(_ step: PipelineStep, _ mirror: ActiveMirror, bytes: Int = 0, rows: Int? = nil) throws {
         steps.append(step)
-        owners.append(mirror.name)
+        owners.append(Owner(mirror: mirror.name, rows: rows))
         bytesGathered += bytes
         if bytesGathered >= Self.maxBytes { try sendAhead() }
     }
 
     /// Sends what was gathered, if something of it is of this mirror, which asks the database next.
     mutating func flush(before mirror: ActiveMirror) throws {
-        if owners.contains(mirror.name) || ahead != nil { try flush() }
+        if ahead != nil || owners.contains(where: { $0.mirror == mirror.name }) { try flush() }
     }
 
     // MARK: Rows
@@ -177,7 +204,8 @@ struct TableWriter {
         }
         let parameters = RowEncoder.upsert(mirror.table, rows)
         rowsGathered += rows.count
-        try add(.prepared(mirror.table.upsert, parameters), mirror, bytes: parameters.byteCount)
+        try add(
+            .prepared(mirror.table.upsert, parameters), mirror, bytes: parameters.byteCount, rows: rows.count)
         if rowsGathered >= Self.maxRows { try sendAhead() }
     }
 
@@ -192,34 +220,61 @@ struct TableWriter {
     private func upsertCarefully(
         _ rows: ArraySlice<ProjectedRow>, _ misfits: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
-        do throws(PostgresError) {
-            try connection.pipeline([
-                .query("savepoint careful"),
-                .prepared(mirror.table.upsert, RowEncoder.upsert(mirror.table, rows)),
-                .query("release savepoint careful"),
-            ])
-            return
-        } catch {
-            guard error.isAboutData, let first = rows.first else { throw MirrorError(error) }
-            try connection.executeScript("rollback to savepoint careful; release savepoint careful")
-            guard rows.count == 1 else {
-                let middle = rows.startIndex + rows.count / 2
-                try upsertCarefully(rows[..<middle], &misfits, mirror)
-                return try upsertCarefully(rows[middle...], &misfits, mirror)
-            }
+        guard let first = rows.first else { return }
+        let refusal = try refusal(of: RowEncoder.upsert(mirror.table, rows), rows: rows.count, mirror)
+        guard let refusal else { return }
+        guard rows.count == 1 else {
+            let middle = rows.startIndex + rows.count / 2
+            try upsertCarefully(rows[..<middle], &misfits, mirror)
+            return try upsertCarefully(rows[middle...], &misfits, mirror)
+        }
+        if !refusal.isRowsKeptOut {
             _ = try connection.executePrepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [first.keys]))
-            let path = mirror.definition.pattern.path(of: first.keys).description
-            misfits.append(
-                ConversionError(
-                    record: path, column: "", path: path, seq: first.stamp.seq, value: nil,
-                    reason: mirror.refusal(error)))
+        }
+        let path = mirror.definition.pattern.path(of: first.keys).description
+        misfits.append(
+            ConversionError(
+                record: path, column: "", path: path, seq: first.stamp.seq, value: nil,
+                reason: mirror.refusal(refusal)))
+    }
+
+    /// Writes rows, and says why not all of them were written: nil where all are there as they should be. After an error about data none of them
+    /// is written, and of rows that a trigger keeps out the others are.
+    ///
+    /// - Throws: `MirrorError.table` for what is no matter of single rows.
+    func refusal(of parameters: PostgresParameters, rows: Int, _ mirror: ActiveMirror) throws -> PostgresError? {
+        let table = mirror.table
+        do throws(PostgresError) {
+            let written = try connection.pipeline([
+                .query("savepoint careful"), .prepared(table.upsert, parameters), .query("release savepoint careful"),
+            ])[1].affectedRows
+            guard written < rows else { return nil }
+            if let rule = try table.replacingRule(connection) {
+                // The server keeps the plan that does something else, even after the rule is dropped.
+                try connection.forget(table.upsert)
+                throw .replaced(by: rule, on: mirror.definition.tableName)
+            }
+            // A trigger may also keep rows from being written that are there as they should be.
+            let same = try connection.executePrepared(table.same, parameters).int64(0, 0)
+            return same < Int64(rows) ? .rowsKeptOut(sent: rows, written: written) : nil
+        } catch {
+            guard error.isAboutData else {
+                throw error.endsConnection ? MirrorError(error) : .table(mirror: mirror.name, error)
+            }
+            try connection.executeScript("rollback to savepoint careful; release savepoint careful")
+            return error
         }
     }
 
     // MARK: Ranges
 
     /// Fills an emptied range with all that the tree has there.
-    private mutating func reload(_ keys: [Key], _ mirror: inout ActiveMirror, from source: LogConnection) throws {
+    ///
+    /// - Parameter floor: the least entry that the rows get. The tree does not know of an entry that removed a part of a record, and rows
+    ///   may have had its number.
+    private mutating func reload(
+        _ keys: [Key], from floor: Stamp, _ mirror: inout ActiveMirror, from source: LogConnection
+    ) throws {
         var gathered: [(keys: [Key], value: Node, version: Int64)] = []
         var seqs: Set<Int64> = []
         var times: [Int64: Int64] = [:]
@@ -233,7 +288,7 @@ struct TableWriter {
             let records = gathered.map { record in
                 (
                     keys: record.keys, value: record.value,
-                    stamp: Stamp(seq: record.version, committedAt: times[record.version])
+                    stamp: Stamp(seq: max(record.version, floor.seq), committedAt: times[record.version])
                 )
             }
             gathered.removeAll(keepingCapacity: true)

@@ -1,10 +1,137 @@
 import LogStore
 import Mirrors
+import Postgres
 import TestSupport
 import Testing
 
 /// Rows that an object of the table keeps out.
 @Suite struct KeptOutRowsTests {
+    private static let plain = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
+
+    /// - Parameter events: such as `insert or update`.
+    private static func swallowing(_ events: String) -> String {
+        """
+        create function mirror.swallow() returns trigger language plpgsql as $$
+        begin
+            -- The row of a history has the columns in _new.
+            if coalesce(to_jsonb(new) ->> 'x', to_jsonb(new) -> '_new' ->> 'x') = '7' then return null; end if;
+            return new;
+        end $$;
+        create trigger swallow before \(events) on mirror.m for each row execute function mirror.swallow()
+        """
+    }
+
+    private static func keptOut(_ record: String) -> String {
+        " of /v/\(record): the table refuses the row: a trigger keeps it out"
+    }
+
+    @Test func aTriggerKeepsRowsOut() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.plain)
+            try bench.script(Self.swallowing("insert or update"))
+            try bench.following { _ in
+                try bench.update("/v", (0..<20).map { ("k\(10 + $0)", "{\"x\": \($0)}") })
+                try bench.catchUp("m")
+                #expect(try bench.errors("m") == [Self.keptOut("k17")])
+                #expect(try bench.lines("select count(*), count(*) filter (where k = 'k17') from mirror.m") == ["19|0"])
+                #expect(try bench.problems() == [])
+                // What is there stays as the trigger keeps it.
+                try bench.set("/v/k10/x", "7")
+                try bench.catchUp("m")
+                #expect(try bench.errors("m").contains(Self.keptOut("k10")))
+                #expect(try bench.lines("select x from mirror.m where k = 'k10'") == ["0"])
+                try bench.set("/v/k30/x", "30")
+                try bench.catchUp("m")
+                #expect(try bench.lines("select x from mirror.m where k = 'k30'") == ["30"])
+                try bench.script("drop trigger swallow on mirror.m")
+                #expect(try bench.operators.retryConversionErrors(try bench.mirror("m")).left == 0)
+                #expect(try bench.lines("select count(*) from mirror.m") == ["21"])
+                #expect(try bench.problems() == [])
+            }
+        }
+    }
+
+    /// The table of a history is written by other statements.
+    @Test(arguments: [("\"keeps\": \"changes\"", "m_versions"), ("\"deleted\": \"soft\"", "m")])
+    func aTriggerOfAHistoryKeepsRowsOut(kind: String, rows: String) throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, \#(kind)}"#)
+            try bench.script(Self.swallowing("insert or update"))
+            try bench.following { _ in
+                try bench.update("/v", [("a/x", "1"), ("b/x", "7"), ("c/x", "3")])
+                try bench.catchUp("m")
+                #expect(try bench.errors("m") == [Self.keptOut("b")])
+                #expect(try bench.lines("select k, x from mirror.\(rows) order by k") == ["a|1", "c|3"])
+            }
+        }
+    }
+
+    /// A trigger that keeps rows from being changed is no reason to remove them.
+    @Test func aTriggerFreezesRows() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v/a/x", "1")
+            try bench.apply(Self.plain)
+            try bench.script(Self.swallowing("update"))
+            try bench.following { _ in
+                try bench.set("/v/a/x", "7")
+                try bench.catchUp("m")
+                #expect(try bench.lines("select k, x from mirror.m") == ["a|1"])
+                #expect(try bench.errors("m") == [Self.keptOut("a")])
+            }
+        }
+    }
+
+    /// A rule keeps all of them out: the mirror stands until the rule is dropped, and loses nothing.
+    @Test(arguments: ["do instead nothing", "do also select 1"]) func aRuleReplacesTheStatement(action: String) throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.plain)
+            try bench.apply(#"{"name": "other", "path": "/v/{k}", "columns": {"x": "bigint"}}"#)
+            try bench.following { _ in
+                try bench.set("/v/a/x", "1")
+                try bench.catchUp("m", "other")
+                try bench.script("create rule hindrance as on insert to mirror.m \(action)")
+                try bench.set("/v/b/x", "2")
+                let isBroken = "select state, message ~ 'rule' from pathmirror.mirror_status where name = 'm'"
+                #expect(try eventually { try bench.lines(isBroken) == ["broken|t"] })
+                #expect(try bench.status("m").seq == 1)
+                // The other mirrors of the group go on.
+                try bench.catchUp("other")
+                #expect(try bench.lines("select k, x from mirror.m") == ["a|1"])
+                // The server keeps the plan that does nothing: it is made again.
+                try bench.script("drop rule hindrance on mirror.m")
+                try bench.catchUp("m")
+                #expect(try bench.lines("select k, x from mirror.m order by k") == ["a|1", "b|2"])
+                #expect(try bench.errors("m") == [] && bench.problems() == [])
+            }
+        }
+    }
+
+    /// While a rule stands, a statement is prepared again with each try.
+    @Test func aForgottenStatementLeavesNothingOnTheServer() throws {
+        try MirrorBench.with { bench in
+            let statement = PostgresStatement("upsert \"m\" 1", "select 1::bigint")
+            for _ in 0..<3 {
+                #expect(try bench.sql.executePrepared(statement).int64(0, 0) == 1)
+                try bench.sql.forget(statement)
+            }
+            #expect(try bench.sql.execute("select count(*) from pg_prepared_statements").int64(0, 0) == 0)
+        }
+    }
+
+    /// What is there as it should be may be kept from being written again.
+    @Test func aTriggerKeepsOutUpdatesThatChangeNothing() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 2}}"#)
+            try bench.apply(Self.plain)
+            try bench.script(
+                "create trigger z before update on mirror.m for each row execute function suppress_redundant_updates_trigger()"
+            )
+            for _ in 0..<2 { _ = try bench.operators.applyAgain(try bench.mirror("m"), from: 1) }
+            #expect(try bench.lines("select k, x from mirror.m order by k") == ["a|1", "b|2"])
+            #expect(try bench.errors("m") == [] && bench.problems() == [])
+        }
+    }
+
     /// A unique index that somebody made by hand: a row that it keeps out is an error of its record until the record is written again,
     /// or until a repair.
     @Test func aUniqueIndexMadeByHand() throws {

@@ -12,7 +12,10 @@ import Tree
     private func work(_ pending: PendingChanges) -> Set<String> {
         var found: Set<String> = []
         pending.visit(
-            ranges: { found.insert("\($0.isReloaded ? "reload" : "empty") \($0.keys.map(\.text))") },
+            ranges: { range in
+                let keys = "\(range.keys.map(\.text))"
+                found.insert(range.reloaded.map { "reload \(keys) @\($0.seq)" } ?? "empty \(keys)")
+            },
             records: { keys, record in
                 switch record {
                 case .known(let node, let stamp):
@@ -99,9 +102,10 @@ import Tree
 
     /// A load's values are in its parts: what it may have touched is read from the tree.
     @Test(arguments: [
-        ("/a/{k}", "/a/x", [#"["x"] ? @1"#]), ("/a/{k}", "/a/x/n", [#"["x"] ? @1"#]), ("/a/{k}", "/a", ["reload []"]),
-        ("/a/{k}", "/", ["reload []"]),
-        ("/a/{k}", "/b", []), ("/{j}/{k}", "/x", [#"reload ["x"]"#]), ("/{j}/{k}", "/", ["reload []"]),
+        ("/a/{k}", "/a/x", [#"["x"] ? @1"#]), ("/a/{k}", "/a/x/n", [#"["x"] ? @1"#]),
+        ("/a/{k}", "/a", ["reload [] @1"]),
+        ("/a/{k}", "/", ["reload [] @1"]),
+        ("/a/{k}", "/b", []), ("/{j}/{k}", "/x", [#"reload ["x"] @1"#]), ("/{j}/{k}", "/", ["reload [] @1"]),
         ("/a/{k}/b", "/a/x", [#"["x"] ? @1"#]),
     ])
     func aLoad(pattern: String, place: String, expected: [String]) throws {
@@ -116,11 +120,11 @@ import Tree
         pending.take(try entry(1, [("/x", "null")], isBulk: true))
         pending.take(try entry(2, [("/x/y", "1"), ("/z/y", "2")]))
         pending.take(try entry(3, [("/x/y/deep", "1")]))
-        #expect(work(pending) == [#"reload ["x"]"#, #"["z", "y"] = 2 @2"#])
+        #expect(work(pending) == [#"reload ["x"] @1"#, #"["z", "y"] = 2 @2"#])
         pending.take(try entry(4, [("/", "null")], isBulk: true))
-        #expect(work(pending) == ["reload []"])
+        #expect(work(pending) == ["reload [] @4"])
         pending.take(try entry(5, [("/", "null")]))
-        #expect(work(pending) == ["reload []"])
+        #expect(work(pending) == ["reload [] @4"])
     }
 
     @Test func rereadingAsksTheTreeWhateverIsKnown() throws {
@@ -129,8 +133,8 @@ import Tree
         pending.reread([Key("x")], Stamp(seq: 9, committedAt: nil))
         pending.reread([Key("y")], Stamp(seq: 9, committedAt: nil))
         #expect(work(pending) == [#"["x"] ? @9"#, #"["y"] ? @9"#] && pending.needsTree)
-        pending.reloadEverything()
-        #expect(work(pending) == ["reload []"] && pending.needsTree)
+        pending.reloadEverything(Stamp(seq: 9, committedAt: nil))
+        #expect(work(pending) == ["reload [] @9"] && pending.needsTree)
     }
 
     // MARK: Against a model
@@ -176,7 +180,7 @@ import Tree
         pending.visit(
             ranges: { range in
                 for keys in changed.keys where keys.starts(with: range.keys) { changed[keys] = nil }
-                guard range.isReloaded else { return }
+                guard range.reloaded != nil else { return }
                 asked = true
                 for (keys, value) in all where keys.starts(with: range.keys) { changed[keys] = value }
             },

@@ -13,5 +13,5 @@ from {{ source('mirror', 'posts_changes') }}
 where
     _old ->> 'text' is distinct from _new ->> 'text'
     {% if is_incremental() %}
-    and _seq > (select coalesce(max(_seq), 0) from {{ this }})
+    and _seq >= (select coalesce(max(_seq), 0) from {{ this }})
     {% endif %}

@@ -10,5 +10,5 @@ select
     _seq
 from {{ source('mirror', 'all_posts') }}
 {% if is_incremental() %}
-where _seq > (select coalesce(max(_seq), 0) from {{ this }})
+where _seq >= (select coalesce(max(_seq), 0) from {{ this }})
 {% endif %}

@@ -9,7 +9,8 @@ struct MirrorExportCommand: Command {
             MirrorOptions.namespace, .init("format", "csv|jsonl", "how rows are written; default csv"),
             .init(
                 "since", "SEQ|TIME",
-                "only rows that were written behind this entry of the log, or after a time or how long ago (1h, 2d)"),
+                "only rows that this entry of the log or a later one wrote, or those after a time or how long ago (1h, 2d)"
+            ),
             OutputFile.option,
         ] + Database.options)
 
@@ -41,10 +42,10 @@ struct MirrorExportCommand: Command {
                     : "The output is not whole.")
         }
         progress.finish(rows: outcome.rowCount)
-        console.error("The table was at entry \(outcome.seq): what is written later has --since \(outcome.seq).")
+        console.error("The table was at entry \(outcome.seq): the next export has --since \(outcome.seq).")
     }
 
-    /// The entry behind which rows are wanted. The table may be behind it, the log may not: then it is another log's.
+    /// The entry from which on rows are wanted. The table may be behind it, the log may not: then it is another log's.
     private static func seq(
         _ moment: LogPosition, _ arguments: ParsedArguments, _ administration: MirrorAdministration
     ) throws -> Int64 {

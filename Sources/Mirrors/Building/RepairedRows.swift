@@ -1,0 +1,64 @@
+import Postgres
+
+/// Has the rows that a new table puts right get the entry at which the new table takes the former one's place.
+///
+/// Readers take rows by `_seq`. While a table is built the former one goes on, so that they may have seen later entries than the one as of
+/// which the new table was filled; of the rows that were right they miss nothing, as both tables follow the log. `mark` compares the two tables
+/// while nobody waits, and `settle` finds the marks in the transaction that swaps them.
+struct RepairedRows {
+    private let former: String
+    private let table: MirrorTable
+    private let keys: [String]
+    private let columns: [String]
+    private let target: PostgresConnection
+
+    /// An entry that no log comes to. A row that is written after it was marked has the entry that wrote it, as it has in the former table.
+    private static let marker = Int64.max
+
+    /// Nil where the former table is gone or lacks a key: such a table follows no log. A column that it lacks or has with another type is not
+    /// compared.
+    ///
+    /// - Parameter old: what both tables obey.
+    init?(_ old: MirrorDefinition, _ table: MirrorTable, _ target: PostgresConnection) throws(PostgresError) {
+        self.table = table
+        self.target = target
+        former = MirrorTable(old, name: old.table, label: "").qualifiedName
+        let own = [MirrorDefinition.seqColumn, MirrorDefinition.updatedAtColumn]
+        let names = table.columns.map(\.name).filter { !own.contains($0) }
+        var wanted = PostgresArray(of: .text)
+        for name in names { wanted.appendText(name) }
+        let rows = try target.execute(
+            """
+            select attname::text from pg_attribute as own
+            where attrelid = to_regclass($1) and attname = any($3) and not attisdropped and exists (
+                select from pg_attribute as former where former.attrelid = to_regclass($2) and former.attname = own.attname
+                    and not former.attisdropped and former.atttypid = own.atttypid and former.attcollation = own.attcollation)
+            """, [.text(table.qualifiedName), .text(former), .array(wanted)])
+        var found: Set<String> = []
+        for row in 0..<rows.rowCount { found.insert(try rows.string(row, 0)) }
+        let keys = table.columns.filter(\.isKey).map(\.name)
+        guard found.isSuperset(of: keys) else { return nil }
+        self.keys = keys
+        columns = names.filter { found.contains($0) && !keys.contains($0) }
+    }
+
+    /// Marks the rows of the new table that the former one does not have like that; true where there are some.
+    func mark() throws(PostgresError) -> Bool {
+        let same =
+            keys.map { "former.\(quotedIdentifier($0)) = made.\(quotedIdentifier($0))" }
+            + columns.map { "former.\(quotedIdentifier($0)) is not distinct from made.\(quotedIdentifier($0))" }
+        return try target.execute(
+            """
+            update \(table.qualifiedName) as made set \(quotedIdentifier(MirrorDefinition.seqColumn)) = \(Self.marker)
+            where not exists (select from \(former) as former where \(same.joined(separator: " and ")))
+            """
+        ).affectedRows > 0
+    }
+
+    /// Gives the marked rows an entry.
+    func settle(at seq: Int64) throws(PostgresError) {
+        let column = quotedIdentifier(MirrorDefinition.seqColumn)
+        try target.executeScript(
+            "update \(table.qualifiedName) set \(column) = \(seq) where \(column) = \(Self.marker)")
+    }
+}
