@@ -247,6 +247,24 @@ public enum MirrorErrors {
         return records
     }
 
+    /// Records whose rows the table has refused for a reason that begins with this text, by their paths: at most so many, any of them.
+    public static func records(
+        _ target: PostgresConnection, _ table: MirrorGeneration, refusedFor reason: String, limit: Int
+    ) throws(PostgresError) -> [String] {
+        var parameters = table.parameters
+        parameters.appendText(reason)
+        parameters.appendInt8(Int64(limit))
+        let rows = try target.execute(
+            """
+            select record from pathmirror.mirror_error
+            where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = '' and starts_with(reason, $4)
+            order by random() limit $5
+            """, parameters)
+        var records: [String] = []
+        for row in 0..<rows.rowCount { records.append(try rows.string(row, 0)) }
+        return records
+    }
+
     /// Of these records, by their paths, the ones that have kept errors.
     ///
     /// - Parameter refusedOnly: only those that the table has refused whole.

@@ -37,22 +37,11 @@ extension MirrorAdministration {
         defer { target.close() }
         let moved = try moveAlone(mirror) { one, stepper, record in
             // Nobody else changes them while the cursor is held.
-            let keys = try recordsWithErrors(one[0], target)
+            let keys = one[0].keys(of: try MirrorErrors.records(target, one[0].asGeneration))
             one[0].isCareful = true
             begins(keys.count)
-            return (keys.count, try stepper.advance(&one, in: record, .joined, rereading: keys))
+            return (keys.count, try stepper.advance(&one, in: record, .joined, rereading: [one[0].name: keys]))
         }
         return (moved.result, Int(try MirrorErrors.kept(target, moved.mirror.asGeneration)))
-    }
-
-    private func recordsWithErrors(_ mirror: ActiveMirror, _ target: PostgresConnection) throws -> [[Key]] {
-        let parts = mirror.definition.pattern.parts
-        return try MirrorErrors.records(target, mirror.asGeneration).compactMap { record in
-            let path = Path(splitting: record)
-            guard path.depth == parts.count else { return nil }
-            return zip(parts, path.keys).compactMap { part, key in
-                if case .capture = part { key } else { nil }
-            }
-        }
     }
 }

@@ -137,6 +137,9 @@ extension MirrorAdministration {
                 // Once more, row by row.
                 try target.executeScript("rollback")
                 isCareful = true
+            } catch let error as PostgresError where error.isAboutData && !isCareful {
+                // The commit, by a constraint that is checked then.
+                isCareful = true
             }
         }
     }

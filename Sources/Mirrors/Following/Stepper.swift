@@ -45,7 +45,7 @@ struct Stepper {
     /// head. They may be at different places. On an error they are where they were.
     func advance(
         _ mirrors: inout [ActiveMirror], through last: Int64 = .max, _ transaction: Transaction = .own,
-        rereading: [[Key]] = []
+        rereading: [String: [[Key]]] = [:]
     ) throws -> Step {
         guard let record = try source.beginSnapshot(namespace) else {
             throw MirrorError.refused("The namespace is gone.")
@@ -62,7 +62,7 @@ struct Stepper {
     ///   - progress: is told of the seq after each page, whose rows may be under way still.
     func advance(
         _ mirrors: inout [ActiveMirror], in record: NamespaceRecord, through last: Int64 = .max,
-        _ transaction: Transaction, rereading: [[Key]] = [], again: Int64? = nil,
+        _ transaction: Transaction, rereading: [String: [[Key]]] = [:], again: Int64? = nil,
         progress: (Int64) throws -> Void = { _ in }
     ) throws -> Step {
         var moved = mirrors
@@ -80,7 +80,9 @@ struct Stepper {
             var writer = TableWriter(target)
             let time = rereading.isEmpty ? nil : try source.commitTimes(namespace, [record.head])[record.head]
             let stamp = Stamp(seq: record.head, committedAt: time)
-            for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
+            for index in moved.indices {
+                for keys in rereading[moved[index].name] ?? [] { moved[index].pending.reread(keys, stamp) }
+            }
             let (end, entryAt, batch) = try readAndWrite(
                 &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading,
                 floor: again == nil ? 0 : record.head, progress)
@@ -133,7 +135,7 @@ struct Stepper {
             let newest = last.entry
             for logged in page { try take(logged.entry, &mirrors, floor) }
             asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
-            for index in mirrors.indices { try writer.write(&mirrors[index], from: source) }
+            try writer.write(&mirrors, from: source)
             try keep(page, &mirrors, &writer)
             position = newest.seq
             time = newest.committedAt
@@ -144,9 +146,7 @@ struct Stepper {
             if !asksTree, pagesLeft <= 0 || position >= bound || isLate { break }
             if !goesByPage { try writer.sendAhead() }
         }
-        for index in mirrors.indices where !mirrors[index].pending.isEmpty {
-            try writer.write(&mirrors[index], from: source)
-        }
+        if mirrors.contains(where: { !$0.pending.isEmpty }) { try writer.write(&mirrors, from: source) }
         return (position, time, batch)
     }
 

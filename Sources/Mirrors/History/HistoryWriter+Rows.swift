@@ -81,11 +81,9 @@ extension HistoryWriter {
         let keys = places[first].keys
         if mirror.definition.keeps == .latest, !refusal.isRowsKeptOut {
             // Otherwise the row of before would stay as if it were so now.
-            try writer.add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [keys])), mirror)
+            _ = try writer.attempt(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [keys])), mirror)
         }
-        let path = mirror.definition.pattern.path(of: keys).description
-        let error = ConversionError(
-            record: path, column: "", path: path, seq: places[first].seq, value: nil, reason: mirror.refusal(refusal))
+        let error = mirror.error(of: keys, seq: places[first].seq, mirror.refusal(refusal))
         try writer.add(mirror.storing([error]), mirror)
     }
 }

@@ -32,6 +32,7 @@ struct MirrorWork {
     private var troubles: [String: Trouble] = [:]
     /// Mirrors that somebody else holds, and when to look again.
     private var heldUntil: [String: Int64] = [:]
+    private var waiting: WaitingRows
     private var behindSince: [String: Int64] = [:]
     private var lastReport: [MirrorReport] = []
     private var reportedAt: Int64 = 0
@@ -49,6 +50,7 @@ struct MirrorWork {
         stepper.entriesAtOnce = core.settings.entriesAtOnce
         if let few = core.settings.rangeRecords { stepper.rangeRecords = few }
         self.stepper = stepper
+        waiting = WaitingRows(core.settings)
     }
 
     /// Where the mirrors that run are; the least of them.
@@ -56,7 +58,8 @@ struct MirrorWork {
 
     var millisecondsToRetry: Int64 {
         let now = Clock.monotonicMilliseconds
-        return (troubles.values.map(\.retryAt) + heldUntil.values).map { max(1, $0 - now) }.min() ?? .max
+        let looks = runnable.filter { active[$0].definition.keeps == nil }.map { waiting.retryAt(active[$0].name) }
+        return (troubles.values.map(\.retryAt) + heldUntil.values + looks).map { max(1, $0 - now) }.min() ?? .max
     }
 
     private var runnable: [Int] {
@@ -103,10 +106,13 @@ struct MirrorWork {
             }
             active.append(one)
         }
+        // A table may refer to one of a shorter path, such as that of items to that of their orders.
+        active.sort { ($0.definition.pattern.depth, $0.name) < ($1.definition.pattern.depth, $1.name) }
         tellOfMistakes()
         let names = Set(active.map(\.name))
         troubles = troubles.filter { names.contains($0.key) }
         heldUntil = heldUntil.filter { names.contains($0.key) }
+        waiting.keep(names)
         rebuildFailures = rebuildFailures.filter { failure in takenBack.contains { $0.mirror.name == failure.key } }
         needsReload = false
         mayBeLate = true
@@ -147,6 +153,31 @@ struct MirrorWork {
         return tables && histories
     }
 
+    /// Tries records again for which another table was in the way. The mirrors have come to the head.
+    mutating func tryWaiting() throws {
+        let able = runnable.filter { active[$0].definition.keeps == nil }
+        var tried: [String: [[Key]]] = [:]
+        for index in able {
+            let keys = try waiting.records(of: active[index], target)
+            if !keys.isEmpty { tried[active[index].name] = keys }
+        }
+        guard !tried.isEmpty else { return }
+        for name in tried.keys { waiting.tried(name) }
+        for index in able where tried[active[index].name] != nil {
+            active[index].isCareful = true
+            // Those that a command of an operator has left are not known here.
+            active[index].mayHaveErrors = true
+        }
+        _ = try advance(able, through: .max, rereading: tried)
+        guard !needsReload else { return }
+        for index in able {
+            guard let keys = tried[active[index].name] else { continue }
+            let records = keys.map { active[index].definition.pattern.path(of: $0).description }
+            let left = try MirrorErrors.records(target, active[index].asGeneration, among: records, refusedOnly: true)
+            if left.count < records.count { waiting.expect(active[index].name) }
+        }
+    }
+
     /// Those far behind go by themselves, so that the others don't wait for them.
     private mutating func stepTogether(_ able: [Int], _ head: Int64) throws -> Bool {
         let low = able.map { active[$0].seq }.min() ?? 0
@@ -161,12 +192,16 @@ struct MirrorWork {
     }
 
     /// Moves some of the mirrors; true when they have come to the head.
-    private mutating func advance(_ indices: [Int], through last: Int64) throws -> Bool {
+    private mutating func advance(
+        _ indices: [Int], through last: Int64, rereading: [String: [[Key]]] = [:]
+    ) throws -> Bool {
         var some = indices.map { active[$0] }
         do {
-            let step = try stepper.advance(&some, through: last)
+            let step = try stepper.advance(&some, through: last, rereading: rereading)
             for (index, mirror) in zip(indices, some) {
                 active[index] = mirror
+                if mirror.hasWaiting, rereading[mirror.name] == nil { waiting.expect(mirror.name) }
+                active[index].hasWaiting = false
                 heldUntil[mirror.name] = nil
                 if let trouble = troubles.removeValue(forKey: mirror.name) {
                     core.logger.notice(
@@ -202,6 +237,11 @@ struct MirrorWork {
             }
         case .database(let cause):
             if cause.isRetriable { return }
+            // The commit, by a constraint that is checked then: with care it is checked for each row.
+            if cause.isAboutData, indices.contains(where: { !active[$0].isCareful }) {
+                for index in indices { stepper.beCareful(with: &active[index]) }
+                return
+            }
             // Nobody knows whose fault it is: all of them pause.
             for index in indices { setAside(active[index].name, "\(error)") }
         default: for index in indices { setAside(active[index].name, "\(error)") }

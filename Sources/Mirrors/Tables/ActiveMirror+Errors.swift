@@ -1,16 +1,53 @@
 import LogStore
 import Postgres
+import Tree
 
 extension ActiveMirror {
     /// Stores values that did not fit, up to as many as the mirror's definition has kept.
     ///
-    /// - Parameter misfits: no two of a record and column; of a history, no two of those by one entry.
-    func storing(_ misfits: [ConversionError]) -> PipelineStep {
+    /// - Parameters:
+    ///   - misfits: no two of a record and column; of a history, no two of those by one entry.
+    ///   - keepsAll: whether they are stored however many there are.
+    func storing(_ misfits: [ConversionError], keepsAll: Bool = false) -> PipelineStep {
         let errors = misfits.map {
             MirrorErrorRecord(
                 record: $0.record, column: $0.column, path: $0.path, seq: $0.seq, value: $0.value, reason: $0.reason)
         }
         return MirrorErrors.storeStep(
-            errors, of: asGeneration, keeping: definition.keptErrors, apartByEntries: definition.isHistory)
+            errors, of: asGeneration, keeping: keepsAll ? .max : definition.keptErrors,
+            apartByEntries: definition.isHistory)
+    }
+
+    /// An error of a record as a whole.
+    func error(of keys: [Key], seq: Int64, _ reason: String) -> ConversionError {
+        let path = definition.pattern.path(of: keys).description
+        return ConversionError(record: path, column: "", path: path, seq: seq, value: nil, reason: reason)
+    }
+
+    /// How the reason begins where another table is in the way, by a foreign key: the record is tried again.
+    static let forNow = "for now, "
+
+    static func isForNow(_ reason: String) -> Bool { reason.hasPrefix(forNow) }
+
+    /// Why the table refuses a row, with the names of indexes that people know.
+    ///
+    /// - Parameter toRemove: the row is there and can't be removed.
+    func refusal(_ error: PostgresError, toRemove: Bool = false) -> String {
+        let message = namesToBe.reduce(error.message) { $1.naming($0) }
+        // foreign_key_violation
+        let time = error.sqlState == "23503" ? Self.forNow : ""
+        return "\(time)the table \(toRemove ? "keeps" : "refuses") the row: \(message)"
+    }
+
+    /// The captured keys of records, by their paths.
+    func keys(of records: [String]) -> [[Key]] {
+        let parts = definition.pattern.parts
+        return records.compactMap { record in
+            let path = Path(splitting: record)
+            guard path.depth == parts.count else { return nil }
+            return zip(parts, path.keys).compactMap { part, key in
+                if case .capture = part { key } else { nil }
+            }
+        }
     }
 }

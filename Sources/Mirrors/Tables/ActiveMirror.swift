@@ -21,6 +21,8 @@ struct ActiveMirror {
     var byPageThrough: Int64 = 0
     /// What the table's indexes are called once it is whole, while a build has them under names of its own.
     var namesToBe: [IndexNameToBe] = []
+    /// Whether errors were recorded of rows for which another table is in the way.
+    var hasWaiting = false
     /// What the stretch being worked on does to it.
     var pending: PendingChanges
 
@@ -31,11 +33,6 @@ struct ActiveMirror {
     /// The table as its errors know it.
     var asGeneration: MirrorGeneration {
         MirrorGeneration(namespace: namespace, mirror: id, generation: generation)
-    }
-
-    /// Why the table refuses a row, with the names of indexes that people know.
-    func refusal(_ error: PostgresError) -> String {
-        "the table refuses the row: \(namesToBe.reduce(error.message) { $1.naming($0) })"
     }
 
     init(

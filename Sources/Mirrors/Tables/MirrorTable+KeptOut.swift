@@ -1,6 +1,7 @@
 import Postgres
+import Tree
 
-/// Finds out why the table did not take rows although the server reported no error.
+/// Finds out why the table did not take rows, or did not let them go.
 extension MirrorTable {
     /// Counts the rows given to `upsert` that are there as they are given.
     var same: PostgresStatement {
@@ -14,6 +15,32 @@ extension MirrorTable {
             select count(*) from \(Self.unnest(columns))
             join \(qualifiedName) as live on \(conditions.joined(separator: " and "))
             """, types: columns.map { $0.carrier.arrayType ?? .textArray })
+    }
+
+    /// The captured keys of the rows that begin with some of them.
+    func keys(below beginning: [Key], _ target: PostgresConnection) throws(PostgresError) -> [[Key]] {
+        let keys = columns.filter(\.isKey)
+        let texts = zip(keys, definition.keys).map { column, key in
+            let name = "live.\(quotedIdentifier(column.name))"
+            // As text a day depends on how the server or the role writes days.
+            return key.type == .date ? "to_char(\(name), 'YYYY-MM-DD')" : "\(name)::text"
+        }
+        let given = Array(keys.prefix(beginning.count))
+        var sql = "select \(texts.joined(separator: ", ")) from \(qualifiedName) as live"
+        if !given.isEmpty {
+            let match = given.enumerated().map { "live.\(quotedIdentifier($1.name)) = \($1.cast("given.c\($0)"))" }
+            sql += " join \(Self.unnest(given)) on \(match.joined(separator: " and "))"
+        }
+        let statement = PostgresStatement(
+            "keys\(given.count) \(label)", sql, types: given.map { $0.carrier.arrayType ?? .textArray })
+        let rows = try target.executePrepared(statement, RowEncoder.keys(self, [beginning]))
+        var found: [[Key]] = []
+        for row in 0..<rows.rowCount {
+            var one: [Key] = []
+            for column in keys.indices { one.append(Key(try rows.string(row, column))) }
+            found.append(one)
+        }
+        return found
     }
 
     /// A rule of the table that does something else in place of an INSERT or an UPDATE.

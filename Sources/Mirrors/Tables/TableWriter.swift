@@ -30,32 +30,67 @@ struct TableWriter {
 
     init(_ connection: PostgresConnection) { self.connection = connection }
 
-    /// Adds what `mirror.pending` says. `source` has a snapshot open, which is asked for what the log doesn't say.
-    mutating func write(_ mirror: inout ActiveMirror, from source: LogConnection) throws {
+    /// What a stretch of the log does to one table.
+    private struct Work {
         var emptied: [PendingChanges.Emptied] = []
-        var known: [(keys: [Key], value: Node, stamp: Stamp)] = []
+        var gone: [[Key]] = []
+        var known: [Record] = []
         var unknown: [(keys: [Key], stamp: Stamp)] = []
+    }
+
+    private typealias Record = (keys: [Key], value: Node, stamp: Stamp)
+
+    /// Adds what `pending` of the mirrors says. `source` has a snapshot open, which is asked for what the log doesn't say.
+    ///
+    /// Rows are removed in the reverse order of the mirrors, before any rows are put, so that a table may refer to one before it.
+    mutating func write(_ mirrors: inout [ActiveMirror], from source: LogConnection) throws {
+        let works = mirrors.indices.map { Self.takeWork(of: &mirrors[$0]) }
+        for index in mirrors.indices.reversed() { try remove(works[index], &mirrors[index]) }
+        for index in mirrors.indices { try put(works[index], &mirrors[index], from: source) }
+    }
+
+    /// The same for one mirror.
+    mutating func write(_ mirror: inout ActiveMirror, from source: LogConnection) throws {
+        let work = Self.takeWork(of: &mirror)
+        try remove(work, &mirror)
+        try put(work, &mirror, from: source)
+    }
+
+    private static func takeWork(of mirror: inout ActiveMirror) -> Work {
+        var work = Work()
         mirror.pending.visit(
-            ranges: { emptied.append($0) },
+            ranges: { work.emptied.append($0) },
             records: { keys, record in
                 switch record {
-                case .known(let value, let stamp): known.append((keys, value, stamp))
-                case .unknown(let stamp): unknown.append((keys, stamp))
+                case .known(.null, _): work.gone.append(keys)
+                case .known(let value, let stamp): work.known.append((keys, value, stamp))
+                case .unknown(let stamp): work.unknown.append((keys, stamp))
                 }
             })
         mirror.pending.removeAll()
-        try empty(emptied.map(\.keys), mirror)
-        for start in stride(from: 0, to: known.count, by: Self.maxRows) {
-            try write(known[start..<min(start + Self.maxRows, known.count)], &mirror)
+        return work
+    }
+
+    private mutating func remove(_ work: Work, _ mirror: inout ActiveMirror) throws {
+        try empty(work.emptied.map(\.keys), &mirror)
+        for some in work.gone.chunked(Self.maxRows) {
+            try removeErrors(of: some, mirror)
+            try delete(some, &mirror)
         }
-        for start in stride(from: 0, to: unknown.count, by: Self.recordsAtOnce) {
-            let some = unknown[start..<min(start + Self.recordsAtOnce, unknown.count)]
+    }
+
+    private mutating func put(_ work: Work, _ mirror: inout ActiveMirror, from source: LogConnection) throws {
+        for start in stride(from: 0, to: work.known.count, by: Self.maxRows) {
+            try write(work.known[start..<min(start + Self.maxRows, work.known.count)], &mirror)
+        }
+        for start in stride(from: 0, to: work.unknown.count, by: Self.recordsAtOnce) {
+            let some = work.unknown[start..<min(start + Self.recordsAtOnce, work.unknown.count)]
             let values = try source.readSubtrees(
                 mirror.namespace, some.map { mirror.definition.pattern.path(of: $0.keys) })
             let records = zip(some, values).map { (keys: $0.keys, value: $1.value, stamp: $0.stamp) }
             try write(records[...], &mirror)
         }
-        for range in emptied {
+        for range in work.emptied {
             if let stamp = range.reloaded { try reload(range.keys, from: stamp, &mirror, from: source) }
         }
     }
@@ -158,19 +193,45 @@ struct TableWriter {
 
     // MARK: Rows
 
-    private mutating func empty(_ ranges: [[Key]], _ mirror: ActiveMirror) throws {
-        for (count, some) in Dictionary(grouping: ranges, by: \.count) {
-            try add(.prepared(mirror.table.deleteRanges(keyCount: count), RowEncoder.keys(mirror.table, some)), mirror)
+    private mutating func empty(_ ranges: [[Key]], _ mirror: inout ActiveMirror) throws {
+        if mirror.mayHaveErrors {
+            for keys in ranges {
+                let path = mirror.definition.pattern.path(above: keys).description
+                try add(MirrorErrors.removeStep(below: path, of: mirror.asGeneration), mirror)
+            }
         }
-        guard mirror.mayHaveErrors else { return }
-        for keys in ranges {
-            let path = mirror.definition.pattern.path(above: keys).description
-            try add(MirrorErrors.removeStep(below: path, of: mirror.asGeneration), mirror)
+        for (count, some) in Dictionary(grouping: ranges, by: \.count) {
+            let step = PipelineStep.prepared(
+                mirror.table.deleteRanges(keyCount: count), RowEncoder.keys(mirror.table, some))
+            guard mirror.isCareful else {
+                try add(step, mirror)
+                continue
+            }
+            try flush()
+            guard case .failure = try attempt(step, mirror) else { continue }
+            for keys in some { try delete(try mirror.table.keys(below: keys, connection), &mirror) }
         }
     }
 
+    private mutating func removeErrors(of keys: [[Key]], _ mirror: ActiveMirror) throws {
+        guard mirror.mayHaveErrors else { return }
+        let paths = keys.map { mirror.definition.pattern.path(of: $0).description }
+        try add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
+    }
+
+    private mutating func delete(_ keys: [[Key]], _ mirror: inout ActiveMirror) throws {
+        guard !keys.isEmpty else { return }
+        guard mirror.isCareful else {
+            return try add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, keys)), mirror)
+        }
+        try flush()
+        var misfits: [ConversionError] = []
+        try deleteCarefully(keys[...], &misfits, mirror)
+        try store(misfits, &mirror)
+    }
+
     private mutating func write(
-        _ records: ArraySlice<(keys: [Key], value: Node, stamp: Stamp)>, _ mirror: inout ActiveMirror
+        _ records: ArraySlice<Record>, _ mirror: inout ActiveMirror
     ) throws {
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
@@ -185,11 +246,8 @@ struct TableWriter {
                 gone.append(record.keys)
             }
         }
-        if mirror.mayHaveErrors {
-            let paths = records.map { mirror.definition.pattern.path(of: $0.keys).description }
-            try add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
-        }
-        if !gone.isEmpty { try add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, gone)), mirror) }
+        try removeErrors(of: records.map(\.keys), mirror)
+        try delete(gone, &mirror)
         try upsert(rows, &misfits, mirror)
         try store(misfits, &mirror)
     }
@@ -212,58 +270,13 @@ struct TableWriter {
     private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) throws {
         guard !misfits.isEmpty else { return }
         mirror.mayHaveErrors = true
-        try add(mirror.storing(misfits), mirror)
-    }
-
-    /// Finds the rows that the table refuses (an index that can't hold a value, a constraint that somebody added),
-    /// halving; they are left out and recorded.
-    private func upsertCarefully(
-        _ rows: ArraySlice<ProjectedRow>, _ misfits: inout [ConversionError], _ mirror: ActiveMirror
-    ) throws {
-        guard let first = rows.first else { return }
-        let refusal = try refusal(of: RowEncoder.upsert(mirror.table, rows), rows: rows.count, mirror)
-        guard let refusal else { return }
-        guard rows.count == 1 else {
-            let middle = rows.startIndex + rows.count / 2
-            try upsertCarefully(rows[..<middle], &misfits, mirror)
-            return try upsertCarefully(rows[middle...], &misfits, mirror)
+        let waiting = misfits.filter { ActiveMirror.isForNow($0.reason) }
+        if !waiting.isEmpty {
+            mirror.hasWaiting = true
+            try add(mirror.storing(waiting, keepsAll: true), mirror)
         }
-        if !refusal.isRowsKeptOut {
-            _ = try connection.executePrepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [first.keys]))
-        }
-        let path = mirror.definition.pattern.path(of: first.keys).description
-        misfits.append(
-            ConversionError(
-                record: path, column: "", path: path, seq: first.stamp.seq, value: nil,
-                reason: mirror.refusal(refusal)))
-    }
-
-    /// Writes rows, and says why not all of them were written: nil where all are there as they should be. After an error about data none of them
-    /// is written, and of rows that a trigger keeps out the others are.
-    ///
-    /// - Throws: `MirrorError.table` for what is no matter of single rows.
-    func refusal(of parameters: PostgresParameters, rows: Int, _ mirror: ActiveMirror) throws -> PostgresError? {
-        let table = mirror.table
-        do throws(PostgresError) {
-            let written = try connection.pipeline([
-                .query("savepoint careful"), .prepared(table.upsert, parameters), .query("release savepoint careful"),
-            ])[1].affectedRows
-            guard written < rows else { return nil }
-            if let rule = try table.replacingRule(connection) {
-                // The server keeps the plan that does something else, even after the rule is dropped.
-                try connection.forget(table.upsert)
-                throw .replaced(by: rule, on: mirror.definition.tableName)
-            }
-            // A trigger may also keep rows from being written that are there as they should be.
-            let same = try connection.executePrepared(table.same, parameters).int64(0, 0)
-            return same < Int64(rows) ? .rowsKeptOut(sent: rows, written: written) : nil
-        } catch {
-            guard error.isAboutData else {
-                throw error.endsConnection ? MirrorError(error) : .table(mirror: mirror.name, error)
-            }
-            try connection.executeScript("rollback to savepoint careful; release savepoint careful")
-            return error
-        }
+        let others = misfits.filter { !ActiveMirror.isForNow($0.reason) }
+        if !others.isEmpty { try add(mirror.storing(others), mirror) }
     }
 
     // MARK: Ranges

@@ -1,0 +1,192 @@
+import LogStore
+import Mirrors
+import TestSupport
+import Testing
+
+/// Foreign keys between mirrors' tables, and to tables of others: no row is lost, no mirror stands, and rows come without anybody's help.
+@Suite struct ForeignKeyTests {
+    /// Whether a key is checked with each statement, or when the transaction commits.
+    private static let timings = ["", "deferrable initially deferred"]
+
+    /// Items refer to their orders; their mirror comes first by its name.
+    private func withOrders(
+        _ timing: String, keepingErrors: Int = 100, _ body: (MirrorBench) throws -> Void
+    ) throws {
+        try MirrorBench.with { bench in
+            try bench.apply(
+                #"{"name": "b_orders", "path": "/orders/{o}", "columns": {"by": "text"}, "filter": "data.child('by').exists()"}"#
+            )
+            try bench.apply(
+                #"{"name": "a_items", "path": "/orders/{o}/items/{i}", "columns": {"n": {"type": "bigint", "path": "."}}, "keep errors": \#(keepingErrors)}"#
+            )
+            try bench.script(
+                "alter table mirror.a_items add constraint of_order foreign key (o) references mirror.b_orders \(timing)"
+            )
+            try bench.following { _ in try body(bench) }
+        }
+    }
+
+    private func expectNoErrors(_ bench: MirrorBench, _ names: String...) throws {
+        #expect(try eventually { try names.allSatisfy { try bench.errors($0) == [] } })
+        #expect(try bench.lines("select name from pathmirror.mirror_status where state <> 'running'") == [])
+        #expect(try bench.problems() == [])
+    }
+
+    @Test(arguments: timings) func parentsComeBeforeTheirChildrenAndGoAfterThem(timing: String) throws {
+        try withOrders(timing) { bench in
+            func after(_ lines: [String]) throws {
+                try bench.catchUp("b_orders", "a_items")
+                #expect(try bench.lines("select o, i from mirror.a_items order by 1, 2") == lines)
+                #expect(try bench.errors("a_items") == [] && bench.errors("b_orders") == [])
+            }
+            try bench.set("/orders/o1", #"{"by": "ada", "items": {"x": 1, "y": 2}}"#)
+            try after(["o1|x", "o1|y"])
+            try bench.update("/orders", [("o2", #"{"by": "bob", "items": {"z": 3}}"#), ("o1/items/x", "null")])
+            try after(["o1|y", "o2|z"])
+            try bench.set("/orders/o1", "null")
+            try after(["o2|z"])
+            try bench.set(
+                "/orders", #"{"o3": {"by": "cyd", "items": {"p": 1}}, "o4": {"by": "dee", "items": {"q": 1}}}"#)
+            try after(["o3|p", "o4|q"])
+            try bench.update("/", [("orders/o3", "null"), ("orders/o4", #"{"by": "dee", "items": {"r": 1}}"#)])
+            try after(["o4|r"])
+            try bench.set("/orders", "null")
+            try after([])
+            try expectNoErrors(bench, "a_items", "b_orders")
+        }
+    }
+
+    /// Of an order that makes no row the items have none either, until it makes one. The errors do not count against `keep errors`.
+    @Test(arguments: timings) func childrenWaitForTheirParents(timing: String) throws {
+        try withOrders(timing, keepingErrors: 2) { bench in
+            let items = (0..<9).map { "\"i\($0)\": \($0)" }.joined(separator: ", ")
+            try bench.update(
+                "/orders", [("o1", "{\"items\": {\(items)}}"), ("o2", #"{"by": "bob", "items": {"z": 3}}"#)])
+            try bench.catchUp("b_orders", "a_items")
+            #expect(try bench.lines("select o, i from mirror.a_items") == ["o2|z"])
+            let errors = try bench.errors("a_items")
+            #expect(errors.count == 9 && errors.allSatisfy { $0.contains(": for now, the table refuses the row: ") })
+            #expect(try bench.problems() == [])
+            let seq = try bench.set("/orders/o1/by", #""ada""#)
+            let isThere = "select count(*), min(_seq) >= \(seq) from mirror.a_items where o = 'o1'"
+            #expect(try eventually { try bench.lines(isThere) == ["9|t"] })
+            try expectNoErrors(bench, "a_items", "b_orders")
+        }
+    }
+
+    /// What a row refers to may also be in a table that is no mirror's.
+    @Test(arguments: timings) func rowsWaitForOtherTables(timing: String) throws {
+        try withOrders(timing) { bench in
+            try bench.script(
+                """
+                create table mirror.people (name text primary key);
+                alter table mirror.b_orders add constraint of_person foreign key (by) references mirror.people \(timing)
+                """)
+            try bench.set("/orders/o1", #"{"by": "ada", "items": {"x": 1}}"#)
+            try bench.catchUp("b_orders", "a_items")
+            #expect(try bench.lines("select count(*) from mirror.a_items") == ["0"])
+            try bench.script("insert into mirror.people values ('ada')")
+            #expect(
+                try eventually {
+                    try bench.lines("select o, i from mirror.a_items join mirror.b_orders using (o)") == ["o1|x"]
+                })
+            try expectNoErrors(bench, "a_items", "b_orders")
+        }
+    }
+
+    /// Rows to which others refer by a value stay until these are gone, and no other row stays with them.
+    @Test(arguments: timings) func parentsStayAsLongAsOthersReferToThem(timing: String) throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "people", "path": "/people/{p}", "columns": {"n": "bigint"}}"#)
+            try bench.apply(#"{"name": "orders", "path": "/orders/{o}", "columns": {"by": "text"}}"#)
+            try bench.script(
+                "alter table mirror.orders add constraint of_person foreign key (by) references mirror.people \(timing)"
+            )
+            try bench.following { _ in
+                func expect(_ people: [String], _ orders: [String]) throws {
+                    let found = try eventually {
+                        try bench.lines("select p, n from mirror.people order by p") == people
+                            && bench.lines("select o, by from mirror.orders order by o") == orders
+                    }
+                    let rows =
+                        try bench.lines("select p, n from mirror.people")
+                        + bench.lines("select o, by from mirror.orders")
+                    #expect(found, "\(rows)")
+                }
+                try bench.set("/people", #"{"ada": {"n": 1}, "bob": {"n": 1}, "cyd": {"n": 1}}"#)
+                try bench.set("/orders", #"{"o1": {"by": "ada"}, "o2": {"by": "bob"}}"#)
+                try expect(["ada|1", "bob|1", "cyd|1"], ["o1|ada", "o2|bob"])
+                // All people again, with one fewer: the orders keep theirs.
+                try bench.set("/people", #"{"bob": {"n": 2}, "dee": {"n": 2}}"#)
+                try expect(["ada|1", "bob|2", "dee|2"], ["o1|ada", "o2|bob"])
+                #expect(
+                    try eventually {
+                        try bench.errors("people").count == 1
+                            && bench.errors("people").allSatisfy {
+                                $0.hasPrefix(" of /people/ada: for now, the table keeps the row: ")
+                            }
+                    })
+                #expect(
+                    try bench.lines("select name from pathmirror.mirror_status where state <> 'running'") == [])
+                try bench.set("/orders/o1/by", #""dee""#)
+                try expect(["bob|2", "dee|2"], ["o1|dee", "o2|bob"])
+                // Both go at once.
+                try bench.update("/", [("people/dee", "null"), ("orders/o1", "null"), ("people/bob/n", "3")])
+                try expect(["bob|3"], ["o2|bob"])
+                try expectNoErrors(bench, "people", "orders")
+            }
+        }
+    }
+
+    /// More records wait than are tried at once.
+    @Test func manyRowsWaitAndOthersGoOn() throws {
+        try withOrders("", keepingErrors: 2) { bench in
+            let items = (0..<1_200).map { "\"i\($0)\": \($0)" }.joined(separator: ", ")
+            try bench.set("/orders/o1", "{\"items\": {\(items)}}")
+            for number in 0..<20 {
+                try bench.set("/orders/o2", "{\"by\": \"bob\", \"items\": {\"z\": \(number)}}")
+                try bench.catchUp("b_orders", "a_items")
+                #expect(try bench.lines("select o, i, n from mirror.a_items") == ["o2|z|\(number)"])
+            }
+            try bench.set("/orders/o1/by", #""ada""#)
+            #expect(try eventually { try bench.lines("select count(*) from mirror.a_items") == ["1201"] })
+            try expectNoErrors(bench, "a_items", "b_orders")
+        }
+    }
+
+    /// The row of before can't be removed either.
+    @Test func aRefusedRowToWhichOthersRefer() throws {
+        try withOrders("") { bench in
+            try bench.set("/orders/o1", #"{"by": "ada", "items": {"x": 1}}"#)
+            try bench.catchUp("b_orders", "a_items")
+            try bench.script(
+                """
+                alter table mirror.a_items add constraint few check (n < 5);
+                create table mirror.notes (o text, i text, foreign key (o, i) references mirror.a_items);
+                insert into mirror.notes values ('o1', 'x')
+                """)
+            try bench.update("/orders/o1/items", [("x", "7"), ("y", "2")])
+            try bench.catchUp("b_orders", "a_items")
+            #expect(try bench.lines("select i, n from mirror.a_items order by i") == ["x|1", "y|2"])
+            #expect(try bench.errors("a_items").count == 1)
+            try bench.set("/orders/o1/items/x", "3")
+            try bench.catchUp("b_orders", "a_items")
+            #expect(try bench.lines("select i, n from mirror.a_items order by i") == ["x|3", "y|2"])
+            try expectNoErrors(bench, "a_items", "b_orders")
+        }
+    }
+
+    /// A command of an operator leaves a row that waits, and the gateway tries it again.
+    @Test func rowsThatACommandCouldNotWriteAreTriedAgain() throws {
+        try withOrders("") { bench in
+            try bench.set("/orders/o1", #"{"by": "ada", "items": {"x": 1}}"#)
+            try bench.catchUp("b_orders", "a_items")
+            try bench.script("delete from mirror.a_items; delete from mirror.b_orders")
+            _ = try bench.operators.applyAgain(try bench.mirror("a_items"), from: 1)
+            #expect(try bench.errors("a_items").count == 1)
+            _ = try bench.operators.applyAgain(try bench.mirror("b_orders"), from: 1)
+            #expect(try eventually { try bench.lines("select o, i from mirror.a_items") == ["o1|x"] })
+            try expectNoErrors(bench, "a_items", "b_orders")
+        }
+    }
+}
