@@ -8,7 +8,7 @@ struct HistoryGround {
     /// When that entry was committed.
     let at: Int64?
     let batch: [UInt8]?
-    /// Visits its records, each with the entry that made it so and its time, where that is known better.
+    /// Visits its records, each with the stamp of its row where that is not the ground's.
     let each: ((_ keys: [Key], _ record: Node, _ known: EntryStamp?) throws -> Void) throws -> Void
     /// The records with some keys.
     let values: ([[Key]]) throws -> [Node]
@@ -108,8 +108,11 @@ extension HistoryBuilder {
                 for some in Array(seqs).chunked(10_000) {
                     times.merge(try source.commitTimes(namespace, some)) { $1 }
                 }
-                try RecordStream.read(namespace, pattern, above: [], source) { keys, record, version in
-                    try body(keys, record, EntryStamp(seq: version, at: times[version], author: nil, isBegin: true))
+                // A former row may have the number of an entry of which the tree has no trace, such as one that removed a part of the
+                // record: all rows get the entry as of which the tree is read.
+                let head = record.head
+                try RecordStream.read(namespace, pattern, above: [], source) { keys, value, version in
+                    try body(keys, value, EntryStamp(seq: head, at: times[version], author: nil, isBegin: true))
                 }
             },
             values: { some in try source.readSubtrees(namespace, some.map { pattern.path(of: $0) }).map(\.value) })

@@ -42,23 +42,39 @@ struct RepairedRows {
         columns = names.filter { found.contains($0) && !keys.contains($0) }
     }
 
+    /// Finds the marks: the swap, for which others wait, does not read the whole table.
+    private var marks: (name: String, column: String) {
+        (MirrorTable.name([table.name, "marks"]), quotedIdentifier(MirrorDefinition.seqColumn))
+    }
+
     /// Marks the rows of the new table that the former one does not have like that; true where there are some.
     func mark() throws(PostgresError) -> Bool {
+        let (index, column) = marks
+        try target.executeScript(
+            "create index \(quotedIdentifier(index)) on \(table.qualifiedName) (\(column)) where \(column) = \(Self.marker)"
+        )
         let same =
             keys.map { "former.\(quotedIdentifier($0)) = made.\(quotedIdentifier($0))" }
             + columns.map { "former.\(quotedIdentifier($0)) is not distinct from made.\(quotedIdentifier($0))" }
-        return try target.execute(
+        let marked = try target.execute(
             """
-            update \(table.qualifiedName) as made set \(quotedIdentifier(MirrorDefinition.seqColumn)) = \(Self.marker)
+            update \(table.qualifiedName) as made set \(column) = \(Self.marker)
             where not exists (select from \(former) as former where \(same.joined(separator: " and ")))
             """
-        ).affectedRows > 0
+        ).affectedRows
+        if marked == 0 { try dropIndex() }
+        return marked > 0
     }
 
     /// Gives the marked rows an entry.
     func settle(at seq: Int64) throws(PostgresError) {
-        let column = quotedIdentifier(MirrorDefinition.seqColumn)
+        let column = marks.column
         try target.executeScript(
             "update \(table.qualifiedName) set \(column) = \(seq) where \(column) = \(Self.marker)")
+        try dropIndex()
+    }
+
+    private func dropIndex() throws(PostgresError) {
+        try target.executeScript("drop index \(quotedIdentifier(table.schema)).\(quotedIdentifier(marks.name))")
     }
 }

@@ -57,6 +57,25 @@ import Testing
         }
     }
 
+    /// Nor one that keeps the rows of what is gone.
+    @Test(arguments: [false, true]) func aSoftTableThatIsAppliedAgainDoesNotDecreaseIt(wasSoft: Bool) throws {
+        try withRows { bench in
+            let soft = Self.plain.replacing(#""path""#, with: #""deleted": "soft", "path""#)
+            if wasSoft {
+                try bench.operators.drop(try bench.mirror("m"))
+                try bench.apply(soft)
+                try bench.set("/v/a/z", "1")
+                try bench.set("/v/a/z", "null")
+                try bench.catchUp("m")
+                #expect(try bench.lines("select _seq from mirror.m where k = 'a'") == ["5"])
+                try bench.operators.drop(try bench.mirror("m"))
+            }
+            let head = try bench.set("/elsewhere", "1")
+            try bench.apply(soft)
+            #expect(try bench.lines("select k, _seq from mirror.m order by k") == ["a|\(head)", "b|\(head)"])
+        }
+    }
+
     /// While the new table is made, readers of the former one see later entries.
     @Test(arguments: ["", "alter table mirror.m add column mine int; alter table mirror.m alter column x type numeric"])
     func whatARebuildRepairsIsNewToReaders(change: String) throws {
@@ -77,6 +96,7 @@ import Testing
             let rows = "select k, x, rest, _seq >= \(seen) from mirror.m order by k"
             #expect(try bench.lines(rows) == ["a|1||f", "b|2||t", "c|3||t", "d|5||t"])
             #expect(try bench.lines("select _seq from mirror.m where k = 'd'") == ["\(seen)"])
+            #expect(try bench.lines("select indexname from pg_indexes where schemaname = 'mirror'") == ["m_pkey"])
         }
     }
 

@@ -51,14 +51,14 @@ class Comparison:
                  for path, column in wanted}
         self._same(found, "the view mirror_misfit", sorted(views - found.misfits), sorted(found.misfits - views))
 
-    def _updated(self, found, key, row):
-        """A row's entry is one that there was, and the time is its, or that of an earlier one where the table was filled from the tree."""
+    def _updated(self, found, key, row, filled):
+        """A row's entry is one that there was, and the time is its, or that of an earlier one where the row may be as the table was filled from the tree."""
         if not 1 <= row["_seq"] <= found.seq:
             self._wrong(found, key, f"a _seq from 1 to {found.seq}", row["_seq"])
         # Nobody knows the time of an entry that was pruned when the table was made.
         if row["_updated_at"] is not None:
             last = self.log.entries[row["_seq"]].at
-            self._same(found, (key, "_updated_at"), min(last, row["_updated_at"]) if found.keeps is None else last, row["_updated_at"])
+            self._same(found, (key, "_updated_at"), min(last, row["_updated_at"]) if filled else last, row["_updated_at"])
 
     def _plain(self, found):
         shape, rows, errors = found.shape, {}, set()
@@ -71,7 +71,7 @@ class Comparison:
         for key, made in rows.items():
             row = found.rows[key]
             self._same(found, key, (self._cells(found, made), made.misfits), (row["cells"], row["_misfits"] or []))
-            self._updated(found, key, row)
+            self._updated(found, key, row, filled=True)
         self._errors(found, errors)
 
     def _worked_out(self, found) -> History:
@@ -135,5 +135,5 @@ class Comparison:
             self._same(found, (key, "_deleted_at"), self.log.entries[seq].at if is_gone else None, row["_deleted_at"])
             if seq is not None:
                 self._same(found, (key, "_seq"), seq, row["_seq"])
-            self._updated(found, key, row)
+            self._updated(found, key, row, filled=seq is None)
         self._errors(found, history.all_errors())
