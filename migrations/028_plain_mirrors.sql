@@ -43,6 +43,6 @@ begin
 end
 $$;
 
--- Records that wait have no row and an error, for which "pathmirror mirror errors NAME --retry" looks again.
+-- Records that wait have no row, and not all of them an error: "pathmirror replay mirror NAME" looks at all records again.
 delete from pathmirror.mirror_waiting;
 delete from pathmirror.mirror_freed;

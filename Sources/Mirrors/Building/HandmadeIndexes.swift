@@ -51,9 +51,12 @@ struct HandmadeIndexes {
             from (
                 select class.relname as name, index.indisunique as is_unique, schema.nspname as schema, owner.relname as owner,
                     exists (select from pg_constraint where conindid = index.indexrelid) as is_constraint,
-                    substr(
-                        pg_get_indexdef(index.indexrelid),
-                        length(format('CREATE %sINDEX %I ON ', case when index.indisunique then 'UNIQUE ' end, class.relname)) + 1
+                    -- Earlier versions made partitioned tables, whose indexes are ON ONLY them.
+                    regexp_replace(
+                        substr(
+                            pg_get_indexdef(index.indexrelid),
+                            length(format('CREATE %sINDEX %I ON ', case when index.indisunique then 'UNIQUE ' end, class.relname)) + 1
+                        ), case when owner.relkind = 'p' then '^ONLY ' else '^$' end, ''
                     ) as rest
                 from pg_index as index
                 join pg_class as class on class.oid = index.indexrelid
@@ -126,7 +129,7 @@ struct HandmadeIndexes {
                     "select to_regclass($1) is not null", [.text(place + quotedIdentifier(name))]
                 ).bool(0, 0)
                 guard isTaken else { break }
-                name = MirrorTable.name([index.name, "\(number)"])
+                name = RelationName.joined([index.name, "\(number)"])
             }
             if name != index.name {
                 lost.append("The index \(index.name) is called \(name) there, as its name is taken.")

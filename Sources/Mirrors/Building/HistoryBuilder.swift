@@ -92,7 +92,7 @@ final class HistoryBuilder {
 
     private func build() throws {
         let old = try MirrorCursor.of(mirror, target)
-        try TableReaders.refuseMaterializedViews(of: old?.definition, target)
+        try MirrorPlan.checkPlace(of: definition, replacing: old?.definition, target)
         handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
         let generation = (old?.generation ?? 0) + 1
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")

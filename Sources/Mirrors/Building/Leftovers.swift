@@ -10,12 +10,13 @@ enum Leftovers {
         prefix + mirror.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
 
-    /// Where a mirror's half-made tables are, as qualified names: a definition may have changed its schema meanwhile.
+    /// Where a mirror's half-made tables are, as qualified names: a definition may have changed its schema meanwhile. Builds of earlier
+    /// versions have left partitioned tables, too.
     static func find(of mirror: [UInt8], _ target: PostgresConnection) throws -> [String] {
         let rows = try target.execute(
             """
             select format('%I.%I', nspname, relname) from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-            where relname = $1 and relkind = 'r'
+            where relname = $1 and relkind in ('r', 'p')
             """, [.text(shadowName(mirror))])
         return try (0..<rows.rowCount).map { try rows.string($0, 0) }
     }

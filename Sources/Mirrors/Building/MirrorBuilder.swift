@@ -87,7 +87,7 @@ public final class MirrorBuilder {
         let old = try MirrorCursor.of(mirror, target)
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
-        try TableReaders.refuseMaterializedViews(of: old?.definition, target)
+        try MirrorPlan.checkPlace(of: definition, replacing: old?.definition, target)
         handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
         do {
             if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }

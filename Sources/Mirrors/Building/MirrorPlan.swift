@@ -102,7 +102,8 @@ extension MirrorPlan {
         if cursor.definition.mistake != nil {
             return plan(.rebuild, reasons + ["the former definition can't be used"], [])
         }
-        if definition.isHistory, old.tableName == definition.tableName, try !table.hasVersionsView(target) {
+        let former = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
+        if definition.isHistory, old.tableName == definition.tableName, try !former.hasVersionsView(target) {
             try checkNames(table, replacing: cursor.definition, target)
             return plan(.rebuild, reasons + ["the view of versions is gone"], [])
         }
@@ -139,7 +140,21 @@ extension MirrorPlan {
         .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
     }
 
-    /// Throws where something that is not the mirror's own has the name of its key or of one of its indexes.
+    /// Finds out before a table is built whether it could not take the former one's place.
+    ///
+    /// - Parameter old: what the former table obeys; nil where there is none.
+    /// - Throws: ``MirrorError/refused(_:)``, with what is in the way and what an operator can do.
+    static func checkPlace(
+        of definition: MirrorDefinition, replacing old: MirrorDefinition?, _ target: PostgresConnection
+    ) throws {
+        if let old {
+            try TableReaders.refuseMaterializedViews(of: old, target)
+            try TableReaders.refuseWhatNamesTheTable(of: old, becoming: definition, target)
+        }
+        try checkNames(MirrorTable(definition, name: definition.table, label: ""), replacing: old, target)
+    }
+
+    /// Throws where something that is not the mirror's own has the name of its key, its view or one of its indexes.
     private static func checkNames(
         _ table: MirrorTable, replacing old: MirrorDefinition?, _ target: PostgresConnection
     ) throws {

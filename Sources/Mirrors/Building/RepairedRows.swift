@@ -44,7 +44,7 @@ struct RepairedRows {
 
     /// Finds the marks: the swap, for which others wait, does not read the whole table.
     private var marks: (name: String, column: String) {
-        (MirrorTable.name([table.name, "marks"]), quotedIdentifier(MirrorDefinition.seqColumn))
+        (RelationName.joined([table.name, "marks"]), quotedIdentifier(MirrorDefinition.seqColumn))
     }
 
     /// Marks the rows of the new table that the former one does not have like that; true where there are some.

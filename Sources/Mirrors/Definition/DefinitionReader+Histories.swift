@@ -2,9 +2,7 @@ import JSONText
 
 extension DefinitionReader {
     /// What the mirror's own table keeps: `"keeps": "changes"`, or `"deleted": "soft"`.
-    mutating func keeps(
-        _ keeps: SourceValue?, _ deleted: SourceValue?, _ table: String
-    ) -> MirrorDefinition.Keeps? {
+    mutating func keeps(_ keeps: SourceValue?, _ deleted: SourceValue?) -> MirrorDefinition.Keeps? {
         if let deleted {
             guard let text = text(deleted, "deleted") else { return nil }
             if text != "soft" {
@@ -17,7 +15,6 @@ extension DefinitionReader {
         }
         guard let keeps, let text = text(keeps, "keeps") else { return nil }
         if text != "changes" { note(keeps.place, "keeps", "makes the mirror itself a history: \"changes\"") }
-        checkIdentifier(MirrorDefinition.versionsView(of: table), keeps.place, "keeps")
         return .changes
     }
 
@@ -32,7 +29,6 @@ extension DefinitionReader {
         }
         guard isWanted else { return false }
         checkIdentifier("\(table)_changes", value.place, "history")
-        checkIdentifier("\(table)_versions", value.place, "history")
         if let name, "\(name)_changes".utf8.count > MirrorDefinition.maxNameBytes {
             note(value.place, "history", "the name \(name)_changes is longer than 63 bytes")
         }

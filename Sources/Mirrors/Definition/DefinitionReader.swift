@@ -93,7 +93,7 @@ struct DefinitionReader: DefinitionNoting {
         let columns = columns(members["columns"], value.place)
         let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
         let rest = rest(members["rest"])
-        let keeps = keeps(members["keeps"], members["deleted"], table)
+        let keeps = keeps(members["keeps"], members["deleted"])
         checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
         hasHistory = hasHistory(members["history"], keeps, name, table)
         let indexes = indexes(members["indexes"], keys, columns, rest, keeps)

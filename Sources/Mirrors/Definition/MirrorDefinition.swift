@@ -100,10 +100,10 @@ public struct MirrorDefinition: Sendable, Equatable {
         isHistory ? [tableName, "\(schema).\(Self.versionsView(of: table))"] : [tableName]
     }
 
-    /// What the view of versions over a table of changes is called.
+    /// What the view of versions over a table of changes is called; cut, with a hash, where that is too long for PostgreSQL.
     static func versionsView(of table: String) -> String {
         let ending = "_changes"
-        return (table.hasSuffix(ending) ? String(table.dropLast(ending.count)) : table) + "_versions"
+        return RelationName.joined([table.hasSuffix(ending) ? String(table.dropLast(ending.count)) : table, "versions"])
     }
 
     /// The definition of the history that stands beside this mirror.

@@ -40,7 +40,7 @@ extension MirrorTable {
         return ["create index \(name) on \(qualifiedName) (\(quotedIdentifier(MirrorDefinition.seqColumn)))"]
     }
 
-    func seqIndexName(of table: String) -> String { Self.name([table, "_by_seq"]) }
+    func seqIndexName(of table: String) -> String { RelationName.joined([table, "_by_seq"]) }
 
     /// The names of the table's indexes, if it is called so, in an order that depends on the definition alone.
     func indexNames(of table: String) -> [String] {

@@ -43,7 +43,7 @@ extension MirrorTable {
         return Set([keyName(of: name)] + definition.indexes.map { indexName($0, of: name) } + view)
     }
 
-    func keyName(of table: String) -> String { Self.name([table, "pkey"]) }
+    func keyName(of table: String) -> String { RelationName.joined([table, "pkey"]) }
 
     func indexName(_ index: MirrorDefinition.Index, of table: String) -> String {
         Self.indexName(index, among: definition.indexes, of: table)
@@ -59,27 +59,9 @@ extension MirrorTable {
             other != index
                 && ([table] + other.columns + [other.kind]).joined(separator: "_") == plain.joined(separator: "_")
         }
-        guard isShared else { return name(plain) }
+        guard isShared else { return RelationName.joined(plain) }
         let columns = index.columns.map { "\($0.utf8.count) \($0)" }.joined(separator: " ")
-        return name([table] + index.columns + [hash(columns), index.kind])
-    }
-
-    /// Parts joined by `_`; where that is too long for PostgreSQL, cut, with a hash that tells it from others.
-    static func name(_ parts: [String]) -> String {
-        let name = parts.joined(separator: "_")
-        guard name.utf8.count > MirrorDefinition.maxNameBytes else { return name }
-        var short = ""
-        for character in name where short.utf8.count + character.utf8.count <= MirrorDefinition.maxNameBytes - 17 {
-            short.append(character)
-        }
-        return short + "_" + hash(name)
-    }
-
-    /// FNV-1a.
-    static func hash(_ text: String) -> String {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-        return String(hash, radix: 16)
+        return RelationName.joined([table] + index.columns + [RelationName.hash(columns), index.kind])
     }
 
     /// A comment as SQL: COMMENT takes no parameters.

@@ -16,9 +16,11 @@ extension MirrorTable {
         return "\(quotedIdentifier(schema)).\(quotedIdentifier(name))"
     }
 
-    /// Whether the database has the view: another one of its name does not read the table.
+    /// Whether the database has the view: another one of its name does not read the table, or has other columns.
     func hasVersionsView(_ target: PostgresConnection) throws(PostgresError) -> Bool {
         guard let view = versionsView else { return false }
+        var names = PostgresArray(of: .text)
+        for column in viewColumns { names.appendText(column.name) }
         return try target.execute(
             """
             select exists (
@@ -26,7 +28,10 @@ extension MirrorTable {
                 join pg_depend on classid = 'pg_rewrite'::regclass and objid = pg_rewrite.oid
                 where pg_class.oid = to_regclass($1) and relkind = 'v'
                     and refclassid = 'pg_class'::regclass and refobjid = to_regclass($2))
-            """, [.text(view), .text(qualifiedName)]
+                and (
+                    select array_agg(attname::text order by attnum) from pg_attribute
+                    where attrelid = to_regclass($1) and attnum > 0 and not attisdropped) = $3
+            """, [.text(view), .text(qualifiedName), .array(names)]
         ).bool(0, 0)
     }
 

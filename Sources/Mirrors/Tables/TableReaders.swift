@@ -52,8 +52,7 @@ enum TableReaders {
     /// Finds out before anything is built whether something reads the table of a definition that no other table can be put under.
     ///
     /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
-    static func refuseMaterializedViews(of definition: MirrorDefinition?, _ target: PostgresConnection) throws {
-        guard let definition else { return }
+    static func refuseMaterializedViews(of definition: MirrorDefinition, _ target: PostgresConnection) throws {
         let table = MirrorTable(definition, name: definition.table, label: "")
         if let view = try views(of: table, target).last(where: { $0.kind != "view" }) {
             throw refusal(ofMaterializedView: view.name, on: definition.tableName)
