@@ -1,6 +1,6 @@
 /// Rows that a statement did not write although the server reports no error.
 extension PostgresError {
-    /// The SQLSTATE of triggered_data_change_violation.
+    /// The SQLSTATE of triggered_data_change_violation. The server has it for other things as well.
     private static let keptOutState = "27000"
 
     /// A trigger of the table returned no row, or a rule replaces the statement.
@@ -11,6 +11,7 @@ extension PostgresError {
             .server(sqlState: keptOutState),
             sent == 1 ? "a trigger keeps it out" : "a trigger or a rule keeps out \(sent - written) of \(sent) rows")
         error.step = step
+        error.isRowsKeptOut = true
         return error
     }
 
@@ -20,9 +21,6 @@ extension PostgresError {
         PostgresError(
             .server(sqlState: "55000"), "the rule \(rule) replaces what is written to \(table): drop the rule")
     }
-
-    /// Whether rows were kept out without an error.
-    public var isRowsKeptOut: Bool { sqlState == Self.keptOutState }
 }
 
 extension PostgresConnection {

@@ -46,6 +46,8 @@ public struct PostgresError: Error, Sendable, Equatable {
     public var table: String?
     /// No connection could be made as nothing answered in time.
     public internal(set) var isSilentConnect = false
+    /// The server reports no error: it has written fewer rows than were sent.
+    public internal(set) var isRowsKeptOut = false
 
     init(_ kind: Kind, _ message: String, hint: String? = nil, statement: String? = nil) {
         self.kind = kind

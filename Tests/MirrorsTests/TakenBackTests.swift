@@ -103,6 +103,61 @@ import Testing
         }
     }
 
+    /// What is in the way of one mirror's table does not keep the others from following.
+    @Test func oneThatCanNotBeRebuiltKeepsNoOther() throws {
+        try withDatabase { url in
+            try withDatabase { elsewhere in
+                let socket = try TestCluster.socketPath().replacing("/.s.PGSQL.5432", with: "")
+                let environment = [
+                    "ELSEWHERE": "host=\(socket) user=pathmirror dbname=\(elsewhere.databaseName ?? "")"
+                ]
+                let log = try LogConnection(url)
+                defer { log.close() }
+                _ = try #require(try log.namespace(named: "test", creating: true))
+                try write(log, "a", 1)
+                let operators = try MirrorAdministration(url, environment: environment)
+                defer { operators.close() }
+                let rest =
+                    #""path": "/{k}", "columns": {"v": {"type": "bigint", "path": "."}}, "target": "env:ELSEWHERE"}"#
+                let text = #"[{"name": "h_changes", "keeps": "changes", \#(rest), {"name": "m", \#(rest)]"#
+                for definition in try MirrorDefinition.read(Array(text.utf8), source: "test") {
+                    _ = try operators.execute(try operators.plan(definition, namespace: "test"))
+                }
+                let table = try PostgresConnection(elsewhere)
+                defer { table.close() }
+                try withService(url, environment) {
+                    try write(log, "lost", 2)
+                    #expect(try eventually { try keys(table) == ["a", "lost"] })
+                    #expect(
+                        try eventually {
+                            try table.execute("select min(seq) from pathmirror.mirror_cursor").int64(0, 0) == 2
+                        })
+                }
+                // The history is one of an earlier version, and its table of versions still there.
+                try table.executeScript("drop view mirror.h_versions; create table mirror.h_versions ()")
+                try log.sql.executeScript(
+                    """
+                    begin;
+                    delete from pathmirror.log where seq > 1;
+                    update pathmirror.namespace
+                    set head = 1, last_batch = (select batch_id from pathmirror.log where seq = 1);
+                    delete from pathmirror.node where path <> '/a';
+                    commit
+                    """)
+                try withService(url, environment) {
+                    #expect(try eventually { try keys(table) == ["a"] })
+                    try write(log, "b", 3)
+                    #expect(try eventually { try keys(table) == ["a", "b"] })
+                    let changes = "select coalesce(string_agg(k, ' ' order by k), 'none') from mirror.h_changes"
+                    let before = try table.execute(changes).string(0, 0)
+                    #expect(before == "a lost")
+                    try table.executeScript("drop table mirror.h_versions")
+                    #expect(try eventually { try table.execute(changes).string(0, 0) == "a b" })
+                }
+            }
+        }
+    }
+
     /// Rows that only lost entries have made stay as removed ones, for who has read them.
     @Test func rowsOfLostEntriesAreRemovedOnes() throws {
         try withDatabase { url in

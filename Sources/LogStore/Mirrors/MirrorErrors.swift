@@ -52,6 +52,10 @@ public enum MirrorErrors {
         case allBut = "<> $3"
     }
 
+    /// How the reason begins why the table refuses a row, or keeps it, as long as another table is in the way. The record is tried again;
+    /// such errors don't count where the number of errors is limited.
+    public static let forNow = "for now, "
+
     /// What is known already is brought up to date, whatever the limit.
     private static let insert = PostgresStatement(
         "insert_mirror_errors",
@@ -67,13 +71,17 @@ public enum MirrorErrors {
                 where known.namespace_id = $1 and known.mirror = $2 and known.generation = $3
                     and known.record_hash = given.record_hash and known.column_name = given.column_name)
         ), room as (
-            select $10 - count(*) as places
-            from (
-                select from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3 limit $10
-            ) as kept
+            select $10 - (
+                select count(*)
+                from (
+                    select from pathmirror.mirror_error
+                    where namespace_id = $1 and mirror = $2 and generation = $3 and not starts_with(reason, '\(forNow)')
+                    limit $10
+                ) as kept
+            ) as places
         ), excess as (
             insert into pathmirror.mirror_error_excess (namespace_id, mirror, generation, found)
-            select $1, $2, $3, count(*) from fresh, room where place > places having count(*) > 0
+            select $1, $2, $3, count(*) from fresh, room where $10 is not null and place > places having count(*) > 0
             on conflict (namespace_id, mirror, generation) do update
             set found = mirror_error_excess.found + excluded.found, last_found_at = now()
         )
@@ -81,7 +89,7 @@ public enum MirrorErrors {
             (namespace_id, mirror, generation, record_hash, column_name, record, path, seq, value, reason)
         select $1, $2, $3, record_hash, column_name, record, path, seq, value, reason
         from given left join fresh using (n)
-        where fresh.place is null or fresh.place <= (select places from room)
+        where $10 is null or fresh.place is null or fresh.place <= (select places from room)
         on conflict (namespace_id, mirror, generation, record_hash, column_name) do update
         set path = excluded.path, seq = excluded.seq, value = excluded.value, reason = excluded.reason
         """,
@@ -107,10 +115,10 @@ public enum MirrorErrors {
     ///
     /// - Parameters:
     ///   - errors: no two of a record and column, and entry if those are kept apart.
-    ///   - limit: how many are kept of the table.
+    ///   - limit: how many are kept of the table; nil stores all of these.
     ///   - entries: what different entries made of a record are errors of their own, as they are rows of their own.
     public static func storeStep(
-        _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int,
+        _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int?,
         apartByEntries entries: Bool = false
     ) -> PipelineStep {
         var records = PostgresArray(of: .text)
@@ -129,7 +137,7 @@ public enum MirrorErrors {
         }
         var parameters = table.parameters
         for array in [records, columns, paths, seqs, values, reasons] { parameters.append(array) }
-        parameters.appendInt8(Int64(limit))
+        if let limit { parameters.appendInt8(Int64(limit)) } else { parameters.appendNull(.int8) }
         parameters.appendBool(entries)
         return .prepared(insert, parameters)
     }
@@ -247,21 +255,24 @@ public enum MirrorErrors {
         return records
     }
 
-    /// Records whose rows the table has refused for a reason that begins with this text, by their paths: at most so many, any of them.
-    public static func records(
-        _ target: PostgresConnection, _ table: MirrorGeneration, refusedFor reason: String, limit: Int
-    ) throws(PostgresError) -> [String] {
+    /// Records that wait for other tables, in an order of their own: some of those after a place in it, by their paths and places.
+    ///
+    /// - Parameter place: that of the record before; nil begins with the first.
+    public static func waiting(
+        _ target: PostgresConnection, _ table: MirrorGeneration, after place: [UInt8]?, limit: Int
+    ) throws(PostgresError) -> [(record: String, place: [UInt8])] {
         var parameters = table.parameters
-        parameters.appendText(reason)
+        parameters.append(place.map { .uuid($0) } ?? .null(.uuid))
         parameters.appendInt8(Int64(limit))
         let rows = try target.execute(
             """
-            select record from pathmirror.mirror_error
-            where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = '' and starts_with(reason, $4)
-            order by random() limit $5
+            select record, record_hash from pathmirror.mirror_error
+            where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = '' and starts_with(reason, '\(forNow)')
+                and ($4 is null or record_hash > $4)
+            order by record_hash limit $5
             """, parameters)
-        var records: [String] = []
-        for row in 0..<rows.rowCount { records.append(try rows.string(row, 0)) }
+        var records: [(record: String, place: [UInt8])] = []
+        for row in 0..<rows.rowCount { records.append((try rows.string(row, 0), try rows.bytes(row, 1))) }
         return records
     }
 

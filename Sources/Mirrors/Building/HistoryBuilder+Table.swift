@@ -55,6 +55,7 @@ extension HistoryBuilder {
         try copy(building) { work in
             var writer = TableWriter(self.target)
             try keeper.putCarefully(work.rows[...], work.places, building, &writer)
+            try writer.deferConstraints(building)
             try writer.flush()
         }
     }

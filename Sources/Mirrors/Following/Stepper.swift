@@ -68,7 +68,7 @@ struct Stepper {
         var moved = mirrors
         if let again { for index in moved.indices { moved[index].seq = min(moved[index].seq, again) } }
         let start = moved.map(\.seq).min() ?? record.head
-        let needsRereading = !rereading.isEmpty || again != nil
+        let needsRereading = again != nil || rereading.values.contains { !$0.isEmpty }
         if record.head <= start, !needsRereading {
             return Step(seq: start, head: record.head, entryAt: nil, batch: nil)
         }

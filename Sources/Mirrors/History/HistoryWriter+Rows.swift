@@ -29,7 +29,8 @@ extension HistoryWriter {
         if mirror.isCareful {
             try writer.flush()
             mirror.mayHaveErrors = true
-            return try putCarefully(work.rows[...], work.places, mirror, &writer)
+            try putCarefully(work.rows[...], work.places, mirror, &writer)
+            return try writer.deferConstraints(mirror)
         }
         let parameters = try RowEncoder.cells(table.columns, work.rows)
         try writer.add(

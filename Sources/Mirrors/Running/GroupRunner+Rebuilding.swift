@@ -9,11 +9,11 @@ extension GroupRunner {
     /// made anew now are tried again.
     func rebuild(_ work: inout MirrorWork) throws -> Bool {
         var isSomethingNew = false
-        for (mirror, cursor, head) in work.takenBack {
-            if work.rebuildFailures[mirror.name] == nil { announce(mirror, cursor, head) }
+        for (mirror, cursor, head) in work.takenBack where work.rebuildsNow(mirror.name) {
+            if !work.hasRebuildFailed(mirror.name) { announce(mirror, cursor, head) }
             do {
                 let outcome = try rebuild(mirror, cursor)
-                work.rebuildFailures[mirror.name] = nil
+                work.rebuilt(mirror.name)
                 isSomethingNew = true
                 core.logger.notice(
                     "mirror made anew",
@@ -21,13 +21,14 @@ extension GroupRunner {
                         ("namespace", mirror.namespace), ("mirror", mirror.name), ("rows", "\(outcome.rows)"),
                         ("seq", "\(outcome.seq)"),
                     ] + (outcome.lost.isEmpty ? [] : [("lost", outcome.lost.joined(separator: " "))]))
-            } catch MirrorError.refused(let reason) {
-                // Somebody builds it, or reads it in a way that keeps it. The others go on meanwhile.
-                guard work.rebuildFailures[mirror.name] != reason else { continue }
-                work.rebuildFailures[mirror.name] = reason
+            } catch {
+                let error = MirrorError(error)
+                guard !error.endsConnection, !core.stopsNow else { throw error }
+                // Another command builds it, or an object of the database is in the way. The other mirrors follow the log meanwhile.
+                guard work.rebuildFailed(mirror.name, "\(error)") else { continue }
                 core.logger.warning(
                     "mirror can't be made anew now",
-                    [("namespace", mirror.namespace), ("mirror", mirror.name), ("error", reason)])
+                    [("namespace", mirror.namespace), ("mirror", mirror.name), ("error", "\(error)")])
             }
         }
         return isSomethingNew

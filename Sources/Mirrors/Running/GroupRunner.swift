@@ -140,7 +140,7 @@ final class GroupRunner: Sendable {
                 guard !work.needsReload else { continue }
             }
             let isDone = try work.step(max(head, announced))
-            if isDone { try work.tryWaiting() }
+            try work.tryWaiting()
             try work.report(head: head)
             guard isDone else { continue }
             let position = work.position

@@ -13,6 +13,14 @@ struct MirrorWork {
         var message: String
     }
 
+    /// What waits for other tables and is tried now.
+    private struct Trial {
+        let index: Int
+        let records: [String]
+        /// Where a slice ends, and how many records it takes at most; nil for fresh records.
+        let slice: (place: [UInt8]?, count: Int)?
+    }
+
     private let core: MirrorCore
     private let group: MirrorGroup
     private let source: LogConnection
@@ -24,7 +32,7 @@ struct MirrorWork {
     /// Those whose table has come to entries that the log doesn't have any more, as the database has lost them.
     private(set) var takenBack: [(mirror: CatalogMirror, cursor: MirrorCursor, head: Int64)] = []
     /// Why some of these can't be made anew now.
-    var rebuildFailures: [String: String] = [:]
+    private var rebuildFailures: [String: Trouble] = [:]
     private var paused: [(name: String, seq: Int64)] = []
     /// Those whose definitions can't be used, with the reasons.
     private var unusable: [(mirror: CatalogMirror, seq: Int64, mistake: String)] = []
@@ -40,6 +48,8 @@ struct MirrorWork {
     private(set) var needsReload = true
     /// The log has to be looked at, as an announcement may have been lost.
     private var mayBeLate = true
+    /// The mirrors that keep nothing of their records' past have come to the head.
+    private var isTablesDone = false
 
     init(_ core: MirrorCore, _ group: MirrorGroup, _ source: LogConnection, _ target: PostgresConnection) {
         self.core = core
@@ -138,43 +148,81 @@ struct MirrorWork {
 
     /// Takes a step. True when there is nothing more to do for now.
     mutating func step(_ head: Int64) throws -> Bool {
+        isTablesDone = false
         let able = runnable
-        guard !able.isEmpty else { return true }
-        let low = able.map { active[$0].seq }.min() ?? 0
+        let low = able.map { active[$0].seq }.min() ?? .max
         let high = able.map { active[$0].seq }.max() ?? 0
-        guard head > low || mayBeLate else { return true }
+        guard !able.isEmpty, head > low || mayBeLate else {
+            isTablesDone = true
+            return true
+        }
         mayBeLate = false
-        if max(high, head) - low <= Int64(core.settings.entriesAtOnce) { return try advance(able, through: .max) }
+        if max(high, head) - low <= Int64(core.settings.entriesAtOnce) {
+            isTablesDone = try advance(able, through: .max)
+            return isTablesDone
+        }
         // A step of those that ask the tree goes to the head. Those that keep what records were take long over so many entries, and
         // need not do it in one transaction.
-        let tables = try stepTogether(able.filter { active[$0].definition.keeps == nil }, head)
+        isTablesDone = try stepTogether(able.filter { active[$0].definition.keeps == nil }, head)
         guard !needsReload else { return false }
         let histories = try stepTogether(able.filter { active[$0].definition.keeps != nil }, head)
-        return tables && histories
+        return isTablesDone && histories
     }
 
-    /// Tries records again for which another table was in the way. The mirrors have come to the head.
+    /// Tries records again for which another table was in the way, once the mirrors have come to the head. Mirrors of the group that are not
+    /// there, such as one that was broken until now, don't come along: this is one transaction.
     mutating func tryWaiting() throws {
-        let able = runnable.filter { active[$0].definition.keeps == nil }
-        var tried: [String: [[Key]]] = [:]
-        for index in able {
-            let keys = try waiting.records(of: active[index], target)
-            if !keys.isEmpty { tried[active[index].name] = keys }
-        }
-        guard !tried.isEmpty else { return }
-        for name in tried.keys { waiting.tried(name) }
-        for index in able where tried[active[index].name] != nil {
-            active[index].isCareful = true
+        guard isTablesDone, !needsReload else { return }
+        let began = Clock.monotonicMilliseconds
+        let tables = runnable.filter { active[$0].definition.keeps == nil }
+        let head = tables.map { active[$0].seq }.max()
+        let able = tables.filter { active[$0].seq == head }
+        let trials = try able.compactMap { try trial(of: $0, began) }
+        guard !trials.isEmpty else { return }
+        var rereading: [String: [[Key]]] = [:]
+        for trial in trials {
+            rereading[active[trial.index].name] = active[trial.index].keys(of: trial.records)
+            active[trial.index].isCareful = true
             // Those that a command of an operator has left are not known here.
-            active[index].mayHaveErrors = true
+            active[trial.index].mayHaveErrors = true
         }
-        _ = try advance(able, through: .max, rereading: tried)
+        _ = try advance(able, through: .max, rereading: rereading)
         guard !needsReload else { return }
-        for index in able {
-            guard let keys = tried[active[index].name] else { continue }
-            let records = keys.map { active[index].definition.pattern.path(of: $0).description }
-            let left = try MirrorErrors.records(target, active[index].asGeneration, among: records, refusedOnly: true)
-            if left.count < records.count { waiting.expect(active[index].name) }
+        let now = Clock.monotonicMilliseconds
+        for trial in trials {
+            let mirror = active[trial.index]
+            let found = try MirrorErrors.records(target, mirror.asGeneration, among: trial.records, refusedOnly: true)
+            let left = trial.records.filter { found.contains(Array($0.utf8)) }
+            if let slice = trial.slice {
+                waiting.triedSlice(
+                    mirror.name, count: slice.count, place: slice.place, left: left.count, began: began, now)
+            } else {
+                waiting.triedFresh(mirror.name, left: Set(left), now)
+            }
+        }
+    }
+
+    /// What of a mirror is to be tried now; nil where it is nothing.
+    private mutating func trial(of index: Int, _ now: Int64) throws -> Trial? {
+        let mirror = active[index]
+        switch waiting.next(mirror.name, now) {
+        case nil: return nil
+        case .fresh(let records):
+            // Some may have been written since.
+            let found = try MirrorErrors.records(target, mirror.asGeneration, among: records, refusedOnly: true)
+            let left = records.filter { found.contains(Array($0.utf8)) }
+            guard !left.isEmpty else {
+                waiting.triedFresh(mirror.name, left: [], now)
+                return nil
+            }
+            return Trial(index: index, records: left, slice: nil)
+        case .slice(let place, let limit):
+            let found = try MirrorErrors.waiting(target, mirror.asGeneration, after: place, limit: limit)
+            guard !found.isEmpty else {
+                waiting.triedSlice(mirror.name, count: 0, place: nil, left: 0, began: now, now)
+                return nil
+            }
+            return Trial(index: index, records: found.map(\.record), slice: (found.last?.place, found.count))
         }
     }
 
@@ -200,8 +248,10 @@ struct MirrorWork {
             let step = try stepper.advance(&some, through: last, rereading: rereading)
             for (index, mirror) in zip(indices, some) {
                 active[index] = mirror
-                if mirror.hasWaiting, rereading[mirror.name] == nil { waiting.expect(mirror.name) }
-                active[index].hasWaiting = false
+                if !mirror.waiting.isEmpty, rereading[mirror.name] == nil {
+                    waiting.began(mirror.waiting, of: mirror.name, Clock.monotonicMilliseconds)
+                }
+                active[index].waiting = []
                 heldUntil[mirror.name] = nil
                 if let trouble = troubles.removeValue(forKey: mirror.name) {
                     core.logger.notice(
@@ -251,20 +301,43 @@ struct MirrorWork {
     private static let heldPause: Int64 = 100
 
     private mutating func setAside(_ name: String, _ message: String) {
-        var backoff =
-            troubles[name]?.backoff
-            ?? Backoff(
-                firstMilliseconds: core.settings.firstRetryMilliseconds,
-                longestMilliseconds: core.settings.maxRetryMilliseconds)
-        let pause = backoff.nextMilliseconds()
         if troubles[name] == nil {
             core.logger.warning(
                 "mirror is broken", [("namespace", group.namespace), ("mirror", name), ("error", message)])
         }
-        troubles[name] = Trouble(
-            retryAt: Clock.monotonicMilliseconds + pause, backoff: backoff, message: message)
+        troubles[name] = trouble(message, after: troubles[name])
         // What broke it may have been a change of the mirror.
         needsReload = true
+    }
+
+    private func trouble(_ message: String, after last: Trouble?) -> Trouble {
+        var backoff =
+            last?.backoff
+            ?? Backoff(
+                firstMilliseconds: core.settings.firstRetryMilliseconds,
+                longestMilliseconds: core.settings.maxRetryMilliseconds)
+        let pause = backoff.nextMilliseconds()
+        return Trouble(retryAt: Clock.monotonicMilliseconds + pause, backoff: backoff, message: message)
+    }
+
+    // MARK: Rebuilding
+
+    /// Whether a table that has entries which the log has lost was not rebuilt yet, for some reason.
+    func hasRebuildFailed(_ name: String) -> Bool { rebuildFailures[name] != nil }
+
+    /// Whether such a table is to be rebuilt now: after a failure there is a pause, which grows.
+    func rebuildsNow(_ name: String) -> Bool {
+        rebuildFailures[name].map { $0.retryAt <= Clock.monotonicMilliseconds } ?? true
+    }
+
+    /// Notes that a table was rebuilt.
+    mutating func rebuilt(_ name: String) { rebuildFailures[name] = nil }
+
+    /// Notes why a table could not be rebuilt; true where that was not known.
+    mutating func rebuildFailed(_ name: String, _ message: String) -> Bool {
+        let last = rebuildFailures[name]
+        rebuildFailures[name] = trouble(message, after: last)
+        return last?.message != message
     }
 
     // MARK: Reports
@@ -304,7 +377,7 @@ struct MirrorWork {
         }
         reports += takenBack.map {
             var report = MirrorReport(namespace: group.namespace, name: $0.mirror.name, state: .building)
-            report.message = rebuildFailures[report.name]
+            report.message = rebuildFailures[report.name]?.message
             return report
         }
         reports += building.map { MirrorReport(namespace: group.namespace, name: $0, state: .building) }

@@ -7,14 +7,14 @@ extension ActiveMirror {
     ///
     /// - Parameters:
     ///   - misfits: no two of a record and column; of a history, no two of those by one entry.
-    ///   - keepsAll: whether they are stored however many there are.
+    ///   - keepsAll: whether all of them are stored, as for records that wait.
     func storing(_ misfits: [ConversionError], keepsAll: Bool = false) -> PipelineStep {
         let errors = misfits.map {
             MirrorErrorRecord(
                 record: $0.record, column: $0.column, path: $0.path, seq: $0.seq, value: $0.value, reason: $0.reason)
         }
         return MirrorErrors.storeStep(
-            errors, of: asGeneration, keeping: keepsAll ? .max : definition.keptErrors,
+            errors, of: asGeneration, keeping: keepsAll ? nil : definition.keptErrors,
             apartByEntries: definition.isHistory)
     }
 
@@ -24,18 +24,16 @@ extension ActiveMirror {
         return ConversionError(record: path, column: "", path: path, seq: seq, value: nil, reason: reason)
     }
 
-    /// How the reason begins where another table is in the way, by a foreign key: the record is tried again.
-    static let forNow = "for now, "
-
-    static func isForNow(_ reason: String) -> Bool { reason.hasPrefix(forNow) }
+    /// Whether the record is tried again, as another table is in the way, by a foreign key.
+    static func isForNow(_ reason: String) -> Bool { reason.hasPrefix(MirrorErrors.forNow) }
 
     /// Why the table refuses a row, with the names of indexes that people know.
     ///
     /// - Parameter toRemove: the row is there and can't be removed.
     func refusal(_ error: PostgresError, toRemove: Bool = false) -> String {
         let message = namesToBe.reduce(error.message) { $1.naming($0) }
-        // foreign_key_violation
-        let time = error.sqlState == "23503" ? Self.forNow : ""
+        // What a mirror keeps of its records' past does not come from the tree, so that nothing can be tried again.
+        let time = error.isForeignKey && definition.keeps == nil ? MirrorErrors.forNow : ""
         return "\(time)the table \(toRemove ? "keeps" : "refuses") the row: \(message)"
     }
 

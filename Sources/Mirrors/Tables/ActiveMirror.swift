@@ -21,8 +21,8 @@ struct ActiveMirror {
     var byPageThrough: Int64 = 0
     /// What the table's indexes are called once it is whole, while a build has them under names of its own.
     var namesToBe: [IndexNameToBe] = []
-    /// Whether errors were recorded of rows for which another table is in the way.
-    var hasWaiting = false
+    /// The records whose rows another table is in the way of, as the stretch has found.
+    var waiting: [String] = []
     /// What the stretch being worked on does to it.
     var pending: PendingChanges
 

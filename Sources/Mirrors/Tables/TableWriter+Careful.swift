@@ -7,23 +7,52 @@ import Tree
 /// Each statement runs in a savepoint, with all constraints immediate, so that what a deferred one refuses is found out there as well. What was
 /// gathered has been sent before.
 extension TableWriter {
+    /// What checks the constraints that are deferred, at once.
+    private static let check: [PipelineStep] = [.query("set constraints all immediate")]
+
     /// Runs a statement, and undoes it if the table refuses some of its rows.
+    ///
+    /// A statement before, of any table, may have left what a deferred constraint refuses. The check then says nothing of this statement, which
+    /// runs without it: COMMIT checks both.
     ///
     /// - Returns: how many rows it has touched, or why it can't.
     /// - Throws: `MirrorError.table` for what is no matter of single rows.
     func attempt(_ step: PipelineStep, _ mirror: ActiveMirror) throws -> Result<Int, PostgresError> {
+        let result = try attempt([step] + Self.check, mirror)
+        guard case .failure(let error) = result, error.step == 2,
+            case .failure = try attempt(Self.check, mirror)
+        else { return result }
+        return try attempt([step], mirror)
+    }
+
+    /// Runs steps in a savepoint; the count is that of the first.
+    private func attempt(_ steps: [PipelineStep], _ mirror: ActiveMirror) throws -> Result<Int, PostgresError> {
         do throws(PostgresError) {
-            let results = try connection.pipeline([
-                .query("savepoint careful"), step, .query("set constraints all immediate"),
-                .query("release savepoint careful"),
-            ])
+            let results = try connection.pipeline(
+                [.query("savepoint careful")] + steps + [.query("release savepoint careful")])
             return .success(results[1].affectedRows)
         } catch {
-            guard error.isAboutData else {
-                throw error.endsConnection ? MirrorError(error) : .table(mirror: mirror.name, error)
-            }
+            guard error.isAboutData else { throw Self.error(error, of: mirror) }
             try connection.executeScript("rollback to savepoint careful; release savepoint careful")
             return .failure(error)
+        }
+    }
+
+    /// Has constraints checked again when they are declared to be, after attempts. Statements that follow may rely on it, such as
+    /// those of other mirrors.
+    func deferConstraints(_ mirror: ActiveMirror) throws {
+        try asking(mirror) { () throws(PostgresError) in
+            // A name stands for all constraints of a schema that have it.
+            let names = try connection.execute(
+                """
+                select string_agg(distinct format('%I.%I', nspname, conname), ', ')
+                from pg_constraint as deferred join pg_namespace on pg_namespace.oid = connamespace
+                where condeferred and has_schema_privilege(connamespace, 'usage') and not exists (
+                    select from pg_constraint as other
+                    where other.connamespace = deferred.connamespace and other.conname = deferred.conname and not other.condeferred)
+                """)
+            guard !names.isNull(0, 0) else { return }
+            try connection.executeScript("set constraints \(try names.string(0, 0)) deferred")
         }
     }
 
@@ -61,23 +90,72 @@ extension TableWriter {
         misfits.append(mirror.error(of: first, seq: mirror.seq, mirror.refusal(refusal, toRemove: true)))
     }
 
+    /// Empties ranges. Where the table keeps one of their rows, as another one refers to it, each is removed that `isPut` does not say to be
+    /// put again: those are overwritten.
+    ///
+    /// - Returns: the errors of the rows that stay.
+    func emptyCarefully(
+        _ step: PipelineStep, _ ranges: [[Key]], _ mirror: ActiveMirror, isPut: ([Key]) throws -> (([Key]) -> Bool)
+    ) throws -> [ConversionError] {
+        var misfits: [ConversionError] = []
+        guard case .failure = try attempt(step, mirror) else { return misfits }
+        for range in ranges {
+            let stays = try isPut(range)
+            let keys = try asking(mirror) { () throws(PostgresError) in
+                try mirror.table.keys(below: range, connection)
+            }
+            for some in keys.filter({ !stays($0) }).chunked(Self.maxRows) {
+                try deleteCarefully(some[...], &misfits, mirror)
+            }
+        }
+        return misfits
+    }
+
     /// Writes rows, and says why not all of them were written: nil where all are there as they should be. After an error about data none of them
     /// is written, and of rows that a trigger keeps out the others are.
     func refusal(of parameters: PostgresParameters, rows: Int, _ mirror: ActiveMirror) throws -> PostgresError? {
         let table = mirror.table
+        let step = PipelineStep.prepared(table.upsert, parameters)
         let written: Int
-        switch try attempt(.prepared(table.upsert, parameters), mirror) {
+        switch try attempt(step, mirror) {
         case .success(let count): written = count
         case .failure(let error): return error
         }
         guard written < rows else { return nil }
-        if let rule = try table.replacingRule(connection) {
-            // The server keeps the plan that does something else, even after the rule is dropped.
+        let rule = try asking(mirror) { () throws(PostgresError) in
+            // The server keeps the plan of a rule that does something else, even after the rule is dropped.
             try connection.forget(table.upsert)
+            return try table.replacingRule(connection)
+        }
+        if let rule {
             throw MirrorError.table(mirror: mirror.name, .replaced(by: rule, on: mirror.definition.tableName))
         }
         // A trigger may also keep rows from being written that are there as they should be.
-        let same = try connection.executePrepared(table.same, parameters).int64(0, 0)
-        return same < Int64(rows) ? .rowsKeptOut(sent: rows, written: written) : nil
+        let same = try asking(mirror) { () throws(PostgresError) in
+            try connection.executePrepared(table.same, parameters).int64(0, 0)
+        }
+        guard same < Int64(rows) else { return nil }
+        let refusal = PostgresError.rowsKeptOut(sent: rows, written: written)
+        guard rows == 1 else { return refusal }
+        // The plan may have been that of a rule which is dropped by now.
+        switch try attempt(step, mirror) {
+        case .success(let count): return count < rows ? refusal : nil
+        case .failure(let error): return error
+        }
+    }
+
+    /// Asks something of one mirror's table: an error is that mirror's alone.
+    private func asking<Answer>(
+        _ mirror: ActiveMirror, _ body: () throws(PostgresError) -> Answer
+    ) throws(MirrorError) -> Answer {
+        do throws(PostgresError) {
+            return try body()
+        } catch {
+            throw Self.error(error, of: mirror)
+        }
+    }
+
+    private static func error(_ error: PostgresError, of mirror: ActiveMirror) -> MirrorError {
+        error.endsConnection ? MirrorError(error) : .table(mirror: mirror.name, error)
     }
 }

@@ -23,7 +23,7 @@ struct TableWriter {
     }
 
     /// More than this goes at once, not with the rest.
-    private static let maxRows = 5_000
+    static let maxRows = 5_000
     private static let maxBytes = 8 << 20
     /// Records that are asked for in one query.
     static let recordsAtOnce = 1_000
@@ -45,14 +45,14 @@ struct TableWriter {
     /// Rows are removed in the reverse order of the mirrors, before any rows are put, so that a table may refer to one before it.
     mutating func write(_ mirrors: inout [ActiveMirror], from source: LogConnection) throws {
         let works = mirrors.indices.map { Self.takeWork(of: &mirrors[$0]) }
-        for index in mirrors.indices.reversed() { try remove(works[index], &mirrors[index]) }
+        for index in mirrors.indices.reversed() { try remove(works[index], &mirrors[index], from: source) }
         for index in mirrors.indices { try put(works[index], &mirrors[index], from: source) }
     }
 
     /// The same for one mirror.
     mutating func write(_ mirror: inout ActiveMirror, from source: LogConnection) throws {
         let work = Self.takeWork(of: &mirror)
-        try remove(work, &mirror)
+        try remove(work, &mirror, from: source)
         try put(work, &mirror, from: source)
     }
 
@@ -71,8 +71,8 @@ struct TableWriter {
         return work
     }
 
-    private mutating func remove(_ work: Work, _ mirror: inout ActiveMirror) throws {
-        try empty(work.emptied.map(\.keys), &mirror)
+    private mutating func remove(_ work: Work, _ mirror: inout ActiveMirror, from source: LogConnection) throws {
+        try empty(work, &mirror, from: source)
         for some in work.gone.chunked(Self.maxRows) {
             try removeErrors(of: some, mirror)
             try delete(some, &mirror)
@@ -193,7 +193,8 @@ struct TableWriter {
 
     // MARK: Rows
 
-    private mutating func empty(_ ranges: [[Key]], _ mirror: inout ActiveMirror) throws {
+    private mutating func empty(_ work: Work, _ mirror: inout ActiveMirror, from source: LogConnection) throws {
+        let ranges = work.emptied.map(\.keys)
         if mirror.mayHaveErrors {
             for keys in ranges {
                 let path = mirror.definition.pattern.path(above: keys).description
@@ -208,9 +209,25 @@ struct TableWriter {
                 continue
             }
             try flush()
-            guard case .failure = try attempt(step, mirror) else { continue }
-            for keys in some { try delete(try mirror.table.keys(below: keys, connection), &mirror) }
+            let misfits = try emptyCarefully(step, some, mirror) { [mirror] range in
+                let put = try Self.keysPut(in: range, by: work, mirror, from: source)
+                return { put.contains($0) }
+            }
+            try deferConstraints(mirror)
+            try store(misfits, &mirror)
         }
+    }
+
+    /// The records of an emptied range that are written again.
+    private static func keysPut(
+        in range: [Key], by work: Work, _ mirror: ActiveMirror, from source: LogConnection
+    ) throws -> Set<[Key]> {
+        var keys = Set(work.known.lazy.map(\.keys).filter { $0.starts(with: range) })
+        guard work.emptied.contains(where: { $0.keys == range && $0.reloaded != nil }) else { return keys }
+        try RecordStream.read(mirror.namespace, mirror.definition.pattern, above: range, source) { found, _, _ in
+            keys.insert(found)
+        }
+        return keys
     }
 
     private mutating func removeErrors(of keys: [[Key]], _ mirror: ActiveMirror) throws {
@@ -227,6 +244,7 @@ struct TableWriter {
         try flush()
         var misfits: [ConversionError] = []
         try deleteCarefully(keys[...], &misfits, mirror)
+        try deferConstraints(mirror)
         try store(misfits, &mirror)
     }
 
@@ -258,7 +276,8 @@ struct TableWriter {
         guard !rows.isEmpty else { return }
         if mirror.isCareful {
             try flush()
-            return try upsertCarefully(rows[...], &misfits, mirror)
+            try upsertCarefully(rows[...], &misfits, mirror)
+            return try deferConstraints(mirror)
         }
         let parameters = RowEncoder.upsert(mirror.table, rows)
         rowsGathered += rows.count
@@ -272,7 +291,7 @@ struct TableWriter {
         mirror.mayHaveErrors = true
         let waiting = misfits.filter { ActiveMirror.isForNow($0.reason) }
         if !waiting.isEmpty {
-            mirror.hasWaiting = true
+            mirror.waiting += waiting.map(\.record)
             try add(mirror.storing(waiting, keepsAll: true), mirror)
         }
         let others = misfits.filter { !ActiveMirror.isForNow($0.reason) }

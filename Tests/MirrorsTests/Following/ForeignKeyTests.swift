@@ -2,6 +2,7 @@ import LogStore
 import Mirrors
 import TestSupport
 import Testing
+import Tree
 
 /// Foreign keys between mirrors' tables, and to tables of others: no row is lost, no mirror stands, and rows come without anybody's help.
 @Suite struct ForeignKeyTests {
@@ -187,6 +188,173 @@ import Testing
             _ = try bench.operators.applyAgain(try bench.mirror("b_orders"), from: 1)
             #expect(try eventually { try bench.lines("select o, i from mirror.a_items") == ["o1|x"] })
             try expectNoErrors(bench, "a_items", "b_orders")
+        }
+    }
+
+    /// Rows that wait leave room for errors of other kinds.
+    @Test func errorsAreKeptBesideManyThatWait() throws {
+        try withOrders("", keepingErrors: 2) { bench in
+            let items = (0..<9).map { "\"i\($0)\": \($0)" }.joined(separator: ", ")
+            try bench.set("/orders/o1", "{\"items\": {\(items)}}")
+            try bench.set("/orders/o2/by", #""bob""#)
+            try bench.script("alter table mirror.a_items add constraint few check (n < 50)")
+            for (number, key) in ["x", "y", "z"].enumerated() {
+                try bench.set("/orders/o2/items/\(key)", "\(70 + number)")
+            }
+            try bench.catchUp("b_orders", "a_items")
+            let errors = try bench.errors("a_items")
+            #expect(errors.filter { $0.contains(": for now, ") }.count == 9)
+            #expect(errors.filter { $0.hasPrefix(" of /orders/o2/items/") }.count == 2)
+            #expect(try bench.operators.unkeptErrors(try bench.mirror("a_items")) == 1)
+        }
+    }
+
+    /// What one mirror has written and a deferred key refuses is no reason to refuse another one's rows.
+    @Test(arguments: ["", #", "deleted": "soft""#]) func aDeferredKeyBlamesNoOtherRow(member: String) throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "bookings", "path": "/bookings/{b}", "columns": {"room": "text"}}"#)
+            try bench.apply(#"{"name": "rooms", "path": "/rooms/{r}", "columns": {"n": "bigint"}\#(member)}"#)
+            try bench.script(
+                """
+                alter table mirror.bookings add foreign key (room) references mirror.rooms deferrable initially deferred;
+                alter table mirror.rooms add constraint few check (n < 50);
+                create table public.noted (reason text);
+                create function public.note() returns trigger language plpgsql as $$
+                begin
+                    insert into public.noted values (new.reason);
+                    return new;
+                end $$;
+                create trigger note after insert on pathmirror.mirror_error for each row execute function public.note()
+                """)
+            try bench.following { _ in
+                let rooms = (0..<20).map { ("rooms/r\(10 + $0)/n", $0 == 7 ? "77" : "\($0)") }
+                try bench.update("/", [("bookings/b1/room", #""r29""#)] + rooms)
+                try bench.catchUp("bookings", "rooms")
+                #expect(try bench.lines("select count(*) from mirror.rooms") == ["19"])
+                #expect(try bench.lines("select b, room from mirror.bookings") == ["b1|r29"])
+                #expect(try bench.errors("rooms").map { String($0.prefix(14)) } == [" of /rooms/r17"])
+                #expect(try bench.lines("select count(*) from public.noted") == ["1"])
+            }
+        }
+    }
+
+    /// Constraints are as they are declared again once a table was written row by row, for the other mirrors of the transaction.
+    @Test func keysStayDeferredForTheOthers() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "a", "path": "/a/{k}", "columns": {"n": "bigint"}}"#)
+            try bench.apply(#"{"name": "bookings", "path": "/bookings/{b}", "columns": {"room": "text"}}"#)
+            try bench.apply(#"{"name": "rooms", "path": "/rooms/{r}", "columns": {"n": "bigint"}}"#)
+            try bench.script(
+                """
+                alter table mirror.bookings add foreign key (room) references mirror.rooms deferrable initially deferred;
+                alter table mirror.a add constraint few check (n < 50);
+                create table public.noted (reason text);
+                create function public.note() returns trigger language plpgsql as $$
+                begin
+                    insert into public.noted values (new.reason);
+                    return new;
+                end $$;
+                create trigger note after insert on pathmirror.mirror_error for each row execute function public.note()
+                """)
+            try bench.following { _ in
+                try bench.update("/", [("a/k/n", "77"), ("bookings/b1/room", #""r""#), ("rooms/r/n", "1")])
+                try bench.catchUp("a", "bookings", "rooms")
+                #expect(try bench.lines("select b, room from mirror.bookings") == ["b1|r"])
+                #expect(try bench.lines("select count(*) from public.noted") == ["1"])
+            }
+        }
+    }
+
+    /// Of a collection that is written as a whole the rows stay that are in it again, where a key keeps the table from being emptied.
+    @Test(arguments: [false, true]) func rowsThatAreWrittenAgainAreNotRemoved(byImport: Bool) throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "orders", "path": "/orders/{o}", "columns": {"n": "bigint"}}"#)
+            try bench.apply(
+                #"{"name": "items", "path": "/items/{o}/{i}", "columns": {"n": {"type": "bigint", "path": "."}}}"#)
+            try bench.script(
+                """
+                alter table mirror.items add foreign key (o) references mirror.orders;
+                create table public.removed (o text);
+                create function public.note() returns trigger language plpgsql as $$
+                begin
+                    insert into public.removed values (old.o);
+                    return old;
+                end $$;
+                create trigger note after delete on mirror.orders for each row execute function public.note()
+                """)
+            try bench.following { _ in
+                let orders = (0..<30).map { "\"o\(10 + $0)\": {\"n\": 1}" }.joined(separator: ", ")
+                try bench.set("/orders", "{\(orders)}")
+                try bench.set("/items/o10/x", "1")
+                try bench.catchUp("orders", "items")
+                if byImport {
+                    let log = try LogConnection(bench.url)
+                    defer { log.close() }
+                    let record = try #require(try log.namespace(named: "test"))
+                    let importer = try Importer(
+                        log, record, at: Path(splitting: "/orders"), settings: Importer.Settings())
+                    for number in 0..<29 { try importer.add(Array("/orders/o\(10 + number)/n".utf8), .int(2)) }
+                    try importer.finish()
+                } else {
+                    let fewer = (0..<29).map { "\"o\(10 + $0)\": {\"n\": 2}" }.joined(separator: ", ")
+                    try bench.set("/orders", "{\(fewer)}")
+                }
+                try bench.catchUp("orders", "items")
+                #expect(try bench.lines("select count(*), min(n) from mirror.orders") == ["29|2"])
+                #expect(try bench.lines("select o from public.removed") == ["o39"])
+                try expectNoErrors(bench, "orders", "items")
+            }
+        }
+    }
+
+    /// The rows of such a table are not tried again, and their errors don't say so.
+    @Test func rowsOfASoftTableDoNotWait() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"by": "text"}, "deleted": "soft"}"#)
+            try bench.script(
+                """
+                create table mirror.people (name text primary key);
+                alter table mirror.m add constraint of_person foreign key (by) references mirror.people
+                """)
+            try bench.following { _ in
+                try bench.set("/v/a/by", #""ada""#)
+                try bench.catchUp("m")
+                let errors = try bench.errors("m")
+                #expect(errors.count == 1 && errors[0].hasPrefix(" of /v/a: the table refuses the row: "), "\(errors)")
+            }
+        }
+    }
+
+    /// PostgreSQL 18 has an SQLSTATE of its own for rows that a key with `on delete restrict` keeps.
+    @Test func restrictedRowsAreTriedAgain() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#)
+            try bench.script(
+                """
+                create table public.restricting (k text);
+                insert into public.restricting values ('a');
+                create function public.restrict() returns trigger language plpgsql as $$
+                begin
+                    if exists (select from public.restricting where k = old.k) then
+                        raise exception 'restricted' using errcode = '23001';
+                    end if;
+                    return old;
+                end $$;
+                create trigger restrict before delete on mirror.m for each row execute function public.restrict()
+                """)
+            try bench.following { _ in
+                try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 2}}"#)
+                try bench.catchUp("m")
+                try bench.set("/v", "null")
+                try bench.catchUp("m")
+                let errors = try bench.errors("m")
+                #expect(
+                    errors.count == 1 && errors[0].hasPrefix(" of /v/a: for now, the table keeps the row: "),
+                    "\(errors)")
+                try bench.script("delete from public.restricting")
+                #expect(try eventually { try bench.lines("select k from mirror.m") == [] })
+                try expectNoErrors(bench, "m")
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 import LogStore
-import Mirrors
 import Postgres
 import TestSupport
 import Testing
+import Tree
+
+@testable import Mirrors
 
 /// Rows that an object of the table keeps out.
 @Suite struct KeptOutRowsTests {
@@ -102,6 +104,85 @@ import Testing
                 try bench.catchUp("m")
                 #expect(try bench.lines("select k, x from mirror.m order by k") == ["a|1", "b|2"])
                 #expect(try bench.errors("m") == [] && bench.problems() == [])
+            }
+        }
+    }
+
+    /// A statement that was planned under a rule does nothing after the rule is dropped either: it is planned again before a row is refused.
+    @Test func aPlanThatOutlivesItsRuleIsMadeAgain() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.plain)
+            let connection = try PostgresConnection(bench.url)
+            defer { connection.close() }
+            let mirror = try bench.mirror("m")
+            let active = ActiveMirror(mirror, try #require(try MirrorCursor.of(mirror, connection)))
+            var misfits: [ConversionError] = []
+            let row = active.projector.row(
+                try node(#"{"x": 1}"#), keys: [Key("a")], stamp: Stamp(seq: 1, committedAt: nil), misfits: &misfits)
+            let rows = [try #require(row)]
+            try bench.script("create rule hindrance as on insert to mirror.m do instead nothing")
+            _ = try connection.executePrepared(active.table.upsert, RowEncoder.upsert(active.table, rows))
+            try bench.script("drop rule hindrance on mirror.m")
+            try connection.executeScript("begin")
+            try TableWriter(connection).upsertCarefully(rows[...], &misfits, active)
+            try connection.executeScript("commit")
+            #expect(misfits.isEmpty, "\(misfits)")
+            #expect(try bench.lines("select k, x from mirror.m") == ["a|1"])
+        }
+    }
+
+    /// The server has an error of its own with that SQLSTATE: then the row of before does not stay.
+    @Test func aTriggerThatChangesItsOwnRow() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.plain)
+            try bench.script(
+                """
+                create function mirror.refuse() returns trigger language plpgsql as $$
+                begin
+                    if new.x = 7 then raise exception 'changed by itself' using errcode = '27000'; end if;
+                    return new;
+                end $$;
+                create trigger refuse before insert or update on mirror.m for each row execute function mirror.refuse()
+                """)
+            try bench.following { _ in
+                try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 2}}"#)
+                try bench.catchUp("m")
+                try bench.set("/v/a/x", "7")
+                try bench.catchUp("m")
+                #expect(try bench.lines("select k, x from mirror.m") == ["b|2"])
+                #expect(try bench.errors("m") == [" of /v/a: the table refuses the row: changed by itself"])
+            }
+        }
+    }
+
+    /// Where it can't be found out why rows are kept out, that mirror stands, and no other.
+    @Test func aTableThatCanNotBeCompared() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "j": "jsonb"}}"#)
+            try bench.apply(#"{"name": "other", "path": "/v/{k}", "columns": {"x": "bigint"}}"#)
+            // Values of this type have no equality.
+            try bench.script("alter table mirror.m alter column j type json; \(Self.swallowing("insert or update"))")
+            try bench.script(
+                """
+                create table public.broken (name text);
+                create function public.note() returns trigger language plpgsql as $$
+                begin
+                    insert into public.broken select name from pathmirror.mirror where id = new.mirror and new.state = 'broken';
+                    return new;
+                end $$;
+                create trigger note after insert or update on pathmirror.mirror_run for each row execute function public.note()
+                """)
+            try bench.following { _ in
+                try bench.set("/v/a/x", "7")
+                #expect(
+                    try eventually {
+                        try bench.lines("select state from pathmirror.mirror_status where name = 'm'") == ["broken"]
+                    })
+                for number in 0..<5 {
+                    try bench.set("/v/b/x", "\(number)")
+                    try bench.catchUp("other")
+                }
+                #expect(try bench.lines("select distinct name from public.broken") == ["m"])
             }
         }
     }
