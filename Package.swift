@@ -78,6 +78,7 @@ let package = Package(
         .target(
             name: "LogStore", dependencies: ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
             resources: [
+                .embedInCode("Migrations/baseline.sql"),
                 .embedInCode("Migrations/001_log_and_tree.sql"), .embedInCode("Migrations/002_mirrors.sql"),
                 .embedInCode("Migrations/003_replays_and_sql.sql"),
                 .embedInCode("Migrations/004_mirror_errors.sql"),

@@ -3,6 +3,8 @@ public import Postgres
 
 /// The schema's history: SQL files of `migrations/`, carried inside the program, applied in order, each in a transaction
 /// of its own and recorded with a checksum. Functions and views are in files of their own: `FunctionFiles`.
+///
+/// A new database gets `migrations/baseline.sql` instead, which makes in one step what all migrations make one after another.
 public enum Migrations {
     /// One file of `migrations/`.
     public struct Migration: Sendable {
@@ -49,6 +51,9 @@ public enum Migrations {
         ]
     }
 
+    /// The tables of a new database. Changes with each migration that changes a table; a test compares the two ways.
+    private static var baseline: String { String(decoding: PackageResources.baseline_sql, as: UTF8.self) }
+
     /// The version that this program works with.
     public static var newest: Int { all.last?.version ?? 0 }
 
@@ -84,13 +89,16 @@ public enum Migrations {
     /// Applies what is missing, and the files of functions that have changed, and returns what was applied. Gateways that
     /// start at once do it one after another, so that each migration runs once.
     ///
+    /// A database without any table of schema `pathmirror` gets the baseline, and all migrations are recorded.
+    ///
     /// - Parameter last: the last migration to apply, where a test wants an older schema; without the newest one no file of
     ///   functions is applied.
+    /// - Parameter usesBaseline: False where a test wants a new database to be made by the migrations.
     /// - Parameter functions: the files of functions, where a test wants others than the program's.
     /// - Parameter begins: is told of each migration before it is looked for and, where it is missing, applied.
     public static func up(
         _ connection: PostgresConnection, through last: Int = .max, functions: [FunctionFiles.File] = FunctionFiles.all,
-        begins: (String) -> Void = { _ in }
+        usesBaseline: Bool = true, begins: (String) -> Void = { _ in }
     ) throws(LogStoreError) -> Applied {
         // Under a lock, as creating a schema that exists by then is an error all the same.
         try inTransaction(connection) { () throws(LogStoreError) in
@@ -108,13 +116,23 @@ public enum Migrations {
             }
         }
         var done = Applied()
+        if usesBaseline, last >= newest {
+            try inTransaction(connection) { () throws(LogStoreError) in
+                guard try isNew(connection) else { return }
+                begins("baseline")
+                try translated { () throws(PostgresError) in try connection.executeScript(baseline) }
+                for migration in all { try record(migration, connection) }
+                done.migrations = all
+                done.functionFiles = try FunctionFiles.apply(functions, connection)
+            }
+        }
         for migration in all where migration.version <= last {
             // In one transaction with the newest migration: at no time has the schema this version and older functions.
             let files = migration.version == newest ? functions : nil
             try inTransaction(connection) { () throws(LogStoreError) in
                 begins(migration.name)
                 if try apply(migration, connection) { done.migrations.append(migration) }
-                if let files { done.functionFiles = try FunctionFiles.apply(files, connection) }
+                if let files { done.functionFiles += try FunctionFiles.apply(files, connection) }
             }
         }
         if last >= newest { try check(connection, functions: functions) }
@@ -164,11 +182,30 @@ public enum Migrations {
         }
         try translated { () throws(PostgresError) in
             try connection.executeScript(String(decoding: migration.sql, as: UTF8.self))
+        }
+        try record(migration, connection)
+        return true
+    }
+
+    private static func record(_ migration: Migration, _ connection: PostgresConnection) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
             _ = try connection.execute(
                 "insert into pathmirror.migration (version, name, checksum) values ($1, $2, $3)",
                 [.int4(Int32(migration.version)), .text(migration.name), .text(migration.checksum)])
         }
-        return true
+    }
+
+    /// Whether the schema has no table but that of the migrations, which is empty. The target of another database's mirrors has tables.
+    private static func isNew(_ connection: PostgresConnection) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            let rows = try connection.execute(
+                """
+                select not exists (select from pathmirror.migration) and not exists (
+                    select from pg_class
+                    where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p', 'v', 'S') and relname <> 'migration')
+                """)
+            return try rows.bool(0, 0)
+        }
     }
 
     private static func applied(

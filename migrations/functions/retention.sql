@@ -230,3 +230,8 @@ begin
     raise exception '% of %.% can''t be changed', tg_argv[0], tg_table_schema, tg_table_name using errcode = '42501';
 end
 $$;
+
+-- The parts of a large write get its seq when it is committed, and keep it. The trigger acts after the update: one before it would make
+-- PostgreSQL lock each row first, and log that.
+create or replace trigger seq_stays after update of seq on pathmirror.log_part
+    for each row when (old.seq >= 0) execute function pathmirror.refuse_change('seq');

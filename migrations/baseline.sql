@@ -1,0 +1,711 @@
+-- The schema of a new database: what the numbered migrations come to together. A database that has some of them gets the others instead.
+-- A migration changes this file, too; a test makes one database in each way and compares them. Functions, views and triggers are in
+-- migrations/functions.
+
+create table pathmirror.function_file (
+    name text collate "C" not null,
+    -- The SHA-256 of the file that was applied last.
+    checksum text not null,
+    applied_at timestamptz not null default now(),
+    primary key (name)
+);
+comment on table pathmirror.function_file is 'The files of functions and views, each as it was applied last.';
+
+-- What the database is, and the key of its gateways
+
+create table pathmirror.installation (
+    id uuid not null default gen_random_uuid()
+);
+create unique index installation_is_one_row on pathmirror.installation ((true));
+insert into pathmirror.installation default values;
+
+create table pathmirror.gateway_key (
+    is_only boolean not null default true,
+    key bytea not null,
+    primary key (is_only),
+    constraint gateway_key_is_only_check check (is_only),
+    constraint gateway_key_key_check check (octet_length(key) >= 32)
+);
+comment on table pathmirror.gateway_key is 'The key that authenticates notifications between gateways. Only gateways can read it.';
+insert into pathmirror.gateway_key (key)
+values (sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')));
+
+-- The log
+
+create table pathmirror.namespace (
+    id bigint not null generated always as identity,
+    name text collate "C" not null,
+    -- The last seq. Committing a batch moves it, and whoever moves it holds this row's lock until commit: that is
+    -- what puts all writes of all gateways into one order without gaps.
+    head bigint not null default 0,
+    -- The oldest seq that is still in the log (head + 1 when none is).
+    retained_from bigint not null default 1,
+    -- Seqs below this have a partition to go to.
+    partitioned_to bigint not null default 65536,
+    created_at timestamptz not null default now(),
+    stream_key uuid not null default gen_random_uuid(),
+    -- From this entry on the order of an entry's changes means nothing (docs/log.md). Entries before it were applied in the
+    -- order of their text, and still are.
+    any_order_from bigint not null default 1,
+    -- The batch id of the entry at the head. Null where nothing has been written since this column is there; of an empty
+    -- log the namespace's stream_key stands for it.
+    last_batch uuid,
+    -- The batch id of the entry before retained_from, which is not in the log any more.
+    pruned_batch uuid,
+    shared_to bigint not null default 65536,
+    stamped_at timestamptz not null default '-infinity',
+    constraint namespace_name_key unique (name),
+    primary key (id)
+) with (fillfactor = 50);
+comment on column pathmirror.namespace.stream_key is 'What gateways sign the ids of stream events with.';
+comment on column pathmirror.namespace.last_batch is 'The batch id of the entry at the head.';
+comment on column pathmirror.namespace.pruned_batch is 'The batch id of the last entry that was pruned.';
+comment on column pathmirror.namespace.shared_to is 'Seqs below this are in the tables that namespaces share.';
+comment on column pathmirror.namespace.stamped_at is 'The committed_at of the last entry. It never steps back, whatever the clock does.';
+comment on table pathmirror.namespace is 'One database instance: its own tree, log and rules.';
+
+create table pathmirror.log (
+    namespace_id bigint not null,
+    seq bigint not null,
+    committed_at timestamptz not null,
+    -- The same for all entries of one SQL transaction; resolves a COMMIT whose outcome is unknown.
+    batch_id uuid not null,
+    op text not null,
+    -- The place that the request named.
+    path text collate "C" not null,
+    -- {"/absolute/path": value in export form, …}, in order, server values resolved.
+    changes json not null,
+    -- How many rows of log_part hold more changes, to be applied after these.
+    parts integer not null default 0,
+    -- Who made it: {"uid": text or null, "admin": boolean, "via": "rest", "sse", "ws" or "cli", "ip": text}.
+    origin json,
+    primary key (namespace_id, seq)
+) partition by range (namespace_id, seq);
+comment on table pathmirror.log is 'Every committed write, gapless and in commit order.';
+
+create table pathmirror.log_tiered partition of pathmirror.log for values from (1, minvalue) to (maxvalue, maxvalue)
+    partition by range (seq);
+comment on table pathmirror.log_tiered is 'The log of the namespaces that share tables: log_begin and, beyond it, log_rest.';
+
+create table pathmirror.log_begin partition of pathmirror.log_tiered for values from (minvalue) to (65536)
+    partition by hash (namespace_id);
+create table pathmirror.log_begin_0 partition of pathmirror.log_begin for values with (modulus 8, remainder 0)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+create table pathmirror.log_begin_1 partition of pathmirror.log_begin for values with (modulus 8, remainder 1)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+create table pathmirror.log_begin_2 partition of pathmirror.log_begin for values with (modulus 8, remainder 2)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+create table pathmirror.log_begin_3 partition of pathmirror.log_begin for values with (modulus 8, remainder 3)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+create table pathmirror.log_begin_4 partition of pathmirror.log_begin for values with (modulus 8, remainder 4)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+create table pathmirror.log_begin_5 partition of pathmirror.log_begin for values with (modulus 8, remainder 5)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+create table pathmirror.log_begin_6 partition of pathmirror.log_begin for values with (modulus 8, remainder 6)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+create table pathmirror.log_begin_7 partition of pathmirror.log_begin for values with (modulus 8, remainder 7)
+    with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+comment on table pathmirror.log_begin is 'The first 65,536 seqs of each namespace''s log, in tables that namespaces share.';
+
+create table pathmirror.log_rest partition of pathmirror.log_tiered for values from (65536) to (maxvalue)
+    partition by range (namespace_id, seq);
+comment on table pathmirror.log_rest is 'What is beyond log_begin, in partitions of one namespace each, which are dropped whole.';
+
+create table pathmirror.log_part (
+    namespace_id bigint not null,
+    seq bigint not null,
+    part integer not null,
+    changes json not null,
+    primary key (namespace_id, seq, part)
+);
+comment on table pathmirror.log_part is 'The changes of bulk entries (imports), in pieces of bounded size.';
+
+create table pathmirror.large_write (
+    id bigint not null,
+    namespace_id bigint not null,
+    -- The entry that it became.
+    seq bigint not null,
+    primary key (id)
+);
+comment on table pathmirror.large_write is 'The entries of large writes: node.version is −id in the rows that they wrote.';
+create sequence pathmirror.large_write_number;
+
+-- The tree and its rules
+
+create type pathmirror.node_range as (
+    own_key text,
+    low text,
+    high text,
+    beginning text
+);
+
+create table pathmirror.node (
+    namespace_id bigint not null,
+    -- The leaf's path. Of a path over 2,000 bytes the first 2,000 bytes or a little less, "#" and the SHA-256 of all
+    -- of it in hex, as an index row has to stay under 2.7 kB; "#" is in no key, so no other path looks like that.
+    path text collate "C" not null,
+    -- What of a long path "path" leaves out after its first part.
+    rest text collate "C",
+    -- A JSON scalar.
+    value json not null,
+    -- The seq that last wrote this row.
+    version bigint not null,
+    primary key (namespace_id, path)
+) with (fillfactor = 90);
+comment on table pathmirror.node is 'The current tree: one row a leaf; priorities are leaves named .priority.';
+
+create table pathmirror.rule (
+    namespace_id bigint not null,
+    -- The entry from which on they hold.
+    seq bigint not null,
+    source text not null,
+    primary key (namespace_id, seq)
+);
+comment on table pathmirror.rule is 'The security rules that each namespace has had; the newest hold.';
+
+-- Gateways, and what is done for clients when they disconnect
+
+create table pathmirror.gateway (
+    id uuid not null,
+    seen_at timestamptz not null default now(),
+    beat bigint not null default 0,
+    connection bigint not null default 0,
+    primary key (id)
+);
+comment on column pathmirror.gateway.beat is 'Counted up while the gateway lives. Others watch it by their own clocks: seen_at is for people only.';
+comment on column pathmirror.gateway.connection is 'Counts the connections that the gateway saves sessions by. What comes late by an earlier one is not taken.';
+comment on table pathmirror.gateway is 'Gateways that keep sessions. A row is one lease: whoever finds its own gone begins anew under another id.';
+
+create table pathmirror.session (
+    namespace_id bigint not null,
+    session_id text not null,
+    gateway_id uuid not null,
+    -- What to do when the connection ends: a list of {"/absolute/path": value, …}, in order; server values unresolved.
+    orders json not null,
+    -- Whom the rules judge then: {"admin": boolean, "auth": value}.
+    auth json not null,
+    save bigint not null default 0,
+    primary key (namespace_id, session_id)
+);
+comment on column pathmirror.session.save is 'The number of the save that the orders are of, counted by the session.';
+comment on table pathmirror.session is 'Realtime sessions with onDisconnect orders. A row goes in the transaction that does them.';
+
+-- Writes that are applied once
+
+create table pathmirror.named_write (
+    namespace_id bigint not null,
+    -- Random text of the client's, for one run of an app.
+    writer text collate "C" not null,
+    -- The numbers of its writes that are in the log. Others below the greatest were refused, and stay so.
+    done int8multirange not null,
+    -- The last entry among them.
+    seq bigint not null,
+    -- Changes once a day at most, so that the other updates need not touch the index.
+    used_on date not null default current_date,
+    -- Whose writes the names are: a digest of the identity that used the writer first. Null where an older gateway noted it.
+    identity bytea,
+    primary key (namespace_id, writer)
+) with (fillfactor = 70);
+create index named_write_used_on_idx on pathmirror.named_write (used_on);
+comment on table pathmirror.named_write is 'Which named writes of clients are in the log; forgotten some time after a client''s last write.';
+
+create table pathmirror.import_progress (
+    namespace_id bigint not null,
+    -- SHA-256 of the path that is imported to.
+    path_hash text not null,
+    -- Names the file: a restart with another begins anew.
+    fingerprint text not null,
+    rows_done bigint not null,
+    -- The entry of the last chunk: what others have written since then is looked at.
+    last_seq bigint not null,
+    primary key (namespace_id, path_hash)
+);
+comment on table pathmirror.import_progress is 'How far interrupted imports in chunks have come.';
+
+create table pathmirror.replay_applied (
+    -- The namespace that the entry was applied to.
+    namespace_id bigint not null,
+    -- The first half of the SHA-256 of the source's name: installation, namespace and path.
+    source uuid not null,
+    source_seq bigint not null,
+    -- The entry that it became.
+    seq bigint not null,
+    primary key (namespace_id, source, source_seq)
+);
+comment on table pathmirror.replay_applied is 'Which entries of other logs have been applied, so that none is applied twice.';
+
+-- Snapshots and retention
+
+create table pathmirror.snapshot (
+    namespace_id bigint not null,
+    -- The tree is the one after this entry.
+    seq bigint not null,
+    -- When that entry was committed; null for seq 0.
+    entry_at timestamptz,
+    created_at timestamptz not null default now(),
+    row_count bigint not null,
+    -- manual, or prune: the latter goes when the log that follows it is pruned.
+    made_by text not null,
+    primary key (namespace_id, seq)
+);
+comment on table pathmirror.snapshot is 'Whole trees as of past entries: with the log behind them, any later tree can be rebuilt.';
+
+create table pathmirror.snapshot_chunk (
+    namespace_id bigint not null,
+    seq bigint not null,
+    chunk integer not null,
+    -- {"/path/of/a/leaf": JSON scalar, …}
+    leaves json not null,
+    primary key (namespace_id, seq, chunk)
+);
+comment on table pathmirror.snapshot_chunk is 'The leaves of snapshots, in pieces of bounded size.';
+
+create table pathmirror.cursor (
+    namespace_id bigint not null,
+    -- What kind of reader it is, such as feed.
+    kind text not null,
+    name text collate "C" not null,
+    -- The last entry that the reader is done with.
+    seq bigint not null,
+    moved_at timestamptz not null default now(),
+    primary key (namespace_id, kind, name)
+) with (fillfactor = 50);
+comment on table pathmirror.cursor is 'Readers that need the entries after seq; mirrors have cursors of their own (see log_cursor).';
+
+create table pathmirror.retention (
+    -- 0: for all namespaces that have no row of their own.
+    namespace_id bigint not null,
+    -- Entries younger than this stay, or else the last so many. Null: by size alone.
+    keep_seconds bigint,
+    keep_entries bigint,
+    -- What of the log's partitions may stay; older ones go, however young. Null: no bound.
+    max_bytes bigint,
+    -- How old the newest snapshot may get before another is taken.
+    snapshot_seconds bigint,
+    set_at timestamptz not null default now(),
+    primary key (namespace_id),
+    constraint retention_check check (keep_seconds is null or keep_entries is null),
+    constraint retention_check1 check (keep_seconds is not null or keep_entries is not null or max_bytes is not null),
+    constraint retention_keep_entries_check check (keep_entries >= 0),
+    constraint retention_keep_seconds_check check (keep_seconds > 0),
+    constraint retention_max_bytes_check check (max_bytes > 0),
+    constraint retention_snapshot_seconds_check check (snapshot_seconds > 0)
+);
+comment on table pathmirror.retention is 'What of the log stays: set by administrators, carried out by gateways, which can''t change it.';
+
+create table pathmirror.retention_look (
+    namespace_id bigint not null,
+    -- The partition, its first entry, and up to before which seq each of its entries was looked at.
+    relation oid not null,
+    begins bigint not null,
+    looked_to bigint not null,
+    -- When the youngest of these entries was committed.
+    newest timestamptz not null,
+    primary key (namespace_id)
+) with (fillfactor = 50);
+comment on table pathmirror.retention_look is 'How far the oldest partition of each log has been looked through before it goes.';
+
+create table pathmirror.retention_run (
+    namespace_id bigint not null,
+    ran_at timestamptz not null default now(),
+    -- Entries that have gone, and snapshots that have been taken, since retention began here.
+    dropped bigint not null default 0,
+    snapshots bigint not null default 0,
+    -- Who still needs entries that would have gone: `mirror orders`.
+    waits_for text,
+    -- Why the last round did not succeed.
+    message text,
+    primary key (namespace_id)
+) with (fillfactor = 50);
+comment on table pathmirror.retention_run is 'How the shortening of each namespace''s log went last.';
+
+-- Mirrors
+
+create table pathmirror.mirror (
+    namespace_id bigint not null,
+    name text collate "C" not null,
+    -- The same in the target database.
+    id uuid not null default gen_random_uuid(),
+    definition json not null,
+    -- Where the table is; null for this very database. May hold a password: not for readers.
+    target text,
+    is_paused boolean not null default false,
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    primary key (namespace_id, name)
+);
+comment on table pathmirror.mirror is 'The mirrors that exist, each as its definition.';
+
+create table pathmirror.mirror_run (
+    namespace_id bigint not null,
+    mirror uuid not null,
+    -- running, broken, or building.
+    state text not null,
+    -- Why it is broken.
+    message text,
+    -- Which gateway said so, and when.
+    gateway text not null,
+    reported_at timestamptz not null,
+    -- Where the cursor was then; of use where the table is in another database.
+    seq bigint,
+    error_count bigint,
+    retry_at timestamptz,
+    unkept_errors bigint,
+    primary key (namespace_id, mirror)
+) with (fillfactor = 50);
+comment on table pathmirror.mirror_run is 'What the gateways that run the mirrors said last.';
+
+create table pathmirror.mirror_cursor (
+    namespace_id bigint not null,
+    mirror uuid not null,
+    seq bigint not null,
+    entry_at timestamptz,
+    definition json not null,
+    generation bigint not null,
+    moved_at timestamptz not null default now(),
+    batch uuid,
+    begins_at_seq bigint,
+    begins_at timestamptz,
+    primary key (namespace_id, mirror)
+) with (fillfactor = 50);
+comment on table pathmirror.mirror_cursor is 'How far each mirror''s table has come.';
+
+create table pathmirror.mirror_error (
+    namespace_id bigint not null,
+    mirror uuid not null,
+    generation bigint not null,
+    record_hash uuid not null,
+    column_name text collate "C" not null,
+    record text collate "C" not null,
+    path text collate "C" not null,
+    seq bigint not null,
+    value text,
+    reason text not null,
+    found_at timestamptz not null default now(),
+    primary key (namespace_id, mirror, generation, record_hash, column_name)
+);
+comment on table pathmirror.mirror_error is 'Values that did not fit their columns, as of each mirror''s cursor. The view mirror_misfit is for those who report.';
+
+create table pathmirror.mirror_error_excess (
+    namespace_id bigint not null,
+    mirror uuid not null,
+    generation bigint not null,
+    found bigint not null,
+    last_found_at timestamptz not null default now(),
+    primary key (namespace_id, mirror, generation)
+) with (fillfactor = 50);
+comment on table pathmirror.mirror_error_excess is 'How many errors of each mirror were not kept, as there were too many.';
+
+create table pathmirror.mirror_version (
+    namespace_id bigint not null,
+    mirror uuid not null,
+    key text collate "C" not null,
+    seq bigint not null,
+    at timestamptz,
+    uid text,
+    is_admin boolean,
+    via text,
+    is_begin boolean not null,
+    record text,
+    primary key (namespace_id, mirror, key, seq)
+);
+create index mirror_version_seq on pathmirror.mirror_version (seq, mirror);
+comment on table pathmirror.mirror_version is 'What records of mirrors were that keep it, entry by entry; their tables are made of it.';
+
+create table pathmirror.mirror_freed (
+    namespace_id bigint not null,
+    mirror uuid not null,
+    generation bigint not null,
+    slot smallint not null,
+    hash bigint not null,
+    primary key (namespace_id, mirror, generation, slot, hash)
+);
+comment on table pathmirror.mirror_freed is 'Values of unique indexes that came free, and for which records wait that have not been looked at since.';
+
+create table pathmirror.mirror_waiting (
+    namespace_id bigint not null,
+    mirror uuid not null,
+    generation bigint not null,
+    key text collate "C" not null,
+    slot smallint not null,
+    hash bigint not null,
+    made jsonb not null,
+    primary key (namespace_id, mirror, generation, key)
+);
+create index mirror_waiting_hash on pathmirror.mirror_waiting (namespace_id, mirror, generation, slot, hash, key);
+comment on table pathmirror.mirror_waiting is 'Records without a row, as another row has the values that a unique index allows once.';
+
+-- Feeds
+
+create table pathmirror.feed (
+    namespace_id bigint not null,
+    id bigint not null generated always as identity,
+    name text collate "C" not null,
+    -- As it was applied last, with secrets: not for readers.
+    definition json not null,
+    -- Counted up whenever something about the feed has changed.
+    revision bigint not null default 1,
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    -- Tells a feed from a later one of the same name, also after the namespace has moved to another database.
+    uid uuid not null default gen_random_uuid(),
+    constraint feed_namespace_id_name_key unique (namespace_id, name),
+    primary key (namespace_id, id)
+);
+comment on table pathmirror.feed is 'The durable change feeds that exist, each as its definition.';
+
+create table pathmirror.feed_progress (
+    namespace_id bigint not null,
+    feed bigint not null,
+    -- Which gateway works the feed, by its row of feed_worker; and the number of this ownership: whatever comes under another
+    -- number is not taken.
+    worker uuid,
+    generation bigint not null default 1,
+    -- All messages up to this place are done: of the entries up to seq, and the first so many of the entry behind it.
+    seq bigint not null,
+    index bigint not null default 0,
+    -- The batch of the entry at seq, by which histories are told apart.
+    batch uuid,
+    -- The entry whose tree is the snapshot that the feed begins with, while its messages are not all done.
+    snapshot_seq bigint,
+    -- Messages behind the place that are done, too: ranges of places.
+    done bytea,
+    -- Messages of entries behind this one have been handed to nobody.
+    handed_to bigint not null,
+    -- Counted since the feed was made.
+    delivered bigint not null default 0,
+    acknowledged bigint not null default 0,
+    redelivered bigint not null default 0,
+    read_to bigint not null default 0,
+    moved_at timestamptz not null default now(),
+    -- Which of its worker's moves was the last: where an older state of the database was put back, the next one does not follow it.
+    moves bigint not null default 0,
+    primary key (namespace_id, feed)
+) with (fillfactor = 30);
+comment on table pathmirror.feed_progress is 'How far each feed has come, and whose word on that is taken.';
+
+create table pathmirror.feed_owner (
+    namespace_id bigint not null,
+    feed bigint not null,
+    -- As in feed_progress, whose row decides.
+    worker uuid,
+    generation bigint not null default 1,
+    -- How the feed fares, as its gateway said last.
+    state text not null default 'starting',
+    message text,
+    pending bigint not null default 0,
+    held bigint not null default 0,
+    reported_at timestamptz,
+    primary key (namespace_id, feed)
+) with (fillfactor = 30);
+comment on table pathmirror.feed_owner is 'Which gateway works each feed, and how it fares.';
+
+create table pathmirror.feed_worker (
+    id uuid not null,
+    -- Counted up while the gateway lives. Others watch it by their own clocks: seen_at is for people only.
+    beat bigint not null default 1,
+    -- Where other gateways reach it, such as http://10.0.0.5:9000.
+    address text not null,
+    seen_at timestamptz not null default now(),
+    peer_address text,
+    peer_key bytea,
+    peer_pin bytea,
+    primary key (id)
+) with (fillfactor = 30);
+comment on table pathmirror.feed_worker is 'Gateways that work feeds. Whoever finds its row gone works none any more.';
+
+create table pathmirror.feed_message (
+    namespace_id bigint not null,
+    feed bigint not null,
+    seq bigint not null,
+    -- The message's number among those of its entry; of a snapshot's tree, where is_snapshot says so.
+    index bigint not null,
+    is_snapshot boolean not null,
+    key text collate "C" not null,
+    -- failing: to be delivered again, from the log. dead: after its last attempt. blocked: set aside behind a dead one of its key.
+    -- retry: to be delivered once more, from here.
+    state text not null,
+    attempts integer not null,
+    -- [{"time": …, "attempt": 1, "reason": …}, …], the newest last.
+    errors json not null,
+    -- The message as consumers see it, without its attempt; null while it is failing.
+    message json,
+    since timestamptz not null default now(),
+    -- How long a message is, so that a page of them can be bounded without reading them.
+    bytes bigint not null default 0,
+    primary key (namespace_id, feed, seq, index, is_snapshot)
+) with (fillfactor = 50);
+alter table pathmirror.feed_message alter column errors set storage main;
+alter table pathmirror.feed_message alter column message set storage external;
+comment on table pathmirror.feed_message is 'Messages of feeds that failed: dead letters, and those that are tried again.';
+
+-- Namespaces in several databases
+
+create table pathmirror.database (
+    name text collate "C" not null,
+    -- As libpq takes them. No user and no password: whoever reads this table is not to learn how to get in.
+    host text not null,
+    port text,
+    dbname text not null,
+    -- What that database says of itself: the same one is not added twice.
+    installation uuid not null,
+    -- No namespace is placed there any more.
+    is_draining boolean not null default false,
+    added_at timestamptz not null default now(),
+    -- When the row was changed last, as placement_version counts.
+    version bigint not null,
+    constraint database_installation_key unique (installation),
+    primary key (name),
+    constraint database_name_check check (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and name <> 'home')
+);
+comment on table pathmirror.database is 'The databases besides the home in which namespaces live.';
+
+create table pathmirror.placement_version (
+    id boolean not null default true,
+    -- Whoever changes databases or placements holds this row's lock until commit, so that versions become visible in their order.
+    version bigint not null,
+    primary key (id),
+    constraint placement_version_id_check check (id)
+);
+comment on table pathmirror.placement_version is 'How often databases and placements were changed.';
+insert into pathmirror.placement_version (version) values (0);
+
+create table pathmirror.placement (
+    namespace text collate "C" not null,
+    -- Null: it lives in no other database any more, and the home may have it.
+    database text collate "C",
+    version bigint not null,
+    primary key (namespace),
+    constraint placement_database_fkey foreign key (database) references pathmirror.database(name)
+);
+create index placement_version_idx on pathmirror.placement (version);
+comment on table pathmirror.placement is 'In which database a namespace lives; one without a row lives in the home.';
+
+create table pathmirror.namespace_move (
+    namespace text collate "C" not null,
+    -- Tells this move from all others: the copy and what the source notes at the end carry it.
+    id uuid not null default gen_random_uuid(),
+    -- Names of databases; home for the home.
+    source text collate "C" not null,
+    target text collate "C" not null,
+    -- The namespace as the source has it: an id may be given once more where a database goes back to a backup, a key may not.
+    source_id bigint not null,
+    stream_key uuid not null,
+    -- True once the home says that it lives in the target: only the source is to be cleared up.
+    has_left boolean not null default false,
+    began_at timestamptz not null default now(),
+    constraint namespace_move_id_key unique (id),
+    primary key (namespace)
+);
+comment on table pathmirror.namespace_move is 'Namespaces that are being moved to another database.';
+
+create table pathmirror.namespace_copy (
+    namespace_id bigint not null,
+    namespace text collate "C" not null,
+    move uuid not null,
+    source text collate "C" not null,
+    source_id bigint not null,
+    stream_key uuid not null,
+    -- Until the source has let it go: its name is .moving/ and its own then, and nobody works on it.
+    is_dormant boolean not null default true,
+    -- Made for each attempt to leave, and noted by the source when it lets go: the copy with it is the one that has all.
+    farewell uuid,
+    made_at timestamptz not null default now(),
+    primary key (namespace_id)
+);
+comment on table pathmirror.namespace_copy is 'Copies of namespaces that move to this database, or came here so.';
+
+create table pathmirror.former_namespace (
+    id bigint not null,
+    name text collate "C" not null,
+    stream_key uuid not null,
+    removed_at timestamptz not null default now(),
+    -- Where it went and by which move, if it was not removed for good, with its head then, and what the copy that has all of it says.
+    head bigint,
+    moved_to text,
+    move uuid,
+    farewell uuid,
+    primary key (id)
+);
+comment on table pathmirror.former_namespace is 'Namespaces that were removed from this database on purpose.';
+
+-- Roles, and what they may do with the tables. The role that migrates may not be allowed to create roles: an administrator can, and grants
+-- as docs/sql.md says.
+
+do $$
+declare
+    role_name text;
+begin
+    foreach role_name in array array['pathmirror_reader', 'pathmirror_writer', 'pathmirror_gateway'] loop
+        if not exists (select from pg_roles where rolname = role_name) then
+            begin
+                execute format('create role %I nologin', role_name);
+            exception
+                when duplicate_object or unique_violation then null;
+                when insufficient_privilege then
+                    raise notice 'role % was not created: an administrator can, and grant as docs/sql.md says', role_name;
+            end;
+        end if;
+    end loop;
+end
+$$;
+
+do $$
+begin
+    if exists (select from pg_roles where rolname = 'pathmirror_reader') then
+        grant usage on schema pathmirror to pathmirror_reader;
+        grant select on
+            pathmirror.database, pathmirror.former_namespace, pathmirror.large_write, pathmirror.log,
+            pathmirror.log_part, pathmirror.namespace, pathmirror.namespace_copy, pathmirror.namespace_move,
+            pathmirror.node, pathmirror.placement, pathmirror.placement_version, pathmirror.retention,
+            pathmirror.retention_look, pathmirror.retention_run, pathmirror.snapshot, pathmirror.snapshot_chunk
+            to pathmirror_reader;
+    end if;
+end
+$$;
+
+do $$
+begin
+    if exists (select from pg_roles where rolname = 'pathmirror_writer') then
+        grant usage on schema pathmirror to pathmirror_writer;
+        grant select on
+            pathmirror.large_write, pathmirror.log, pathmirror.log_part, pathmirror.namespace, pathmirror.node,
+            pathmirror.snapshot, pathmirror.snapshot_chunk
+            to pathmirror_writer;
+    end if;
+end
+$$;
+
+do $$
+begin
+    if exists (select from pg_roles where rolname = 'pathmirror_gateway') then
+        grant usage on schema pathmirror to pathmirror_gateway;
+        grant select on
+            pathmirror.database, pathmirror.former_namespace, pathmirror.function_file, pathmirror.gateway_key,
+            pathmirror.installation, pathmirror.log_begin, pathmirror.log_begin_0, pathmirror.log_begin_1,
+            pathmirror.log_begin_2, pathmirror.log_begin_3, pathmirror.log_begin_4, pathmirror.log_begin_5,
+            pathmirror.log_begin_6, pathmirror.log_begin_7, pathmirror.log_rest, pathmirror.log_tiered,
+            pathmirror.migration, pathmirror.namespace_copy, pathmirror.namespace_move, pathmirror.placement,
+            pathmirror.placement_version, pathmirror.retention, pathmirror.retention_look
+            to pathmirror_gateway;
+        grant select, insert on
+            pathmirror.large_write, pathmirror.log, pathmirror.log_part, pathmirror.replay_applied, pathmirror.rule
+            to pathmirror_gateway;
+        grant select, insert, update on
+            pathmirror.namespace
+            to pathmirror_gateway;
+        grant select, insert, update, delete on
+            pathmirror.cursor, pathmirror.feed, pathmirror.feed_message, pathmirror.feed_owner,
+            pathmirror.feed_progress, pathmirror.feed_worker, pathmirror.gateway, pathmirror.import_progress,
+            pathmirror.mirror, pathmirror.mirror_cursor, pathmirror.mirror_error, pathmirror.mirror_error_excess,
+            pathmirror.mirror_freed, pathmirror.mirror_run, pathmirror.mirror_version, pathmirror.mirror_waiting,
+            pathmirror.named_write, pathmirror.node, pathmirror.retention_run, pathmirror.session,
+            pathmirror.snapshot, pathmirror.snapshot_chunk
+            to pathmirror_gateway;
+        grant usage on sequence
+            pathmirror.large_write_number
+            to pathmirror_gateway;
+        grant update (seq) on pathmirror.log_part to pathmirror_gateway;
+    end if;
+end
+$$;
