@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM in what takes long: it stops, says what was done and how to go on, and leaves nothing behind."""
 
+import contextlib
 import json
 import os
 import pty
@@ -55,7 +56,7 @@ def test_an_import_that_waits_for_its_source(serve, database_url, logs, number):
     serve()
     child = subprocess.Popen([pathmirror(), "import", "-", "--path", "/half", "--database-url", database_url], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with child:
+    with ended_at_last(child):
         child.stdin.write(b'{"a": {' + b",".join(b'"k%d": "%s"' % (n, b"x" * 1000) for n in range(6000)) + b",")
         child.stdin.flush()
         wait_until(lambda: sql.rows(database_url, "select 1 from pg_stat_activity where datname = current_database() and "
@@ -271,12 +272,22 @@ def test_the_second_signal_ends_at_once(serve, database_url, number):
     serve().rest.set("big", "x" * 1_000_000)
     child = subprocess.Popen([pathmirror(), "export", "--database-url", database_url], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with child:
+    with ended_at_last(child):
         wait_until(lambda: "pipe_write" in open(f"/proc/{child.pid}/wchan").read(), "the pipe to be full")
         child.send_signal(number)
         wait_until(lambda: not pending(child.pid, number), "the first signal to be taken")
         child.send_signal(number)
         assert child.wait(8) == 128 + number
+
+
+@contextlib.contextmanager
+def ended_at_last(child: subprocess.Popen):
+    """Closes the pipes of a command, which does not outlive a test that fails."""
+    with child:
+        try:
+            yield
+        finally:
+            child.kill()
 
 
 def pending(pid: int, number: int) -> bool:
@@ -294,9 +305,16 @@ def test_a_reader_that_has_seen_enough(written, words):
     rest.set("big", "x" * 300_000)
     source = [] if words == ["help"] else ["--database-url", url]
     child = subprocess.Popen([pathmirror(), *words, *source], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with child:
+    with ended_at_last(child):
         assert child.stdout.read(1)
         child.stdout.close()
+        if words[:2] == ["log", "tail"]:
+            # It may have written everything before the reader went: it notices that with the next entry.
+            def has_ended():
+                rest.set("more", 1)
+                return child.poll() is not None
+
+            wait_until(has_ended, "the command to end")
         # `help` is short enough to be written before the reader goes.
         assert child.wait(60) in (0, -signal.SIGPIPE)
         assert child.stderr.read() == b""
