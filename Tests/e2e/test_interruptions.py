@@ -178,7 +178,7 @@ def test_applying_entries_again_begins_again(mirrored_log, interrupt):
     """All of them are one transaction: none was applied, however many pages were read."""
     url, _ = mirrored_log
     with psycopg.connect(url) as holder:
-        holder.execute("update mirror.values set _seq = 0 where _seq in (20, 280)")
+        holder.execute("update mirror.values set _seq = 0 where value in (20, 280)")
     with psycopg.connect(url) as holder:
         holder.execute("lock table mirror.values in share mode")
         said = interrupt("replay", "mirror", "values", "--from", "11", "--rate", "50", begun=at_work(url, "mirror"))

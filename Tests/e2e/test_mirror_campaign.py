@@ -13,7 +13,7 @@ ROUNDS = int(os.environ.get("PATHMIRROR_E2E_CAMPAIGN_ROUNDS", 5))
 # By what a table keeps, statements that each make one of its rows wrong. `{row}` is that row.
 PLANTED = {
     None: ["delete from {table} where {row}", "update {table} set _misfits = array['c9'] where {row}",
-           "update {table} set _updated_at = coalesce(_updated_at, now()) + interval '1 ms' where {row}"],
+           "update {table} set _updated_at = coalesce(_updated_at, now()) + interval '1 hour' where {row}"],
     "changes": ["delete from {table} where {row}", "update {table} set _via = 'nobody' where {row}", "update {table} set _at = _at - interval '1 ms' where {row}",
                 "update {table} set _new = jsonb_build_object('c0', 1) where {row}", "update {table} set _seq = _seq + 100000 where {row}"],
     "latest": ["delete from {table} where {row}", "update {table} set _deleted_at = coalesce(_deleted_at, now()) + interval '1 ms' where {row}"],
