@@ -111,7 +111,7 @@ extension FeedMachine {
 
     /// Takes back what was held for too long, and makes ready what has waited long enough.
     func advance(to now: Moment) {
-        forgetNotes(now)
+        forgetFormerDeliveries(now)
         while let (time, timer) = timers.take(by: now.monotonic) {
             switch timer {
             case .deadline(let position):

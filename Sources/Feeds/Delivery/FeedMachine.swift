@@ -92,6 +92,7 @@ final class FeedMachine {
     var adoptedPlaces: Set<FeedPosition>?
     /// Keys of which something is out, where it is known exactly what is out.
     var adoptedKeys: Set<FeedKey> = []
+    /// The messages whose later ones may be out; see the type.
     var overtaken = OvertakingNotes()
     /// The numbers of former runs' deliveries, as far as they are known. `UInt64.max` marks a message that has arrived at the sink.
     var formerDeliveries: [FeedPosition: UInt64] = [:]
@@ -120,7 +121,7 @@ final class FeedMachine {
     /// Messages that are delivered once more and not done.
     private var retries = IndexedHeap<FeedPosition, FeedPosition>()
     var retryCount: Int { retries.count }
-    /// Those of them that do not wait for retries which were not read yet. More are read once few of these are left.
+    /// Retries that do not wait for unread retries. When few are left, the next page is read.
     var readyRetryCount: Int { retries.count - parkedRetryCount }
     var parkedRetryCount = 0
     var letters: [FeedPosition: LetterChange] = [:]
@@ -217,7 +218,7 @@ final class FeedMachine {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
         slot.mayBeOut = mayBeOut && now.monotonic < adoptedUntil
-        // A former run was done with it and could not record that, though later ones of its key may be out.
+        // A former run settled it but did not record that. Later messages of its key may still be out.
         if !slot.mayBeOut, position.seq <= adoptedThrough, now.monotonic < adoptedUntil, hasFormerDeliveries {
             noteOvertaken(slot)
         }

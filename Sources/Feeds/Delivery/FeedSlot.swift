@@ -27,7 +27,7 @@ extension FeedMachine {
         var handOutIndex = 0
         /// It is not known who has it, or whether somebody does.
         var isAdopted = false
-        /// A former owner may have handed it out, and it waits for room to be set aside: it is adopted if it is not.
+        /// A former owner may have handed it out, and it waits for room to be set aside. If it is not set aside in the end, it is adopted.
         var mayBeOut = false
         /// It is among the machine's `parked` messages.
         var isParked = false

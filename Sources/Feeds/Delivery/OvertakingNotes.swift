@@ -1,7 +1,6 @@
-/// The messages that wait, are delivered again or were never handed out, while later messages of their keys may be out.
+/// The messages that are still to be delivered although a former run of the feed may have handed out later messages of their keys.
 ///
-/// A former run of the feed may have handed out these later messages. However their deliveries end, the messages are delivered again, so
-/// that no message is done before an earlier one of its key.
+/// The later messages are delivered again even if consumers acknowledge them, so that no message is done before an earlier one of its key.
 ///
 /// A run that notes a message delivers it, and then delivers the later ones itself, in order. A note therefore concerns only the deliveries
 /// that were numbered before the run that made the note:
@@ -45,7 +44,7 @@ struct OvertakingNotes: Sendable {
 
 /// Messages that a former run may have handed out, and what overtakes what among them.
 extension FeedMachine {
-    /// Whether an adopted message is delivered again however its delivery ends.
+    /// Whether an adopted message is delivered again even if its consumer acknowledges it.
     func isOvertaking(_ slot: Slot) -> Bool { slot.isAdopted && overtakingTest(slot)(slot) }
 
     /// Returns a test that distinguishes the overtaking messages of a message's key from other adopted ones, by the notes up to now.
@@ -64,9 +63,13 @@ extension FeedMachine {
             OvertakingNotes.Note(position: slot.position, lastDelivery: firstDelivery), to: orderingKey(slot.message))
     }
 
-    /// Forgets the notes when the last adopted message has been settled and no more of them can come.
-    func forgetNotes(_ now: Moment) {
-        if adoptedCount == 0, now.monotonic >= adoptedUntil, !overtaken.isEmpty { overtaken.removeAll() }
+    /// Forgets what is known of former runs' deliveries once all of these have ended. The next run would inherit what concerns messages that the
+    /// log does not bring again.
+    func forgetFormerDeliveries(_ now: Moment) {
+        guard adoptedCount == 0, now.monotonic >= adoptedUntil else { return }
+        if !overtaken.isEmpty { overtaken.removeAll() }
+        if !formerDeliveries.isEmpty { formerDeliveries.removeAll() }
+        if adoptedPlaces?.isEmpty == false { adoptedPlaces = [] }
     }
 
     /// Whether messages may be out that a former run handed out.

@@ -28,13 +28,7 @@ import Testing
 
     /// A run that gives a message back delivers it and the later ones of its key itself. The next run counts the outcomes of these.
     @Test func aNoteConcernsOnlyEarlierDeliveries() {
-        let former = machine(after: nil)
-        for seq: Int64 in 1...2 { push(seq, to: former) }
-        #expect(former.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
-        let second = machine(after: former)
-        push(1, to: second)
-        // The second message has not been read again when the first one is given back, and then has to be delivered again, too.
-        #expect(second.reject(position(1), by: "c", after: 0, reason: "no", now: now) == .done)
+        let second = runThatHasTheFirstOfTwoBack()
         push(2, to: second)
         #expect(second.acknowledge(position(2), by: "c") == .expired)
         #expect(second.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
@@ -47,17 +41,35 @@ import Testing
 
     /// A note concerns the deliveries before it, however often the definition changes.
     @Test func aNoteIsInheritedByEveryLaterRun() {
+        let third = machine(after: runThatHasTheFirstOfTwoBack())
+        push(1, to: third)
+        push(2, to: third)
+        #expect(third.acknowledge(position(2), by: "c") == .expired)
+        #expect(third.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
+    }
+
+    /// Nothing is left for the next run when all deliveries of former runs have ended, even if the log did not bring their messages again.
+    @Test func whatIsKnownOfFormerDeliveriesEndsWithThem() {
+        let second = runThatHasTheFirstOfTwoBack()
+        #expect(second.adoptedPlaces == [position(2)])
+        #expect(second.formerDeliveries.count == 1)
+        #expect(!second.overtaken.isEmpty)
+        second.advance(to: FeedMachine.Moment(monotonic: 1_000, unix: 1_000))
+        #expect(second.adoptedPlaces == [])
+        #expect(second.formerDeliveries.isEmpty)
+        #expect(second.overtaken.isEmpty)
+    }
+
+    /// The second run of a feed whose first run handed two messages of a key out. The first message has come back; the second one is out, and
+    /// the log has not brought it again.
+    private func runThatHasTheFirstOfTwoBack() -> FeedMachine {
         let former = machine(after: nil)
         for seq: Int64 in 1...2 { push(seq, to: former) }
         #expect(former.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
         let second = machine(after: former)
         push(1, to: second)
         #expect(second.reject(position(1), by: "c", after: 0, reason: "no", now: now) == .done)
-        let third = machine(after: second)
-        push(1, to: third)
-        push(2, to: third)
-        #expect(third.acknowledge(position(2), by: "c") == .expired)
-        #expect(third.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
+        return second
     }
 
     private func machine(after former: FeedMachine?) -> FeedMachine {
