@@ -100,6 +100,7 @@ public enum Migrations {
         _ connection: PostgresConnection, through last: Int = .max, functions: [FunctionFiles.File] = FunctionFiles.all,
         usesBaseline: Bool = true, begins: (String) -> Void = { _ in }
     ) throws(LogStoreError) -> Applied {
+        var done = Applied()
         // Under a lock, as creating a schema that exists by then is an error all the same.
         try inTransaction(connection) { () throws(LogStoreError) in
             try translated { () throws(PostgresError) in
@@ -114,17 +115,12 @@ public enum Migrations {
                     );
                     """)
             }
-        }
-        var done = Applied()
-        if usesBaseline, last >= newest {
-            try inTransaction(connection) { () throws(LogStoreError) in
-                guard try isNew(connection) else { return }
-                begins("baseline")
-                try translated { () throws(PostgresError) in try connection.executeScript(baseline) }
-                for migration in all { try record(migration, connection) }
-                done.migrations = all
-                done.functionFiles = try FunctionFiles.apply(functions, connection)
-            }
+            guard usesBaseline, last >= newest, try isNew(connection) else { return }
+            begins("baseline")
+            try translated { () throws(PostgresError) in try connection.executeScript(baseline) }
+            for migration in all { try record(migration, connection) }
+            done.functionFiles = try FunctionFiles.apply(functions, connection)
+            done.migrations = all
         }
         for migration in all where migration.version <= last {
             // In one transaction with the newest migration: at no time has the schema this version and older functions.
