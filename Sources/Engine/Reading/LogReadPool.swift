@@ -60,9 +60,9 @@ public final class LogReadPool: Sendable {
 
     /// Finds out from where to where a namespace's log reaches. `completion` is called from another thread.
     public func extent(
-        _ namespace: Int64, name: String, _ completion: @escaping @Sendable (Result<LogExtent, LogReadError>) -> Void
+        of view: LogView, _ completion: @escaping @Sendable (Result<LogExtent, LogReadError>) -> Void
     ) {
-        add(.extent(namespace, name, completion), of: namespace, isAdministrators: true)
+        add(.extent(view.namespace, view.name, completion), of: view.namespace, isAdministrators: view.hasOrigins)
     }
 
     /// Reads some lines behind a place. `completion` is called from another thread.

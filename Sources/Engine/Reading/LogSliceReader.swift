@@ -81,7 +81,7 @@ struct LogSliceReader {
         return .success(slice)
     }
 
-    /// Says why the log does not continue inside an entry of which a part is missing.
+    /// Returns the reason for which the log does not continue inside an entry that lacks a part.
     ///
     /// - Parameter count: the number of parts that the entry has; nil if the log does not have the entry any more.
     private func refusal(
@@ -92,7 +92,7 @@ struct LogSliceReader {
         return .damaged(next: Self.behind(logged))
     }
 
-    /// Says why the log does not go on from a place.
+    /// Returns the reason for which the log does not continue at a place.
     private func refusal(_ view: LogView, at place: LogPlace) throws(LogStoreError) -> LogReadError {
         let extent = try extent(view.namespace, view.name)
         return place.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)

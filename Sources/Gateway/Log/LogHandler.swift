@@ -161,7 +161,7 @@ final class LogHandler {
                 begin(asked, extent, exchange)
             }
         }
-        databases.engine(of: asked.namespace).logs.extent(asked.view.namespace, name: asked.view.name) { result in
+        databases.engine(of: asked.namespace).logs.extent(of: asked.view) { result in
             withExtendedLifetime(asked.seat) { found(result) }
         }
     }
@@ -182,23 +182,23 @@ final class LogHandler {
         case .head where asked.parameters.mode == .catchUp:
             // The answer has no lines, even if entries have been committed since the head was read.
             answers(asked, head, cursor: nil).respond(LogSlice(emptyAt: head), exchange)
-        case .head: readFirst(asked, at: head, exchange)
-        // The head has a batch, which says to a later request whether entries were taken back.
-        case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, exchange)
-        case .oldest: readFirst(asked, at: LogPlace(seq: extent.oldest - 1), exchange)
-        case .behind(let place): readFirst(asked, at: place, exchange)
+        case .head: readFirst(asked, at: head, head, exchange)
+        // The head's batch lets a later request detect that entries were taken back.
+        case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, head, exchange)
+        case .oldest: readFirst(asked, at: LogPlace(seq: extent.oldest - 1), head, exchange)
+        case .behind(let place): readFirst(asked, at: place, head, exchange)
         }
     }
 
-    private func readFirst(_ asked: Asked, at start: LogPlace, _ exchange: HTTPExchange) {
+    /// - Parameter head: The head as it was looked up.
+    private func readFirst(_ asked: Asked, at start: LogPlace, _ head: LogPlace, _ exchange: HTTPExchange) {
         let found = slices.wait(exchange) { [self] result in
             switch result {
-            case .failure(.pruned(let oldest)) where asked.parameters.start == .oldest && oldest > start.seq + 1:
-                // Retention has removed the entry that was the oldest. The request named no entry, so it begins with the next oldest.
-                readFirst(asked, at: LogPlace(seq: oldest - 1), exchange)
-            case .failure(.damaged(let next)) where asked.parameters.start == .oldest:
-                // The oldest entry cannot be read: the request begins with the one after it.
-                readFirst(asked, at: next, exchange)
+            case .failure(.pruned(let oldest))
+            where asked.parameters.start == .oldest && start.batch == nil && oldest > start.seq + 1:
+                // Retention has removed the entry that was the oldest. The request named no entry, so it begins with the next oldest, or,
+                // if none is left, at the head, whose batch names the log's history.
+                readFirst(asked, at: oldest > head.seq ? head : LogPlace(seq: oldest - 1), head, exchange)
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let slice): answer(asked, start, slice, exchange)
             }

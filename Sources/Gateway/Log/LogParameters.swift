@@ -6,11 +6,11 @@ import Wire
 struct LogParameters: Equatable {
     /// How the lines are wanted.
     enum Mode: Equatable {
-        /// What there is now, as one array.
+        /// The lines that the log has now, as one array.
         case catchUp
-        /// The same; where there is nothing, as soon as there is something.
+        /// The same, except that a request at the log's end waits for the next line.
         case longPoll(cursor: Int64?)
-        /// The same as server-sent events, for as long as the client stays.
+        /// The lines that the log has now and those that follow, as server-sent events.
         case events(cursor: Int64?)
     }
 

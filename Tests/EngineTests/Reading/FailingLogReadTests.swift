@@ -63,11 +63,11 @@ import Tree
             var problems: [String] = []
             if try !ask({ logs.exists("test", $0) }) { problems.append("the namespace was not found") }
             if try ask({ logs.exists("nowhere", $0) }) { problems.append("a namespace was found that is not there") }
-            let extent = try ask { logs.extent(namespace.id, name: "test", $0) }
+            let view = LogView(namespace: namespace.id, name: "test", path: .root, hasOrigins: true)
+            let extent = try ask { logs.extent(of: view, $0) }
             if extent.head != 9 || extent.oldest != 1 {
                 problems.append("the log reaches from \(extent.oldest) to \(extent.head)")
             }
-            let view = LogView(namespace: namespace.id, name: "test", path: .root, hasOrigins: true)
             var lines: [[UInt8]] = []
             var place = LogPlace(seq: 0)
             while true {

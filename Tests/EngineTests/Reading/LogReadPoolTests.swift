@@ -137,7 +137,7 @@ import Tree
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()
             let extent = Condition<Result<LogExtent, LogReadError>?>(nil)
-            engines[0].engine.logs.extent(namespace.id, name: "test") { result in extent.broadcast { $0 = result } }
+            engines[0].engine.logs.extent(of: view(namespace)) { result in extent.broadcast { $0 = result } }
             let found = try #require(extent.wait(milliseconds: 20_000) { $0 }).get()
             #expect(found == LogExtent(head: 0, headBatch: nil, oldest: 1))
         }
@@ -269,7 +269,9 @@ import Tree
             return engines[0].engine.logs
         }
         let answer = Condition<Result<LogExtent, LogReadError>?>(nil)
-        logs.extent(1, name: "test") { result in answer.broadcast { $0 = result } }
+        logs.extent(of: LogView(namespace: 1, name: "test", path: .root, hasOrigins: true)) { result in
+            answer.broadcast { $0 = result }
+        }
         let result = try #require(answer.wait(milliseconds: 20_000) { $0 })
         #expect(throws: LogReadError.engine(.stopping)) { try result.get() }
     }

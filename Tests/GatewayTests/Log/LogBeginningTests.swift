@@ -34,6 +34,26 @@ import Testing
         }
     }
 
+    /// Retention removes all that was left after the oldest entry was looked up: the offset names the log's history all the same.
+    @Test func allIsRemovedAfterTheOldestWasLookedUp() throws {
+        try withDatabase { url in
+            let gateway = try TestGateway(url, secret: Self.secret)
+            defer { gateway.stop() }
+            let client = try WebClient(gateway.port)
+            for value in 1...3 {
+                #expect(try client.request("PUT", "/a.json", body: "\(value)").status == 200)
+            }
+            // The namespace's row, which is read first, does not say yet that the entries are gone.
+            try runScript("delete from pathmirror.log", on: url)
+            let administrator = ["Authorization": "Bearer " + Self.secret]
+            let empty = try client.request("GET", "/.log?offset=-1", administrator)
+            #expect(empty.status == 200 && empty.text == "[]")
+            let next = "/.log?offset=" + (try #require(empty.headers["stream-next-offset"]))
+            try runScript("update pathmirror.namespace set last_batch = gen_random_uuid()", on: url)
+            #expect(try client.request("GET", next, administrator).status == 410)
+        }
+    }
+
     /// Where nothing is retained, the offset still names the history that it is of.
     @Test(arguments: ["", "?offset=-1", "?offset=now"]) func nothingIsRetained(_ query: String) throws {
         try withDatabase { url in
@@ -55,7 +75,7 @@ import Testing
         }
     }
 
-    /// A reader is told where it can continue after an entry that is damaged, and one from the beginning skips it there.
+    /// A reader learns where it can continue after an entry that is damaged, also if that is the oldest one.
     @Test func anEntryIsDamaged() throws {
         try withDatabase { url in
             let gateway = try TestGateway(url, secret: Self.secret)
@@ -81,8 +101,11 @@ import Testing
             try runScript(
                 "delete from pathmirror.log where seq = 1; update pathmirror.namespace set retained_from = 2", on: url)
             let oldest = try client.request("GET", "/.log?offset=-1", administrator)
-            #expect(oldest.status == 200 && oldest.headers["stream-up-to-date"] == "true")
-            #expect(!oldest.text.contains("\"seq\":2") && oldest.text.contains("\"seq\":3"))
+            #expect(oldest.status == 410 && oldest.text.contains("Entry 2 is damaged"))
+            let next = try #require(oldest.headers["stream-next-offset"])
+            let rest = try client.request("GET", "/.log?offset=" + next, administrator)
+            #expect(rest.status == 200 && rest.headers["stream-up-to-date"] == "true")
+            #expect(!rest.text.contains("\"seq\":2") && rest.text.contains("\"seq\":3"))
         }
     }
 

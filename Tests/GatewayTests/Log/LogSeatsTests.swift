@@ -59,13 +59,18 @@ import Tree
         #expect(LogSeats(0).take(for: identity(.everything), in: "a") == nil)
     }
 
-    /// A burst takes no more seats than there are: they are counted before anything is asked of the database.
-    @Test func aBurstIsCountedAtOnce() throws {
+    /// The header with a token of the feed `orders` of a namespace.
+    private static func feedToken(in namespace: String) -> [String: String] {
         let now = Clock.unixMilliseconds / 1_000
         let claims: Claims = [
-            "v": 0, "iat": .integer(now), "exp": .integer(now + 100), "feed": "orders", "ns": "default",
+            "v": 0, "iat": .integer(now), "exp": .integer(now + 100), "feed": "orders", "ns": .string(namespace),
         ]
-        let headers = ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(Self.secret.utf8))]
+        return ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(secret.utf8))]
+    }
+
+    /// A burst takes no more seats than there are: they are counted before anything is asked of the database.
+    @Test func aBurstIsCountedAtOnce() throws {
+        let headers = Self.feedToken(in: "default")
         let waiting = Condition<[@Sendable (Result<Path?, any Error>) -> Void]>([])
         try withDatabase { url in
             let gateway = try TestGateway(url, { $0.maxLogReadings = 8 }, secret: Self.secret) { _, _, completion in
@@ -88,11 +93,7 @@ import Tree
 
     /// A caller that its credential rules out is told so, whether a seat is free or not, and takes none.
     @Test func aCallerWithoutARightTakesNoSeat() throws {
-        let now = Clock.unixMilliseconds / 1_000
-        let claims: Claims = [
-            "v": 0, "iat": .integer(now), "exp": .integer(now + 100), "feed": "orders", "ns": "elsewhere",
-        ]
-        let token = ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(Self.secret.utf8))]
+        let token = Self.feedToken(in: "elsewhere")
         try withDatabase { url in
             let gateway = try TestGateway(url, { $0.maxLogReadings = 0 }, secret: Self.secret)
             defer { gateway.stop() }
@@ -112,11 +113,7 @@ import Tree
 
     /// A client that goes away while its feed is looked up makes no room for another look-up.
     @Test func aLookUpKeepsItsSeat() throws {
-        let now = Clock.unixMilliseconds / 1_000
-        let claims: Claims = [
-            "v": 0, "iat": .integer(now), "exp": .integer(now + 100), "feed": "orders", "ns": "default",
-        ]
-        let headers = ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(Self.secret.utf8))]
+        let headers = Self.feedToken(in: "default")
         let waiting = Condition<[@Sendable (Result<Path?, any Error>) -> Void]>([])
         try withDatabase { url in
             let gateway = try TestGateway(url, { $0.maxLogReadings = 8 }, secret: Self.secret) { _, _, completion in
