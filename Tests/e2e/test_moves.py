@@ -320,7 +320,7 @@ def test_all_of_a_database_move(two):
     drain = ("database", "drain", "b", "--move", "--json", "--database-url", home)
     first = cli.command(*drain)
     assert first.returncode == 1 and "Not moved: m2." in first.stderr, first.stderr
-    assert "\npathmirror mirror drop orders --ns m2 --yes\npathmirror namespace move m2 --to home\n" in first.stderr, first.stderr
+    assert "\npathmirror mirror drop orders --ns m2 --yes &&\npathmirror namespace move m2 --to home &&\n" in first.stderr, first.stderr
     assert [moved["name"] for moved in cli.objects(first.stdout)] == ["m1", "m3"]
     sql.execute(other, "DELETE FROM pathmirror.mirror")
     assert [moved["name"] for moved in cli.objects(cli.succeeds(*drain))] == ["m2"]

@@ -42,8 +42,8 @@ public struct MirrorGeneration: Sendable {
 }
 
 /// What did not fit into mirrors' tables: rows of `pathmirror.mirror_error` in the database of the tables. Up to as many as a
-/// mirror's definition has kept are stored; more are counted only. Thus writers who write what does not fit can't fill the
-/// disk with errors.
+/// mirror's definition has kept are stored, and up to `mostWaiting` of records that are tried again; more are counted only. Thus
+/// writers who write what does not fit can't fill the disk with errors.
 public enum MirrorErrors {
     /// Which generations' errors are meant.
     public enum Generations: String, Sendable {
@@ -52,9 +52,12 @@ public enum MirrorErrors {
         case allBut = "<> $3"
     }
 
-    /// How the reason begins why the table refuses a row, or keeps it, as long as another table is in the way. The record is tried again;
-    /// such errors don't count where the number of errors is limited.
+    /// The prefix of a reason that is temporary: a foreign key refuses the row or its removal, and the gateway tries the record again.
+    /// These errors have a limit of their own.
     public static let forNow = "for now, "
+
+    /// The most records of a table that wait for other tables.
+    public static let mostWaiting = 100_000
 
     /// What is known already is brought up to date, whatever the limit.
     private static let insert = PostgresStatement(
@@ -75,13 +78,13 @@ public enum MirrorErrors {
                 select count(*)
                 from (
                     select from pathmirror.mirror_error
-                    where namespace_id = $1 and mirror = $2 and generation = $3 and not starts_with(reason, '\(forNow)')
+                    where namespace_id = $1 and mirror = $2 and generation = $3 and starts_with(reason, '\(forNow)') = $12
                     limit $10
                 ) as kept
             ) as places
         ), excess as (
             insert into pathmirror.mirror_error_excess (namespace_id, mirror, generation, found)
-            select $1, $2, $3, count(*) from fresh, room where $10 is not null and place > places having count(*) > 0
+            select $1, $2, $3, count(*) from fresh, room where place > places having count(*) > 0
             on conflict (namespace_id, mirror, generation) do update
             set found = mirror_error_excess.found + excluded.found, last_found_at = now()
         )
@@ -89,12 +92,13 @@ public enum MirrorErrors {
             (namespace_id, mirror, generation, record_hash, column_name, record, path, seq, value, reason)
         select $1, $2, $3, record_hash, column_name, record, path, seq, value, reason
         from given left join fresh using (n)
-        where $10 is null or fresh.place is null or fresh.place <= (select places from room)
+        where fresh.place is null or fresh.place <= (select places from room)
         on conflict (namespace_id, mirror, generation, record_hash, column_name) do update
         set path = excluded.path, seq = excluded.seq, value = excluded.value, reason = excluded.reason
         """,
         types: [
             .int8, .uuid, .int8, .textArray, .textArray, .textArray, .int8Array, .textArray, .textArray, .int8, .bool,
+            .bool,
         ])
 
     private static let deleteRecords = PostgresStatement(
@@ -114,11 +118,11 @@ public enum MirrorErrors {
     /// Stores errors.
     ///
     /// - Parameters:
-    ///   - errors: no two of a record and column, and entry if those are kept apart.
-    ///   - limit: how many are kept of the table; nil stores all of these.
+    ///   - errors: no two of a record and column, and entry if those are kept apart. All of them or none begin with `forNow`.
+    ///   - limit: how many of the kind are kept of the table.
     ///   - entries: what different entries made of a record are errors of their own, as they are rows of their own.
     public static func storeStep(
-        _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int?,
+        _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int,
         apartByEntries entries: Bool = false
     ) -> PipelineStep {
         var records = PostgresArray(of: .text)
@@ -137,8 +141,9 @@ public enum MirrorErrors {
         }
         var parameters = table.parameters
         for array in [records, columns, paths, seqs, values, reasons] { parameters.append(array) }
-        if let limit { parameters.appendInt8(Int64(limit)) } else { parameters.appendNull(.int8) }
+        parameters.appendInt8(Int64(limit))
         parameters.appendBool(entries)
+        parameters.appendBool(errors.first?.reason.hasPrefix(forNow) ?? false)
         return .prepared(insert, parameters)
     }
 

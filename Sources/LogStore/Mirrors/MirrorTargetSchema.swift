@@ -1,7 +1,7 @@
 public import Postgres
 
-/// What a database needs that holds mirrors' tables: the cursors, the errors, and what records were. In Pathmirror's own
-/// database migrations 002, 004, 010 and 021 have made the same, and `mirror_misfit.sql`, which also knows the namespaces' names.
+/// The tables and the view that a database with mirrors' tables needs: cursors, errors and former records. Pathmirror's own database has the
+/// same from its migrations and from `mirror_misfit.sql`, whose view also has the namespaces' names.
 public enum MirrorTargetSchema {
     /// Makes what is missing of it.
     public static func make(_ target: PostgresConnection) throws(PostgresError) { try target.executeScript(sql) }

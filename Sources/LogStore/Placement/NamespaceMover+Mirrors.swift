@@ -9,7 +9,7 @@ extension NamespaceMover {
     func refuseMirrors(_ id: Int64) throws {
         let mirrors = try source.connection.mirrors().filter { $0.namespaceID == id }
         guard !mirrors.isEmpty else { return }
-        let drops = mirrors.map { "pathmirror mirror drop \($0.name) --ns \(namespace) --yes" }
+        let drops = mirrors.map { "pathmirror mirror drop \($0.name) --ns \(namespace) --yes &&" }
         let definitions = mirrors.map { Self.definition($0) }.joined(separator: ",\n")
         let secret =
             mirrors.contains { Self.hasSecret($0) }
@@ -17,7 +17,7 @@ extension NamespaceMover {
         let text = """
             "\(namespace)" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which fills their tables anew. A history then begins with what the log has.\(secret)
             \(drops.joined(separator: "\n"))
-            pathmirror namespace move \(namespace) --to \(target.name)
+            pathmirror namespace move \(namespace) --to \(target.name) &&
             pathmirror mirror apply - --ns \(namespace) --yes <<'END'
             [\(definitions)]
             END

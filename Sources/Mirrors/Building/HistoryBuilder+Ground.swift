@@ -108,8 +108,8 @@ extension HistoryBuilder {
                 for some in Array(seqs).chunked(10_000) {
                     times.merge(try source.commitTimes(namespace, some)) { $1 }
                 }
-                // A former row may have the number of an entry of which the tree has no trace, such as one that removed a part of the
-                // record: all rows get the entry as of which the tree is read.
+                // A removed field leaves no version in the tree, so the former row's `_seq` may be higher than the tree shows. All rows
+                // therefore get the seq of the fill.
                 let head = record.head
                 try RecordStream.read(namespace, pattern, above: [], source) { keys, value, version in
                     try body(keys, value, EntryStamp(seq: head, at: times[version], author: nil, isBegin: true))

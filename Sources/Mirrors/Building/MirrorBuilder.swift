@@ -171,8 +171,8 @@ public final class MirrorBuilder {
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
         let projector = building.projector
-        // The former row may have had the number of an entry of which the tree has no trace, as one that removed a part of the record: all rows
-        // get the entry as of which the table is filled. Most records follow one another with the same version: an import's all have it.
+        // A removed field leaves no version in the tree, so the former row's `_seq` may be higher than the tree shows. All rows therefore get the
+        // seq of the fill. Most records follow one another with the same version: an import's all have it.
         var version: Int64 = -1
         var stamp = Stamp(seq: building.seq, committedAt: nil)
         for record in records {
@@ -228,7 +228,7 @@ public final class MirrorBuilder {
 
     // MARK: Catching up
 
-    /// Marks what the new table puts right of one that obeys the same definition; nil where that is nothing.
+    /// Marks the rows that the new table corrects. Returns nil if there are none.
     private func markRepaired(
         _ building: inout ActiveMirror, _ old: MirrorCursor?, _ catchingUp: CatchingUp
     ) throws -> RepairedRows? {

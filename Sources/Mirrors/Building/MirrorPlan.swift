@@ -140,7 +140,7 @@ extension MirrorPlan {
         .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
     }
 
-    /// Finds out before a table is built whether it could not take the former one's place.
+    /// Checks, before a table is built, that it can replace the former one.
     ///
     /// - Parameter old: what the former table obeys; nil where there is none.
     /// - Throws: ``MirrorError/refused(_:)``, with what is in the way and what an operator can do.

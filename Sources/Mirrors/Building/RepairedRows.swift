@@ -1,10 +1,11 @@
 import Postgres
 
-/// Has the rows that a new table puts right get the entry at which the new table takes the former one's place.
+/// Gives the rows that a new table corrects the entry at which the new table replaces the former one.
 ///
-/// Readers take rows by `_seq`. While a table is built the former one goes on, so that they may have seen later entries than the one as of
-/// which the new table was filled; of the rows that were right they miss nothing, as both tables follow the log. `mark` compares the two tables
-/// while nobody waits, and `settle` finds the marks in the transaction that swaps them.
+/// Readers select rows by `_seq`. The former table follows the log while the new one is built, so readers may have seen later entries than the
+/// entry at which the new table was filled, and would miss a corrected row that kept its old entry. They miss no other row, as both tables
+/// follow the log. `mark` compares the two tables before the swap, when no writer waits; `settle` updates the marked rows in the transaction
+/// that swaps the tables.
 struct RepairedRows {
     private let former: String
     private let table: MirrorTable
@@ -12,7 +13,7 @@ struct RepairedRows {
     private let columns: [String]
     private let target: PostgresConnection
 
-    /// An entry that no log comes to. A row that is written after it was marked has the entry that wrote it, as it has in the former table.
+    /// Larger than any seq. A row written after it was marked gets the seq of its own entry, as in the former table.
     private static let marker = Int64.max
 
     /// Nil where the former table is gone or lacks a key: such a table follows no log. A column that it lacks or has with another type is not
@@ -47,7 +48,7 @@ struct RepairedRows {
         (RelationName.joined([table.name, "marks"]), quotedIdentifier(MirrorDefinition.seqColumn))
     }
 
-    /// Marks the rows of the new table that the former one does not have like that; true where there are some.
+    /// Marks the rows that differ from the former table. Returns whether there are any.
     func mark() throws(PostgresError) -> Bool {
         let (index, column) = marks
         try target.executeScript(

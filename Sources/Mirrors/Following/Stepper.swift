@@ -150,8 +150,8 @@ struct Stepper {
         return (position, time, batch)
     }
 
-    /// - Parameter floor: the least entry that rows get: of entries that are applied again, rows may have had later ones, and whoever
-    ///   reads rows by their entries finds what was repaired.
+    /// - Parameter floor: The lowest `_seq` to write. When entries are applied again, rows may already have a higher one, and incremental
+    ///   readers must find the repaired rows.
     private func take(_ entry: Entry, _ mirrors: inout [ActiveMirror], _ floor: Int64) throws {
         for index in mirrors.indices where mirrors[index].seq < entry.seq && mirrors[index].definition.keeps == nil {
             mirrors[index].pending.take(entry, notBefore: floor)

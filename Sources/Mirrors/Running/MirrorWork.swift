@@ -48,7 +48,7 @@ struct MirrorWork {
     private(set) var needsReload = true
     /// The log has to be looked at, as an announcement may have been lost.
     private var mayBeLate = true
-    /// The mirrors that keep nothing of their records' past have come to the head.
+    /// Whether all mirrors without history have reached the head.
     private var isTablesDone = false
 
     init(_ core: MirrorCore, _ group: MirrorGroup, _ source: LogConnection, _ target: PostgresConnection) {
@@ -158,7 +158,7 @@ struct MirrorWork {
         }
         mayBeLate = false
         if max(high, head) - low <= Int64(core.settings.entriesAtOnce) {
-            isTablesDone = try advance(able, through: .max)
+            isTablesDone = try advance(able, through: .max) ?? false
             return isTablesDone
         }
         // A step of those that ask the tree goes to the head. Those that keep what records were take long over so many entries, and
@@ -186,8 +186,8 @@ struct MirrorWork {
             // Those that a command of an operator has left are not known here.
             active[trial.index].mayHaveErrors = true
         }
-        _ = try advance(able, through: .max, rereading: rereading)
-        guard !needsReload else { return }
+        // After a failed step no record was tried: the pauses that `next` has set pass before the next attempt.
+        guard try advance(able, through: .max, rereading: rereading) != nil else { return }
         let now = Clock.monotonicMilliseconds
         for trial in trials {
             let mirror = active[trial.index]
@@ -231,18 +231,18 @@ struct MirrorWork {
         let low = able.map { active[$0].seq }.min() ?? 0
         let high = able.map { active[$0].seq }.max() ?? 0
         if able.isEmpty || high - low <= Int64(core.settings.entriesAtOnce) {
-            return try able.isEmpty || advance(able, through: .max)
+            return try able.isEmpty || advance(able, through: .max) ?? false
         }
         var isDone = true
-        if head > high { isDone = try advance(able.filter { active[$0].seq == high }, through: .max) }
+        if head > high { isDone = try advance(able.filter { active[$0].seq == high }, through: .max) ?? false }
         guard !needsReload else { return false }
-        return try advance(able.filter { active[$0].seq < high }, through: high) && isDone
+        return try advance(able.filter { active[$0].seq < high }, through: high) ?? false && isDone
     }
 
-    /// Moves some of the mirrors; true when they have come to the head.
+    /// Moves some of the mirrors. Returns whether they have reached the head; nil if nothing was committed.
     private mutating func advance(
         _ indices: [Int], through last: Int64, rereading: [String: [[Key]]] = [:]
-    ) throws -> Bool {
+    ) throws -> Bool? {
         var some = indices.map { active[$0] }
         do {
             let step = try stepper.advance(&some, through: last, rereading: rereading)
@@ -263,7 +263,7 @@ struct MirrorWork {
             let error = MirrorError(error)
             guard !error.endsConnection, target.isOpen, source.isOpen, !core.stopsNow else { throw error }
             try failed(error, indices)
-            return false
+            return nil
         }
     }
 

@@ -1,7 +1,7 @@
 import Runtime
 
-/// When to try records again for which another table is in the way, by a foreign key: the row that theirs refers to may have come by now, or
-/// the row that refers to theirs may be gone.
+/// Schedules retries of records that a foreign key refused: the row that theirs refers to may have come by now, or the row that refers to theirs
+/// may be gone.
 ///
 ///     begins to wait ──► fresh: tried after 0.2 s, 0.4 s, …, 6.4 s ──► rounds
 ///     found in the database (a restart, a command, many at once) ────► rounds

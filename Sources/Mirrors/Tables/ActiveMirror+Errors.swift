@@ -3,18 +3,19 @@ import Postgres
 import Tree
 
 extension ActiveMirror {
-    /// Stores values that did not fit, up to as many as the mirror's definition has kept.
+    /// Stores values that did not fit, up to as many as the mirror's definition has kept, or errors of records that wait, up to
+    /// `MirrorErrors.mostWaiting`.
     ///
     /// - Parameters:
     ///   - misfits: no two of a record and column; of a history, no two of those by one entry.
-    ///   - keepsAll: whether all of them are stored, as for records that wait.
-    func storing(_ misfits: [ConversionError], keepsAll: Bool = false) -> PipelineStep {
+    ///   - areWaiting: whether the errors are those of records that wait.
+    func storing(_ misfits: [ConversionError], areWaiting: Bool = false) -> PipelineStep {
         let errors = misfits.map {
             MirrorErrorRecord(
                 record: $0.record, column: $0.column, path: $0.path, seq: $0.seq, value: $0.value, reason: $0.reason)
         }
         return MirrorErrors.storeStep(
-            errors, of: asGeneration, keeping: keepsAll ? nil : definition.keptErrors,
+            errors, of: asGeneration, keeping: areWaiting ? MirrorErrors.mostWaiting : definition.keptErrors,
             apartByEntries: definition.isHistory)
     }
 

@@ -21,7 +21,7 @@ struct ActiveMirror {
     var byPageThrough: Int64 = 0
     /// What the table's indexes are called once it is whole, while a build has them under names of its own.
     var namesToBe: [IndexNameToBe] = []
-    /// The records whose rows another table is in the way of, as the stretch has found.
+    /// The records that a foreign key refused in this stretch.
     var waiting: [String] = []
     /// What the stretch being worked on does to it.
     var pending: PendingChanges

@@ -40,7 +40,7 @@ extension MirrorTable {
     /// The names that its key, its indexes and its view have beside it in its schema.
     var relationNames: Set<String> {
         let view = definition.isHistory ? [MirrorDefinition.versionsView(of: name)] : []
-        return Set([keyName(of: name)] + definition.indexes.map { indexName($0, of: name) } + view)
+        return Set(indexNames(of: name) + view)
     }
 
     func keyName(of table: String) -> String { RelationName.joined([table, "pkey"]) }

@@ -97,10 +97,11 @@ struct MirrorTable: Sendable {
         [
             Column(
                 name: MirrorDefinition.seqColumn, sqlType: "bigint", carrier: .int8, isNotNull: true,
-                comment: "The entry of the log that wrote the row last.", isKey: false),
+                comment: "The entry of the log that wrote the row last, or at which the table was filled.", isKey: false
+            ),
             Column(
                 name: MirrorDefinition.updatedAtColumn, sqlType: "timestamptz", carrier: .timestamptz,
-                isNotNull: false, comment: "When that entry was committed.", isKey: false),
+                isNotNull: false, comment: "When the last entry that wrote the record was committed.", isKey: false),
             Column(
                 name: MirrorDefinition.misfitsColumn, sqlType: "text[]", carrier: .text, isNotNull: false,
                 comment: "Columns whose values did not fit; see pathmirror.mirror_misfit.", isKey: false),

@@ -38,8 +38,8 @@ extension TableWriter {
         }
     }
 
-    /// Has constraints checked again when they are declared to be, after attempts. Statements that follow may rely on it, such as
-    /// those of other mirrors.
+    /// Defers constraints again that are declared `initially deferred`. Statements that follow may rely on it, such as those of other
+    /// mirrors.
     func deferConstraints(_ mirror: ActiveMirror) throws {
         try asking(mirror) { () throws(PostgresError) in
             // A name stands for all constraints of a schema that have it.
@@ -90,8 +90,7 @@ extension TableWriter {
         misfits.append(mirror.error(of: first, seq: mirror.seq, mirror.refusal(refusal, toRemove: true)))
     }
 
-    /// Empties ranges. Where the table keeps one of their rows, as another one refers to it, each is removed that `isPut` does not say to be
-    /// put again: those are overwritten.
+    /// Empties ranges. If a foreign key prevents that, removes row by row those that are not written again; the others are overwritten.
     ///
     /// - Returns: the errors of the rows that stay.
     func emptyCarefully(

@@ -292,7 +292,7 @@ struct TableWriter {
         let waiting = misfits.filter { ActiveMirror.isForNow($0.reason) }
         if !waiting.isEmpty {
             mirror.waiting += waiting.map(\.record)
-            try add(mirror.storing(waiting, keepsAll: true), mirror)
+            try add(mirror.storing(waiting, areWaiting: true), mirror)
         }
         let others = misfits.filter { !ActiveMirror.isForNow($0.reason) }
         if !others.isEmpty { try add(mirror.storing(others), mirror) }

@@ -30,6 +30,23 @@ import Testing
         [try MirrorErrors.kept(connection, table), try MirrorErrors.unkept(connection, table)]
     }
 
+    /// Records that wait for other tables have a limit of their own, in both directions.
+    @Test func recordsThatWaitAreLimitedApart() throws {
+        try withTarget { connection in
+            let waiting = (0..<4).map { number in
+                MirrorErrorRecord(
+                    record: "/w\(number)", column: "", path: "/w\(number)", seq: 1, value: nil,
+                    reason: MirrorErrors.forNow + "the table refuses the row")
+            }
+            try store(connection, waiting, keeping: 3)
+            #expect(try counts(connection) == [3, 1])
+            try store(connection, [error("/a"), error("/b"), error("/c")], keeping: 2)
+            #expect(try counts(connection) == [5, 2])
+            try store(connection, Array(waiting.prefix(1)), keeping: 3)
+            #expect(try counts(connection) == [5, 2], "it is known already")
+        }
+    }
+
     @Test func errorsAreKept() throws {
         try withTarget { connection in
             #expect(try counts(connection) == [0, 0])

@@ -77,9 +77,9 @@ import Testing
             #expect(
                 try places.move() == """
                     \(Self.reason)
-                    pathmirror mirror drop far --ns test --yes
-                    pathmirror mirror drop posts --ns test --yes
-                    pathmirror namespace move test --to b
+                    pathmirror mirror drop far --ns test --yes &&
+                    pathmirror mirror drop posts --ns test --yes &&
+                    pathmirror namespace move test --to b &&
                     pathmirror mirror apply - --ns test --yes <<'END'
                     [{"target": "env:DB", "name":"far","path":"/far/{id}"},
                     {"name":"posts","path":"/posts/{id}","filter":"data.val() == 'a'"}]

@@ -209,6 +209,17 @@ import Tree
         }
     }
 
+    /// Counts errors in a table of its own, also those that are removed again.
+    private static let notingErrors = """
+        create table public.noted (reason text);
+        create function public.note() returns trigger language plpgsql as $$
+        begin
+            insert into public.noted values (new.reason);
+            return new;
+        end $$;
+        create trigger note after insert on pathmirror.mirror_error for each row execute function public.note()
+        """
+
     /// What one mirror has written and a deferred key refuses is no reason to refuse another one's rows.
     @Test(arguments: ["", #", "deleted": "soft""#]) func aDeferredKeyBlamesNoOtherRow(member: String) throws {
         try MirrorBench.with { bench in
@@ -218,13 +229,7 @@ import Tree
                 """
                 alter table mirror.bookings add foreign key (room) references mirror.rooms deferrable initially deferred;
                 alter table mirror.rooms add constraint few check (n < 50);
-                create table public.noted (reason text);
-                create function public.note() returns trigger language plpgsql as $$
-                begin
-                    insert into public.noted values (new.reason);
-                    return new;
-                end $$;
-                create trigger note after insert on pathmirror.mirror_error for each row execute function public.note()
+                \(Self.notingErrors)
                 """)
             try bench.following { _ in
                 let rooms = (0..<20).map { ("rooms/r\(10 + $0)/n", $0 == 7 ? "77" : "\($0)") }
@@ -248,13 +253,7 @@ import Tree
                 """
                 alter table mirror.bookings add foreign key (room) references mirror.rooms deferrable initially deferred;
                 alter table mirror.a add constraint few check (n < 50);
-                create table public.noted (reason text);
-                create function public.note() returns trigger language plpgsql as $$
-                begin
-                    insert into public.noted values (new.reason);
-                    return new;
-                end $$;
-                create trigger note after insert on pathmirror.mirror_error for each row execute function public.note()
+                \(Self.notingErrors)
                 """)
             try bench.following { _ in
                 try bench.update("/", [("a/k/n", "77"), ("bookings/b1/room", #""r""#), ("rooms/r/n", "1")])
