@@ -41,8 +41,8 @@ public final class TreeBudget: Sendable {
 
     /// The sizes of recently used namespaces that are evicted, too, because trees take so much more than they may; empty while they do not.
     ///
-    /// Large namespaces and the others are judged apart: one that grew while it is in use would otherwise have all others loaded again for
-    /// each request.
+    /// Large namespaces and the others have separate thresholds. Otherwise one namespace that grew while in use would evict all others, and each
+    /// request would load them again.
     var sizesNotSpared: Range<Int> {
         let (large, leastLarge) = (total.bytesOfLarge, total.leastLargeBytes)
         let takesOthers = exceeds(total.bytes - large, budgets: Self.mostBudgets)
@@ -57,7 +57,8 @@ public final class TreeBudget: Sendable {
 
     /// Recently used namespaces that are not large stay in memory until all of that kind take this many budgets.
     private static let mostBudgets = 2
-    /// The same for large ones. They come back in pages, where there is a page file.
+    /// Recently used large namespaces stay in memory until all of them take this many budgets. The next load puts them into pages if there is
+    /// a page file.
     private static let mostBudgetsOfLarge = 4
 
     // MARK: Notices

@@ -1,7 +1,7 @@
 import LogStore
 import Tree
 
-/// How trees that are too large for memory get into pages: while they are read, and at no other time.
+/// How trees that are too large for memory get into pages: while they are loaded, and while an import is applied to them.
 extension TreeMemory {
     /// A tree that takes less than this part of the budget is read into memory whole.
     private static let leastShare = 16
@@ -17,13 +17,13 @@ extension TreeMemory {
         return .pack(TreePacker(pages) { [self] in goesOn })
     }
 
-    /// Counts a tree that has been read, and puts it into pages where trees take more than they may: while it was read, its size was an estimate,
-    /// and the rows after the last look at it were not in that.
+    /// Counts a tree that has been read, and puts it into pages if trees exceed the budget. During the read the size was an estimate that did
+    /// not include the last rows.
     ///
     /// - Parameters:
     ///   - memory: takes the count.
     ///   - packedAt: as for `step`.
-    /// - Returns: the tree, and whether all of it is in pages that can be.
+    /// - Returns: The tree, and whether the packer put everything into pages that pages can hold.
     func settle(
         _ loaded: LogConnection.LoadedTree, _ rules: RulesVersion, _ memory: NamespaceMemory, packedAt: inout Int?,
         _ health: DatabaseHealth
@@ -41,9 +41,9 @@ extension TreeMemory {
         return (root, !packer.hasEnded)
     }
 
-    /// Puts a tree that is being made of an import into pages, as far as it has come, where there is too much.
+    /// Puts a tree into pages while an import is applied to it, if trees exceed the budget.
     ///
-    /// - Parameter grown: about what has been added to it and is in no total, in bytes; 0 afterwards where it was packed.
+    /// - Parameter grown: The estimated bytes added since the last packing, which no total includes. Set to 0 after packing.
     func pack(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
         guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
         var packer = TreePacker(pages) { [self] in goesOn }

@@ -55,7 +55,8 @@ final class TreeMemory: Sendable {
     /// What the namespace takes that is kept although it takes more than the budget.
     var keptBytes: Int { namespaces.keptMemory.map(fixedBytes) ?? 0 }
 
-    /// What of a namespace would be in memory if it were let go and read again: what would go to the disk then is no reason to keep it.
+    /// The bytes that a namespace would take in memory after it left and was loaded again. The part that would go to the disk is no reason to
+    /// keep the namespace.
     private func fixedBytes(of memory: NamespaceMemory) -> Int {
         pages?.hasRoom == true ? memory.bytesWhenRead : memory.bytes
     }

@@ -53,12 +53,13 @@ final class NamespaceMemory: Sendable {
     private let indexed = Atomic<Int>(0)
     private let countedRows = Atomic<Int>(0)
     private let isBeingCounted = Atomic<Bool>(false)
-    /// What the first count found after the tree was read into pages; 0 where it was not, as nobody knows what of it would be in memory then.
+    /// The bytes that the first count found after the tree was loaded into pages. 0 if the tree was loaded otherwise: how much of it pages would
+    /// leave in memory is not known then.
     private let read = Atomic<Int>(0)
     private let isReadIntoPages = Atomic<Bool>(false)
     private let isInPages = Atomic<Bool>(false)
     private let hasBeenKept = Atomic<Bool>(false)
-    /// What this object adds to the total of large namespaces.
+    /// The bytes that this namespace contributes to the total of large namespaces.
     private let large = Atomic<Int>(0)
 
     init(in total: MemoryTotal) {
@@ -137,7 +138,7 @@ final class NamespaceMemory: Sendable {
         isBeingCounted.store(false, ordering: .relaxed)
         // What is written meanwhile may be in the count or not: it stays in the estimate.
         let before = grown.load(ordering: .relaxed)
-        // Before the tree is looked at, which is there before this says that it was read.
+        // Read the flag before the tree: `wasRead` sets it after the tree is published.
         let isRead = isReadIntoPages.exchange(false, ordering: .acquiring)
         let (bytes, rows) = count()
         countedRows.store(rows, ordering: .relaxed)
@@ -158,8 +159,8 @@ final class NamespaceMemory: Sendable {
         noteSize()
     }
 
-    /// Adds this namespace to the total of large ones with all that it takes, as eviction judges it by the same number. Of two threads at
-    /// once the one with the older number may come last: the next change corrects it.
+    /// Updates this namespace's part of the total of large namespaces. Eviction compares the same number. If two threads race, the older value
+    /// may be stored last; the next change corrects it.
     private func noteSize() {
         let now = bytes
         let part = now >= total.leastLargeBytes ? now : 0

@@ -198,9 +198,9 @@ struct FeedLane {
         return RestingLane(feeds: feeds, cursor: cursor, snapshot: place)
     }
 
-    /// The lane that has rested.
+    /// Continues a lane that has rested.
     ///
-    /// - Parameter root: The tree as of its cursor.
+    /// - Parameter root: The tree at the resting lane's cursor.
     init(_ resting: RestingLane, root: Node) {
         if let snapshot = resting.snapshot, let feed = resting.feeds.first {
             self.init(feed, snapshot: root, at: resting.cursor, from: snapshot.index, time: snapshot.time)

@@ -2,14 +2,15 @@ import LogStore
 import Runtime
 import Tree
 
-/// What the trees of a namespace's lanes take of memory beside the gateway's own one, and which lanes let go of theirs where that is too much.
+/// Counts the memory that the trees of a namespace's lanes take in addition to the gateway's own tree, and chooses the lanes that release their
+/// trees if memory is short.
 ///
-/// Each part counts once that several have, and not those that the gateway's own tree has, too. Lanes that are at the head cost nothing. Counting
+/// A node that several trees share counts once, and one that the gateway's own tree has does not count. Lanes at the head cost nothing. Counting
 /// takes a small part of the time.
 struct LaneTrees {
     /// A lane with trees of its own.
     struct Lane {
-        /// Which one it is.
+        /// The index of the lane among the reader's readings.
         let place: Int
         let trees: [Node]
         /// Whether the lane can do without them for now.
@@ -57,12 +58,17 @@ struct LaneTrees {
         }
         let room = room ?? make()
         self.room = room
-        let besides = HeapBesides(gateway())
+        let gateway = gateway()
+        // It compares addresses: the gateway's tree stays until the look is over, so that no other node gets one of them.
+        defer { withExtendedLifetime(gateway) {} }
+        let besides = HeapBesides(gateway)
         let bytes = besides.bytes(of: lanes.flatMap(\.trees))
         room.takes(bytes: bytes)
         guard bytes >= room.leastBytes, room.isOver else { return [] }
-        // What is in pages already would come back as it is.
-        let leaving = nextIdle(lanes).filter { besides.bytes(of: $0.trees) >= room.leastBytes }.map(\.place)
+        // Lanes whose trees are mostly in pages stay, as new trees would take as much memory. Many idle lanes may take much together though
+        // each takes little.
+        let idleCount = max(1, lanes.count(where: \.isIdle))
+        let leaving = nextIdle(lanes).filter { besides.bytes(of: $0.trees) >= room.leastBytes / idleCount }.map(\.place)
         if !leaving.isEmpty {
             let staying = lanes.filter { !leaving.contains($0.place) }
             room.takes(bytes: besides.bytes(of: staying.flatMap(\.trees)))

@@ -69,7 +69,7 @@ extension NamespaceReader {
     ///
     /// - Returns: whether lanes were woken; some may be left for the next step.
     func wakeLanes(on connection: LogConnection) throws -> Bool {
-        // Once the gateway's own tree has come, there may be one to begin with.
+        // Wait for the gateway's load: its tree may serve as the base.
         guard !resting.isEmpty, !core.trees.isComing(namespaceID) else { return false }
         let begin = Clock.monotonicMilliseconds
         var base: TreeVersion?
@@ -89,7 +89,7 @@ extension NamespaceReader {
                 laneTrees.hurry()
                 hasWoken = true
             } catch {
-                // A lost connection is everybody's trouble, and may be this lane's doing; anything else is this lane's alone.
+                // A lost connection affects all lanes, and this lane may have caused it. Any other error concerns only this lane.
                 guard connection.isOpen, !core.stopsNow else {
                     resting[place].failed(at: Clock.monotonicMilliseconds, core.settings)
                     throw error

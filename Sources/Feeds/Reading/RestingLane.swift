@@ -39,7 +39,7 @@ struct RestingLane: Sendable {
         self.pause = pause
     }
 
-    /// The first pause, in first pauses of a thread that has lost its connection.
+    /// The first pause, as a multiple of `firstRetryMilliseconds`.
     private static let pauses: Milliseconds = 10
 
     mutating func remove(_ claim: FeedClaim) { feeds.removeAll { $0.claim == claim } }

@@ -87,6 +87,16 @@ import Tree
         withExtendedLifetime(others) {}
     }
 
+    /// Lanes leave that take too little to be worth it alone, and too much together.
+    @Test func manySmallIdleLanesLeave() {
+        let world = World(bytes: 1 << 20)
+        let trees = (1...40).map { Self.tree(Int64($0), 200) }
+        let least = world.budget.room { true }.leastBytes
+        #expect(trees.allSatisfy { $0.heapBytesOfTree < least })
+        #expect(world.look(trees, idle: Set(trees.indices)).count == 16)
+        #expect(world.look(Array(trees.prefix(3)), idle: [0, 1, 2]).isEmpty, "three of them are not too much")
+    }
+
     /// A look takes time for each lane that it counts by itself: of many idle lanes some leave at each look, and none is forgotten.
     @Test func manyIdleLanesLeaveOneAfterAnother() {
         let world = World(bytes: 1 << 20)
