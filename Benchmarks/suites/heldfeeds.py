@@ -23,7 +23,7 @@ def held(context: Context, gateway: Gateway, feeds: Feeds):
     """PostgreSQL keeps every version of every row that somebody's snapshot still sees: nothing may be searched through them."""
     seconds, window = context.pick(300, 45), context.pick(10, 5)
     # What is answered to a connection that has just been closed comes again after the deadline: each look closes its own.
-    name = feeds.fresh(CONSUMERS, ack_deadline_ms=2_000)
+    name = feeds.fresh(CONSUMERS, ack_deadline="2s")
 
     def look() -> Worked:
         return work("feed", gateway.port, name, producers=16, rate=RATE, consumers=CONSUMERS, seconds=window)

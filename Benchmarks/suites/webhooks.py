@@ -67,7 +67,7 @@ def define(gateway: Gateway, endpoint: Endpoint, kinds: list[str]):
         gateway.request("DELETE", f"/.feeds/{entry['name']}", headers=OWNER)
     for number, kind in enumerate(kinds):
         gateway.request("PUT", f"/.feeds/hook{number}", json.dumps({
-            "path": "/bench/{key}", "max_attempts": 3, "backoff": {"first_ms": 100, "max_ms": 1000},
+            "path": "/bench/{key}", "max_attempts": 3, "backoff": {"first": "100ms", "max": "1s"},
             "webhook": {"url": f"http://127.0.0.1:{endpoint.port}/{kind}/{number}", "secrets": [SECRET]}}), headers=OWNER)
     endpoint.times()
 

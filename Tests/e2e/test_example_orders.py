@@ -79,7 +79,7 @@ def test_orders_that_were_there_before(service, tree):
 
 def test_what_is_no_order_is_set_aside(service, tree, feed):
     service.succeeds("define")
-    feed.named("order-service").apply(start="snapshot", max_attempts=2, backoff={"first_ms": 1, "max_ms": 5})
+    feed.named("order-service").apply(start="snapshot", max_attempts=2, backoff={"first": "1ms", "max": "5ms"})
     tree.set("orders/o1", "not an order")
     tree.set("orders/o1", {"total": 5})
     tree.set("orders/o2", {"total": 6})
@@ -137,7 +137,7 @@ def judge(service: Service, tree, consumed: Feed):
     sums = dict(service.rows("select what, value from sums"))
     assert sums["turnover"] == sum(order["total"] for order in orders.values()), "an effect is missing, or was twice"
     # A second feed of the same place says which messages there were; the namespace was empty at first.
-    every = consumed.named("every").make(start="beginning", ack_deadline_ms=600_000)
+    every = consumed.named("every").make(start="beginning", ack_deadline="10m")
     ids = []
     while messages := every.pull(1000, 1000):
         every.ack(messages)

@@ -20,7 +20,7 @@ from harness.waiting import wait_until
 
 ROUNDS = int(os.environ.get("PATHMIRROR_E2E_FEED_ROUNDS", "4"))
 # A consumer's message whose gateway died is held by nobody that answers: its deadline must pass before another has it.
-DEFINITION = {"ack_deadline_ms": 2000, "backoff": {"first_ms": 1, "max_ms": 20}, "max_attempts": 1000}
+DEFINITION = {"ack_deadline": "2s", "backoff": {"first": "1ms", "max": "20ms"}, "max_attempts": 1000}
 # "Within seconds", on a machine that is busy with other tests.
 TAKEOVER = 15.0
 

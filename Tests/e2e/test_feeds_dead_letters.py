@@ -34,7 +34,7 @@ def test_after_the_last_attempt_a_message_is_dead(feed, tree):
 
 
 def test_a_deadline_counts_as_an_attempt(feed, tree):
-    feed.make(max_attempts=2, ack_deadline_ms=200, backoff={"first_ms": 1, "max_ms": 5})
+    feed.make(max_attempts=2, ack_deadline="200ms", backoff={"first": "1ms", "max": "5ms"})
     tree.set("orders/a", 1)
     assert [feed.one()["attempt"], feed.one()["attempt"]] == [1, 2]
     letter = wait_until(feed.dead, "a dead letter")[0]

@@ -10,7 +10,7 @@ from harness.waiting import wait_until
 MINIMAL = {"path": "/orders/{order_id}"}
 DEFAULTS = {
     "path": "/orders/{order_id}", "events": ["created", "updated", "deleted"], "order": "key", "max_attempts": 10,
-    "backoff": {"first_ms": 1000, "max_ms": 60000}, "ack_deadline_ms": 30000, "on_dead": "continue", "retention": "7d",
+    "backoff": {"first": "1s", "max": "1m"}, "ack_deadline": "30s", "on_dead": "continue", "retention": "7d",
     "when_retention_ends": "alarm", "start": "now",
 }
 OPERATIONS = {"set", "update", "remove", "push", "transaction", "import", "onDisconnect"}
@@ -30,7 +30,7 @@ def test_the_same_definition_changes_nothing(feed):
     again = feed.apply(max_attempts=3)
     assert (again["created"], again["changed"]) == (False, False)
     # Nor does the same with a default written out.
-    assert feed.apply(max_attempts=3, order="key", ack_deadline_ms=30000)["changed"] is False
+    assert feed.apply(max_attempts=3, order="key", ack_deadline="30s")["changed"] is False
     other = feed.apply(max_attempts=4)
     assert (other["created"], other["changed"]) == (False, True)
     assert feed.definition()["max_attempts"] == 4
@@ -40,7 +40,7 @@ def test_what_a_feed_says_of_itself_makes_the_same_feed(feed):
     """The answer of GET can be kept in a file and applied."""
     feed.make("/users/{uid}/orders/{order_id}", filter="newData.child('total').val() > 100", include=["value", "old"],
               events=["created"], operations=["set", "push"], order="namespace", max_attempts=2, on_dead="stop",
-              backoff={"first_ms": 10, "max_ms": 20}, ack_deadline_ms=5000, retention="2h", when_retention_ends="drop")
+              backoff={"first": "10ms", "max": "20ms"}, ack_deadline="5s", retention="2h", when_retention_ends="drop")
     definition = feed.definition()
     assert feed.ask("PUT", body=definition)["changed"] is False
     assert feed.definition() == definition
@@ -120,7 +120,8 @@ BAD = {
     "another unknown policy": ({**MINIMAL, "when_retention_ends": "stop"}, "when_retention_ends"),
     "no attempts": ({**MINIMAL, "max_attempts": 0}, "max_attempts"),
     "attempts in words": ({**MINIMAL, "max_attempts": "ten"}, "max_attempts"),
-    "a negative deadline": ({**MINIMAL, "ack_deadline_ms": -1}, "ack_deadline_ms"),
+    "a deadline without a unit": ({**MINIMAL, "ack_deadline": 30}, "ack_deadline"),
+    "a deadline by another name": ({**MINIMAL, "ack_deadline_ms": 30}, "ack_deadline_ms"),
     "a backoff that is a number": ({**MINIMAL, "backoff": 1000}, "backoff"),
     "a retention without a unit": ({**MINIMAL, "retention": "7"}, "retention"),
     "a filter that does not parse": ({**MINIMAL, "filter": "newData.val( > 1"}, "filter"),

@@ -11,7 +11,7 @@ from harness.raw import raw_connection
 from harness.waiting import wait_until
 
 # A deadline that passes while a test waits for it.
-SHORT = {"ack_deadline_ms": 400, "backoff": {"first_ms": 1, "max_ms": 5}}
+SHORT = {"ack_deadline": "400ms", "backoff": {"first": "1ms", "max": "5ms"}}
 
 
 def keys(messages) -> list[str]:
@@ -181,7 +181,7 @@ def test_a_nack_may_say_when(feed, tree):
 
 
 def test_without_a_delay_a_nack_waits_for_the_backoff(feed, tree):
-    feed.make(ack_deadline_ms=600_000, backoff={"first_ms": 200, "max_ms": 400})
+    feed.make(ack_deadline="10m", backoff={"first": "200ms", "max": "400ms"})
     tree.set("orders/a", 1)
     start = time.monotonic()
     for attempt in range(1, 6):
@@ -203,7 +203,7 @@ def test_a_deadline_that_passes(feed, tree):
 
 
 def test_a_deadline_that_passed_is_told(feed, tree):
-    feed.make(ack_deadline_ms=3000, backoff={"first_ms": 60_000, "max_ms": 60_000})
+    feed.make(ack_deadline="3s", backoff={"first": "1m", "max": "1m"})
     tree.set("orders/a", 1)
     message = feed.one()
     wait_until(lambda: feed.status()["held_messages"] == 1, "the message to be seen held")

@@ -184,7 +184,7 @@ def test_a_forwarded_request_counts_as_the_clients(make_pair):
 
 def test_what_a_frozen_gateway_handed_out(make_pair):
     """The pull fails; whatever it had comes again, and is not lost."""
-    pair = make_pair("--feed-takeover-ms", "30000", ack_deadline_ms=4000, backoff={"first_ms": 1, "max_ms": 5})
+    pair = make_pair("--feed-takeover-ms", "30000", ack_deadline="4s", backoff={"first": "1ms", "max": "5ms"})
     pair.other.rest.set("orders/a", 1)
     pair.working.process.freeze()
     try:

@@ -41,7 +41,7 @@ def test_consumers_that_forget(serve, seed):
     """Deadlines pass all the time, attempts run out, and dead letters are tried again at the end."""
     gateway = serve()
     model = FeedModel(max_attempts=3, may_expire=True)
-    run(gateway, model, seed, forgets=0.2, ack_deadline_ms=150, backoff={"first_ms": 1, "max_ms": 20})
+    run(gateway, model, seed, forgets=0.2, ack_deadline="150ms", backoff={"first": "1ms", "max": "20ms"})
 
 
 @pytest.mark.acceptance

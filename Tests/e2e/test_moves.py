@@ -49,7 +49,7 @@ def test_what_is_of_it_moves_along(two, scratch):
     gateway, home, other = two
     rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
     rest.set("orders/o1", {"n": 1})
-    feed = Feed(gateway.rest, ns="m", headers=ADMIN).make("/orders/{order_id}", max_attempts=1, ack_deadline_ms=2_000)
+    feed = Feed(gateway.rest, ns="m", headers=ADMIN).make("/orders/{order_id}", max_attempts=1, ack_deadline="2s")
     rest.set("orders/o2", {"n": 2})
     dead = feed.one()
     feed.nack([dead], reason="no")

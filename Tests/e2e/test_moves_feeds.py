@@ -35,7 +35,7 @@ def test_letters_of_every_state(way):
     gateway, home, source, target, to = way
     rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
     feed = Feed(rest, ns="m", headers=ADMIN).make(
-        on_dead="stop", max_attempts=2, ack_deadline_ms=2_000, backoff=PATIENT["backoff"])
+        on_dead="stop", max_attempts=2, ack_deadline="2s", backoff=PATIENT["backoff"])
     # Dead, with two set aside behind it; dead, and wanted once more; failed once.
     rest.set("orders/a", 0)
     rest.set("orders/b", 0)
@@ -78,9 +78,9 @@ def test_a_webhook_that_fails_meanwhile(way):
     is_up = []
     with Endpoint(lambda delivery: Answer(200 if is_up else 500)) as endpoint:
         feed = Feed(rest, ns="m", headers=ADMIN).make(
-            webhook=endpoint.hook(), backoff={"first_ms": 10, "max_ms": 50}, max_attempts=1_000)
+            webhook=endpoint.hook(), backoff={"first": "10ms", "max": "50ms"}, max_attempts=1_000)
         last = Feed(rest, "last", ns="m", headers=ADMIN).make(
-            webhook=endpoint.hook("/last"), backoff={"first_ms": 1, "max_ms": 5}, max_attempts=2)
+            webhook=endpoint.hook("/last"), backoff={"first": "1ms", "max": "5ms"}, max_attempts=2)
         for number in range(5):
             rest.set(f"orders/o{number}", {"n": number})
         letters = wait_until(lambda: len(found := last.dead()) == 5 and found, "five dead letters", 60)

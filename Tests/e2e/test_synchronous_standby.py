@@ -148,7 +148,7 @@ def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
     with served(pair, scratch, logs) as gateway:
         rest = gateway.rest
         feed = Feed(rest, "all", headers=ADMIN)
-        feed.apply("/posts/{id}", start="beginning", status=201, ack_deadline_ms=2000)
+        feed.apply("/posts/{id}", start="beginning", status=201, ack_deadline="2s")
         rest.set("posts/a", 1)
 
         def pull():

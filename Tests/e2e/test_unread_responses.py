@@ -33,7 +33,7 @@ def test_dead_letters_are_bounded_as_they_are_written(serve):
     """Reasons of control characters are six times as long in JSON; an answer has 8 MiB all the same."""
     gateway = serve()
     feed = Feed(gateway.rest, headers=ADMIN).make(
-        start="beginning", include=["value"], max_attempts=8, **{**PATIENT, "backoff": {"first_ms": 0, "max_ms": 0}})
+        start="beginning", include=["value"], max_attempts=8, **{**PATIENT, "backoff": {"first": "0s", "max": "0s"}})
     count = 1000
     feed.rest.set("orders", {f"k{number:04}": "x" * 7_000 for number in range(count)})
     for _ in range(8):

@@ -14,7 +14,7 @@ from harness.waiting import wait_until
 from standardwebhooks import Webhook, WebhookVerificationError
 
 # Soon enough for a test, and so many attempts that none runs out of them by accident.
-QUICK = {"backoff": {"first_ms": 10, "max_ms": 50}, "max_attempts": 50}
+QUICK = {"backoff": {"first": "10ms", "max": "50ms"}, "max_attempts": 50}
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_an_endpoint_that_asks_for_a_pause_gets_it(feed, tree):
 
 def test_a_silent_endpoint_is_not_waited_for_longer_than_said(feed, tree):
     with Endpoint(in_turn(Answer(instead="silent"))) as endpoint:
-        feed.make(webhook=endpoint.hook(timeout_ms=300), **QUICK)
+        feed.make(webhook=endpoint.hook(timeout="300ms"), **QUICK)
         tree.set("orders/o1", 1)
         first, second = endpoint.wait_for(2)
         assert 0.2 < second.time - first.time < 10
@@ -131,7 +131,7 @@ def test_a_silent_endpoint_is_not_waited_for_longer_than_said(feed, tree):
 
 def test_dead_letters_say_why(feed, tree):
     with Endpoint(lambda delivery: Answer(503)) as endpoint:
-        feed.make(webhook=endpoint.hook(headers={"X-Key": "hunter2"}), max_attempts=3, backoff={"first_ms": 1, "max_ms": 5})
+        feed.make(webhook=endpoint.hook(headers={"X-Key": "hunter2"}), max_attempts=3, backoff={"first": "1ms", "max": "5ms"})
         tree.set("orders/o1", 1)
         (letter,) = dead(feed)
         assert letter["attempts"] == 3 and len(endpoint.deliveries) == 3
@@ -189,7 +189,7 @@ def test_one_bad_key_does_not_hold_up_the_others(feed, tree):
         return Answer(500 if delivery.messages[0]["key"] == "bad" else 200)
 
     with Endpoint(answer) as endpoint:
-        feed.make(webhook=endpoint.hook(), max_attempts=1000, backoff={"first_ms": 10, "max_ms": 20})
+        feed.make(webhook=endpoint.hook(), max_attempts=1000, backoff={"first": "10ms", "max": "20ms"})
         for number in range(3):
             tree.set("orders/bad", number)
         for number in range(30):

@@ -9,7 +9,7 @@ from harness.feeds import Feed
 from harness.waiting import wait_until
 from stack import GATEWAYS
 
-DEFINITION = {"path": "/shop/orders/{order_id}", "ack_deadline_ms": 3000, "max_attempts": 1000}
+DEFINITION = {"path": "/shop/orders/{order_id}", "ack_deadline": "3s", "max_attempts": 1000}
 SECRET_FILE = "/run/secrets/admin_secret"
 
 

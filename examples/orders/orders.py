@@ -23,7 +23,7 @@ import urllib.error
 import urllib.request
 import uuid
 
-FEED = {"path": "/orders/{order_id}", "start": "snapshot", "ack_deadline_ms": 5000, "backoff": {"first_ms": 200, "max_ms": 10_000}}
+FEED = {"path": "/orders/{order_id}", "start": "snapshot", "ack_deadline": "5s", "backoff": {"first": "200ms", "max": "10s"}}
 
 SCHEMA = """
 create table if not exists orders (id text primary key, customer text, total integer, status text, changes integer not null);

@@ -99,7 +99,7 @@ public struct FeedAdministration {
             return Applied(isNew: true, isChanged: true, seq: 0, change: nil)
         }
         return Applied(
-            isNew: false, isChanged: existing.definition != definition.json(secrets: true),
+            isNew: false, isChanged: existing.definition != definition.json(as: .stored),
             seq: try connection.feedSeq(record.id, existing.id), change: nil)
     }
 
@@ -112,14 +112,14 @@ public struct FeedAdministration {
         guard let record = try connection.namespace(named: namespace, creating: creatingNamespace) else {
             throw try absence(of: namespace)
         }
-        let text = definition.json(secrets: true)
+        let text = definition.json(as: .stored)
         let all = try connection.feeds(of: record.id)
         if let existing = all.first(where: { $0.name == definition.name }) {
             let seq = try connection.feedSeq(record.id, existing.id)
             guard existing.definition != text else {
                 return Applied(isNew: false, isChanged: false, seq: seq, change: nil)
             }
-            let former = try? FeedDefinition.read(existing.definition, name: existing.name)
+            let former = try? FeedDefinition.read(stored: existing.definition, name: existing.name)
             let generation = try connection.redefineFeed(
                 record.id, existing.id, definition: text,
                 keepsDone: former.map(definition.numbersMessagesLike) ?? false,

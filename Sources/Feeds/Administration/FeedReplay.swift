@@ -56,7 +56,7 @@ public struct FeedReplay {
 
     private static func side(_ name: FeedName, _ connection: LogConnection) throws -> Side {
         let record = try FeedAdministration(connection).feed(name)
-        let definition = try FeedDefinition.read(record.definition, name: record.name)
+        let definition = try FeedDefinition.read(stored: record.definition, name: record.name)
         guard let stored = try connection.feedProgress(record.namespaceID, record.id) else {
             throw FeedError.unknownFeed(name)
         }

@@ -1,3 +1,4 @@
+import Runtime
 import Tree
 
 extension FeedDefinition {
@@ -6,8 +7,7 @@ extension FeedDefinition {
 
     /// The definition as JSON, complete: with what was left out, in a fixed order, so that equal definitions have equal texts.
     ///
-    /// - Parameter secrets: whether secrets are in it; else `"(set)"` stands for them.
-    public func json(secrets: Bool) -> [UInt8] {
+    public func json(as form: DefinitionForm) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 512)
         writer.beginObject()
         writer.writeKey("path", isFirst: true)
@@ -34,27 +34,17 @@ extension FeedDefinition {
         writer.writeInteger(Int64(maxAttempts))
         writer.writeKey("backoff", isFirst: false)
         writer.beginObject()
-        writer.writeKey("first_ms", isFirst: true)
-        writer.writeInteger(firstBackoffMilliseconds)
-        writer.writeKey("max_ms", isFirst: false)
-        writer.writeInteger(maxBackoffMilliseconds)
+        writer.writeDuration("first", firstBackoffMilliseconds, as: form, isFirst: true)
+        writer.writeDuration("max", maxBackoffMilliseconds, as: form)
         writer.endObject()
-        writer.writeKey("ack_deadline_ms", isFirst: false)
-        writer.writeInteger(ackDeadlineMilliseconds)
+        writer.writeDuration("ack_deadline", ackDeadlineMilliseconds, as: form)
         writer.writeKey("retention", isFirst: false)
-        writer.writeString(retentionText)
+        writer.writeString(TimeSpan.text(retentionSeconds * 1_000))
         writer.writeKey("when_retention_ends", isFirst: false)
         writer.writeString(retentionPolicy.rawValue)
-        destination?.write(&writer, secrets: secrets)
+        destination?.write(&writer, as: form)
         writer.endObject()
         return writer.bytes
-    }
-
-    private var retentionText: String {
-        for (unit, seconds) in [("d", Int64(86_400)), ("h", 3_600), ("m", 60)] where retentionSeconds % seconds == 0 {
-            return "\(retentionSeconds / seconds)\(unit)"
-        }
-        return "\(retentionSeconds)s"
     }
 
     private func writeStart(_ writer: inout JSONWriter) {

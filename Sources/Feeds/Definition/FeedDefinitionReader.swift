@@ -45,6 +45,16 @@ extension FeedDefinition {
         }
         return definition
     }
+
+    /// The definition of a feed that the database keeps.
+    public static func read(stored bytes: [UInt8], name: String) throws(DefinitionError) -> FeedDefinition {
+        let root = try SourceText.root(bytes, source: "definition")
+        var reader = FeedDefinitionReader(form: .stored)
+        guard let definition = reader.definition(root, named: name) else {
+            throw DefinitionError(source: "definition", problems: reader.problems)
+        }
+        return definition
+    }
 }
 
 extension SourceText {
@@ -61,16 +71,21 @@ extension SourceText {
 /// Makes a definition out of a JSON value and notes every mistake on the way.
 struct FeedDefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
-    private static let members =
+    private let form: DefinitionForm
+
+    init(form: DefinitionForm = .shown) { self.form = form }
+
+    private var members: [String] {
         [
             "name", "namespace", "path", "operations", "events", "filter", "include", "record_depth", "start", "order",
-            "max_attempts", "backoff", "ack_deadline_ms", "on_dead", "retention", "when_retention_ends",
+            "max_attempts", "backoff", form.member("ack_deadline"), "on_dead", "retention", "when_retention_ends",
         ] + FeedDestination.members
+    }
 
     mutating func definition(
         _ value: SourceValue, named known: String?, in knownNamespace: String? = nil
     ) -> FeedDefinition? {
-        guard let members = object(value, "", allowed: Self.members) else { return nil }
+        guard let members = object(value, "", allowed: self.members) else { return nil }
         let said = members["name"].flatMap { text($0, "name") }
         if let said, let known, said != known {
             note(value.place, "name", "is \"\(said)\", but the request names the feed \(known)")
@@ -191,33 +206,19 @@ struct FeedDefinitionReader: DefinitionNoting {
         if let value = members["max_attempts"] {
             definition.maxAttempts = Int(number(value, "max_attempts", 1...1_000))
         }
-        if let value = members["backoff"], let inner = object(value, "backoff", allowed: ["first_ms", "max_ms"]) {
-            if let first = inner["first_ms"] {
-                definition.firstBackoffMilliseconds = number(first, "backoff.first_ms", 0...86_400_000)
-            }
-            if let most = inner["max_ms"] {
-                definition.maxBackoffMilliseconds = number(most, "backoff.max_ms", 0...86_400_000)
-            }
-            let (first, most) = (definition.firstBackoffMilliseconds, definition.maxBackoffMilliseconds)
-            if let place = inner["max_ms"]?.place, first > most {
-                let origin = inner["first_ms"] == nil ? ", its default" : ""
-                note(place, "backoff.max_ms", "is less than backoff.first_ms (\(first)\(origin))")
-            }
-            definition.maxBackoffMilliseconds = max(first, most)
-        }
-        if let value = members["ack_deadline_ms"] {
-            definition.ackDeadlineMilliseconds = number(value, "ack_deadline_ms", 10...43_200_000)
+        readBackoff(members, &definition)
+        let deadline = form.member("ack_deadline")
+        if let value = members[deadline] {
+            definition.ackDeadlineMilliseconds = duration(value, deadline, 10...43_200_000)
         }
         if let value = members["on_dead"] {
             definition.deadPolicy = choice(value, "on_dead", FeedDefinition.DeadPolicy.self) ?? .continue
         }
         if let value = members["retention"], let text = text(value, "retention") {
-            if let seconds = Self.seconds(text) {
+            if let seconds = TimeSpan.seconds(text), (1...Self.longestRetentionSeconds).contains(seconds) {
                 definition.retentionSeconds = seconds
             } else {
-                note(
-                    value.place, "retention",
-                    "\"\(text)\" is no duration: a whole number and d, h, m or s, such as 7d, 12h or 45m")
+                note(value.place, "retention", "\"\(text)\" is no duration such as 7d, 12h or 45m")
             }
         }
         if let value = members["when_retention_ends"] {
@@ -226,22 +227,37 @@ struct FeedDefinitionReader: DefinitionNoting {
         }
     }
 
+    private mutating func readBackoff(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
+        let (firstName, mostName) = (form.member("first"), form.member("max"))
+        guard let value = members["backoff"], let inner = object(value, "backoff", allowed: [firstName, mostName])
+        else { return }
+        if let first = inner[firstName] {
+            definition.firstBackoffMilliseconds = duration(first, "backoff.\(firstName)", 0...86_400_000)
+        }
+        if let most = inner[mostName] {
+            definition.maxBackoffMilliseconds = duration(most, "backoff.\(mostName)", 0...86_400_000)
+        }
+        let (first, most) = (definition.firstBackoffMilliseconds, definition.maxBackoffMilliseconds)
+        if let place = inner[mostName]?.place, first > most {
+            let origin = inner[firstName] == nil ? ", its default" : ""
+            note(
+                place, "backoff.\(mostName)",
+                "is less than backoff.\(firstName) (\(TimeSpan.text(first))\(origin))")
+        }
+        definition.maxBackoffMilliseconds = max(first, most)
+    }
+
     private mutating func destination(_ members: [String: SourceValue]) -> FeedDestination? {
         let given = FeedDestination.members.filter { members[$0] != nil }
         guard let member = given.first, let value = members[member] else { return nil }
         if given.count > 1 {
             note(value.place, member, "messages go to one place only: say one of \(given.joined(separator: ", "))")
         }
-        return FeedDestination.read(member, value, problems: &problems)
+        return FeedDestination.read(member, value, in: form, problems: &problems)
     }
 
-    static func seconds(_ text: String) -> Int64? {
-        let units: [Character: Int64] = ["d": 86_400, "h": 3_600, "m": 60, "s": 1]
-        guard let unit = text.last.flatMap({ units[$0] }), let count = Int64(text.dropLast()),
-            (1..<1_000_000).contains(count)
-        else { return nil }
-        return count * unit
-    }
+    /// 999,999 days.
+    private static let longestRetentionSeconds: Int64 = 999_999 * 86_400
 
     // MARK: Values
 
@@ -255,6 +271,14 @@ struct FeedDefinitionReader: DefinitionNoting {
             return nil
         }
         return text
+    }
+
+    private mutating func duration(
+        _ value: SourceValue, _ part: String, _ range: ClosedRange<Milliseconds>
+    ) -> Milliseconds {
+        if let time = form.milliseconds(value, in: range) { return time }
+        note(value.place, part, form.wanted(in: range))
+        return range.lowerBound
     }
 
     private mutating func number(_ value: SourceValue, _ part: String, _ range: ClosedRange<Int64>) -> Int64 {

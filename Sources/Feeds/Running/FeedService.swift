@@ -231,7 +231,7 @@ public final class FeedService: Sendable {
             guard let record = try administration.find(feed),
                 access.admits(uid: record.uid, createdAt: record.createdAt)
             else { return nil }
-            return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
+            return try? FeedDefinition.read(stored: record.definition, name: record.name).pattern.base
         }
         let isQueued = administer(.glance, of: feed, find, then: completion)
         if !isQueued { completion(.failure(FeedRefusalError(.tooManyWaiting))) }

@@ -217,7 +217,7 @@ final class FeedSupervisor: AnnouncementListener {
         _ connection: LogConnection
     ) throws -> Start? {
         guard let text = try connection.feedDefinition(record.namespaceID, record.id) else { return nil }
-        let definition = try FeedDefinition.read(text, name: record.name)
+        let definition = try FeedDefinition.read(stored: text, name: record.name)
         let matcher = FeedMatcher(definition)
         guard var progress = FeedProgress(stored) else {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")

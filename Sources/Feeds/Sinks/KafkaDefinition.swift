@@ -12,16 +12,17 @@ public struct KafkaDefinition: Sendable, Equatable {
     public let properties: [String: SinkSecret]
     public let pace: SinkPace
 
-    private static let members = ["brokers", "topic", "properties"] + SinkPace.members
+    private static let members = ["brokers", "topic", "properties"]
 
     /// - Parameters:
     ///   - part: where it stands in the feed's definition, for messages.
     ///   - problems: takes every mistake.
     /// - Returns: nil where there are mistakes.
     public static func read(
-        _ value: SourceValue, part: String = "kafka", problems: inout [DefinitionError.Problem]
+        _ value: SourceValue, in form: DefinitionForm = .shown, part: String = "kafka",
+        problems: inout [DefinitionError.Problem]
     ) -> KafkaDefinition? {
-        var reader = SinkDefinitionReader(value, part: part, allowed: members)
+        var reader = SinkDefinitionReader(value, part: part, allowed: members + SinkPace.members(form))
         guard reader.isObject else {
             problems += reader.problems
             return nil
@@ -37,7 +38,7 @@ public struct KafkaDefinition: Sendable, Equatable {
             reader.note("topic", "a topic's name has 1 to 249 letters, digits, points, _ and -")
         }
         let properties = properties(&reader)
-        let pace = SinkPace(&reader)
+        let pace = SinkPace(&reader, form)
         problems += reader.problems
         guard reader.problems.isEmpty, let topic else { return nil }
         return KafkaDefinition(brokers: brokers, topic: topic, properties: properties, pace: pace)
@@ -89,9 +90,7 @@ public struct KafkaDefinition: Sendable, Equatable {
     }
 
     /// Writes the definition with what was left out.
-    ///
-    /// - Parameter showsSecrets: false for readers who may know that there are some, but not which.
-    public func write(_ writer: inout JSONWriter, showsSecrets: Bool) {
+    public func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
         writer.beginObject()
         writer.writeKey("brokers", isFirst: true)
         writer.writeTexts(brokers)
@@ -101,12 +100,12 @@ public struct KafkaDefinition: Sendable, Equatable {
             writer.beginObject()
             for (index, property) in properties.sorted(by: { $0.key < $1.key }).enumerated() {
                 writer.writeKey(property.key, isFirst: index == 0)
-                let isShown = showsSecrets || !KafkaProperty.secret.contains(property.key)
+                let isShown = form == .stored || !KafkaProperty.secret.contains(property.key)
                 writer.writeString(property.value.written(showsSecrets: isShown))
             }
             writer.endObject()
         }
-        pace.write(to: &writer)
+        pace.write(to: &writer, as: form)
         writer.endObject()
     }
 }

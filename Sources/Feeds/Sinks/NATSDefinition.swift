@@ -21,17 +21,17 @@ public struct NATSDefinition: Sendable, Equatable {
     public let authorities: SinkSecret?
     public let pace: SinkPace
 
-    private static let members =
-        ["url", "subject", "stream", "user", "password", "token", "credentials", "ca"] + SinkPace.members
+    private static let members = ["url", "subject", "stream", "user", "password", "token", "credentials", "ca"]
 
     /// - Parameters:
     ///   - part: where it stands in the feed's definition, for messages.
     ///   - problems: takes every mistake.
     /// - Returns: nil where there are mistakes.
     public static func read(
-        _ value: SourceValue, part: String = "nats", problems: inout [DefinitionError.Problem]
+        _ value: SourceValue, in form: DefinitionForm = .shown, part: String = "nats",
+        problems: inout [DefinitionError.Problem]
     ) -> NATSDefinition? {
-        var reader = SinkDefinitionReader(value, part: part, allowed: members)
+        var reader = SinkDefinitionReader(value, part: part, allowed: members + SinkPace.members(form))
         guard reader.isObject else {
             problems += reader.problems
             return nil
@@ -53,7 +53,7 @@ public struct NATSDefinition: Sendable, Equatable {
         }
         let credentials = credentials(&reader)
         let authorities = reader.variable("ca", holding: "the name of a PEM file")
-        let pace = SinkPace(&reader)
+        let pace = SinkPace(&reader, form)
         problems += reader.problems
         guard reader.problems.isEmpty, let subject else { return nil }
         return NATSDefinition(
@@ -92,9 +92,7 @@ public struct NATSDefinition: Sendable, Equatable {
     }
 
     /// Writes the definition with what was left out.
-    ///
-    /// - Parameter showsSecrets: false for readers who may know that there are some, but not which.
-    public func write(_ writer: inout JSONWriter, showsSecrets: Bool) {
+    public func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
         writer.beginObject()
         writer.writeKey("url", isFirst: true)
         writer.writeTexts(servers)
@@ -104,12 +102,12 @@ public struct NATSDefinition: Sendable, Equatable {
         case .none: break
         case .password(let user, let password):
             writer.writeMember("user", user)
-            writer.writeMember("password", password.written(showsSecrets: showsSecrets))
-        case .token(let token): writer.writeMember("token", token.written(showsSecrets: showsSecrets))
-        case .file(let variable): writer.writeMember("credentials", variable.written(showsSecrets: showsSecrets))
+            writer.writeMember("password", password.written(showsSecrets: form == .stored))
+        case .token(let token): writer.writeMember("token", token.written(showsSecrets: form == .stored))
+        case .file(let variable): writer.writeMember("credentials", variable.written(showsSecrets: form == .stored))
         }
-        if let authorities { writer.writeMember("ca", authorities.written(showsSecrets: showsSecrets)) }
-        pace.write(to: &writer)
+        if let authorities { writer.writeMember("ca", authorities.written(showsSecrets: form == .stored)) }
+        pace.write(to: &writer, as: form)
         writer.endObject()
     }
 }

@@ -101,6 +101,15 @@ struct SinkDefinitionReader {
         return standard
     }
 
+    mutating func duration(
+        _ name: String, in range: ClosedRange<Milliseconds>, _ form: DefinitionForm, default standard: Milliseconds
+    ) -> Milliseconds {
+        guard let value = members[form.member(name)] else { return standard }
+        if let time = form.milliseconds(value, in: range) { return time }
+        note(form.member(name), form.wanted(in: range))
+        return standard
+    }
+
     /// The members of an object in this one, as texts: what is a number or a boolean is taken as it was written.
     mutating func settings(_ name: String) -> [(key: String, text: String)] {
         guard let value = members[name] else { return [] }
@@ -135,21 +144,20 @@ public struct SinkPace: Sendable, Equatable {
 
     public init() {}
 
-    static let members = ["batch", "concurrency", "timeout_ms"]
+    static func members(_ form: DefinitionForm) -> [String] { ["batch", "concurrency", form.member("timeout")] }
 
-    init(_ reader: inout SinkDefinitionReader) {
+    init(_ reader: inout SinkDefinitionReader, _ form: DefinitionForm) {
         batch = Int(reader.number("batch", in: 1...1_000, default: 100))
         concurrency = Int(reader.number("concurrency", in: 1...64, default: 4))
-        timeoutMilliseconds = reader.number("timeout_ms", in: 100...300_000, default: 10_000)
+        timeoutMilliseconds = reader.duration("timeout", in: 100...300_000, form, default: 10_000)
     }
 
-    func write(to writer: inout JSONWriter) {
+    func write(to writer: inout JSONWriter, as form: DefinitionForm) {
         writer.writeKey("batch", isFirst: false)
         writer.writeInteger(Int64(batch))
         writer.writeKey("concurrency", isFirst: false)
         writer.writeInteger(Int64(concurrency))
-        writer.writeKey("timeout_ms", isFirst: false)
-        writer.writeInteger(timeoutMilliseconds)
+        writer.writeDuration("timeout", timeoutMilliseconds, as: form)
     }
 
     /// How long a whole delivery may be under way: messages are sent for as long as one may take, and then the last of them

@@ -2,9 +2,8 @@ public import Tree
 
 extension WebhookDefinition {
     /// Writes the definition as a JSON object, with what was left out filled in.
-    ///
-    /// - Parameter showsSecrets: else `(set)` stands for secrets and headers that were given themselves.
-    public func write(_ writer: inout JSONWriter, showsSecrets: Bool) {
+    public func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
+        let showsSecrets = form == .stored
         writer.beginObject()
         writer.writeKey("url", isFirst: true)
         writer.writeString(url)
@@ -22,14 +21,12 @@ extension WebhookDefinition {
             writer.writeString(header.value.definitionText(showsSecrets: showsSecrets))
         }
         writer.endObject()
-        let numbers = [
-            ("batch", Int64(batch)), ("concurrency", Int64(concurrency)), ("timeout_ms", timeoutMilliseconds),
-            ("connect_timeout_ms", connectTimeoutMilliseconds),
-        ]
-        for (key, number) in numbers {
+        for (key, number) in [("batch", Int64(batch)), ("concurrency", Int64(concurrency))] {
             writer.writeKey(key, isFirst: false)
             writer.writeInteger(number)
         }
+        writer.writeDuration("timeout", timeoutMilliseconds, as: form)
+        writer.writeDuration("connect_timeout", connectTimeoutMilliseconds, as: form)
         writer.writeKey("format", isFirst: false)
         writer.writeString(format.rawValue)
         writer.endObject()

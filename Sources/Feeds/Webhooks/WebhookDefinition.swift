@@ -35,7 +35,7 @@ public struct WebhookDefinition: Sendable, Equatable {
     static let defaultConnectTimeoutMilliseconds: Milliseconds = 5_000
     static let batchRange = 1...1_000
     static let concurrencyRange = 1...64
-    static let timeoutRange = 100...60_000
+    static let timeoutRange: ClosedRange<Milliseconds> = 100...60_000
     static let maxSecrets = 4
     static let maxHeaders = 20
     static let maxURLBytes = 2_048

@@ -8,9 +8,10 @@ extension WebhookDefinition {
     /// - Parameter part: where it stands in the definition, for messages.
     /// - Returns: nil where there was a mistake.
     public static func read(
-        _ value: SourceValue, part: String = "webhook", problems: inout [DefinitionError.Problem]
+        _ value: SourceValue, in form: DefinitionForm = .shown, part: String = "webhook",
+        problems: inout [DefinitionError.Problem]
     ) -> WebhookDefinition? {
-        var reader = WebhookReader(part: part)
+        var reader = WebhookReader(part: part, form: form)
         let definition = reader.definition(value)
         problems += reader.problems
         return reader.problems.isEmpty ? definition : nil
@@ -20,12 +21,18 @@ extension WebhookDefinition {
 /// Makes a webhook's definition out of a JSON value.
 private struct WebhookReader {
     let part: String
+    let form: DefinitionForm
     private(set) var problems: [DefinitionError.Problem] = []
-    private static let members = [
-        "url", "secrets", "headers", "batch", "concurrency", "timeout_ms", "connect_timeout_ms", "format",
-    ]
+    private let known: [String]
 
-    init(part: String) { self.part = part }
+    init(part: String, form: DefinitionForm) {
+        self.part = part
+        self.form = form
+        known = [
+            "url", "secrets", "headers", "batch", "concurrency", form.member("timeout"),
+            form.member("connect_timeout"), "format",
+        ]
+    }
 
     private mutating func note(_ place: SourcePlace, _ member: String, _ reason: String) {
         problems.append(.init(place: place, part: member.isEmpty ? part : "\(part).\(member)", reason: reason))
@@ -42,13 +49,13 @@ private struct WebhookReader {
             ?? WebhookDefinition.defaultConcurrency
         let range = WebhookDefinition.timeoutRange
         let timeout =
-            number(members["timeout_ms"], "timeout_ms", range).map { Milliseconds($0) }
-            ?? WebhookDefinition.defaultTimeoutMilliseconds
+            duration(members, "timeout", range) ?? WebhookDefinition.defaultTimeoutMilliseconds
         let connectTimeout =
-            number(members["connect_timeout_ms"], "connect_timeout_ms", range).map { Milliseconds($0) }
+            duration(members, "connect_timeout", range)
             ?? min(WebhookDefinition.defaultConnectTimeoutMilliseconds, timeout)
-        if let place = members["connect_timeout_ms"]?.place, connectTimeout > timeout {
-            note(place, "connect_timeout_ms", "is part of timeout_ms, and can't be longer")
+        let member = form.member("connect_timeout")
+        if let place = members[member]?.place, connectTimeout > timeout {
+            note(place, member, "is part of \(form.member("timeout")), and can't be longer")
         }
         return WebhookDefinition(
             url: url, secrets: secrets, headers: headers, batch: batch, concurrency: concurrency,
@@ -152,8 +159,8 @@ private struct WebhookReader {
             note(value.place, "", "this should be an object, but is \(value.kindName)")
             return nil
         }
-        for member in members where !Self.members.contains(member.key) {
-            note(member.place, member.key, "is unknown here; known are \(Self.members.joined(separator: ", "))")
+        for member in members where !known.contains(member.key) {
+            note(member.place, member.key, "is unknown here; known are \(known.joined(separator: ", "))")
         }
         return Dictionary(members.map { ($0.key, $0.value) }) { first, _ in first }
     }
@@ -169,6 +176,15 @@ private struct WebhookReader {
         let secret = SinkSecret(text)
         guard let fault = secret.fault else { return secret }
         note(value.place, member, fault)
+        return nil
+    }
+
+    private mutating func duration(
+        _ members: [String: SourceValue], _ name: String, _ range: ClosedRange<Milliseconds>
+    ) -> Milliseconds? {
+        guard let value = members[form.member(name)] else { return nil }
+        if let time = form.milliseconds(value, in: range) { return time }
+        note(value.place, form.member(name), form.wanted(in: range))
         return nil
     }
 

@@ -9,10 +9,10 @@ extension FuzzTarget {
         corpus: [
             #"{"name":"orders","path":"/orders/{order_id}"}"#,
             #"[{"name":"a","namespace":"n","path":"/a/{x}/b/{y}","operations":["set","push"],"events":"created","filter":"newData.child('total').val() > 100 && $x != 'é'","include":["value","old","record"],"record_depth":2,"start":{"seq":42},"order":"namespace"}]"#,
-            #"{"feeds":[{"name":"u-1","path":"/u","include":[],"start":{"time":"2026-11-22T10:00:00Z"},"max_attempts":1000,"backoff":{"first_ms":0,"max_ms":86400000},"ack_deadline_ms":10,"on_dead":"stop","retention":"12h","when_retention_ends":"drop"}]}"#,
-            #"{"name":"w","path":"/{k}","start":"snapshot","webhook":{"url":"https://example.com/hooks?a=1","secrets":["env:PATHMIRROR_SINK_A","\#(secret)"],"headers":{"X-A":"env:PATHMIRROR_SINK_B","Authorization":"Bearer hushed"},"batch":10,"concurrency":2,"timeout_ms":5000,"connect_timeout_ms":100,"format":"cloudevents"}}"#,
+            #"{"feeds":[{"name":"u-1","path":"/u","include":[],"start":{"time":"2026-11-22T10:00:00Z"},"max_attempts":1000,"backoff":{"first":"0s","max":"1d"},"ack_deadline":"10ms","on_dead":"stop","retention":"12h","when_retention_ends":"drop"}]}"#,
+            #"{"name":"w","path":"/{k}","start":"snapshot","webhook":{"url":"https://example.com/hooks?a=1","secrets":["env:PATHMIRROR_SINK_A","\#(secret)"],"headers":{"X-A":"env:PATHMIRROR_SINK_B","Authorization":"Bearer hushed"},"batch":10,"concurrency":2,"timeout":"5s","connect_timeout":"100ms","format":"cloudevents"}}"#,
             #"{"name":"n","path":"/{k}","nats":{"url":["nats://a:4222","tls://b:4222"],"subject":"orders.{key}.{event}","stream":"S","user":"u","password":"hushed","ca":"env:PATHMIRROR_SINK_CA","batch":5}}"#,
-            #"{"name":"n","path":"/{k}/x","nats":{"url":"nats://a","subject":"a","token":"hushed","concurrency":64,"timeout_ms":300000}}"#,
+            #"{"name":"n","path":"/{k}/x","nats":{"url":"nats://a","subject":"a","token":"hushed","concurrency":64,"timeout":"5m"}}"#,
             #"{"name":"k","path":"/{k}","kafka":{"brokers":["a:1,b:2","c:3"],"topic":"t.a-b_c","properties":{"security.protocol":"sasl_ssl","sasl.username":"u","sasl.password":"hushed","linger.ms":5}}}"#,
             #"{"name":"k","path":"/{k}","kafka":{"brokers":"c:3","topic":"t","properties":{"sasl.password":"hushed"}}}"#,
         ],
@@ -37,7 +37,7 @@ extension FuzzTarget {
         guard RawJSON(input).isJSON else { return "what is no JSON is read" }
         if definitions.isEmpty { return "a file without feeds is read" }
         for definition in definitions {
-            summary.noteSize(definition.json(secrets: true).count)
+            summary.noteSize(definition.json(as: .stored).count)
             summary.note(definition.pattern.depth)
             if let wrong = roundTrip(definition) { return wrong }
         }
@@ -48,18 +48,18 @@ extension FuzzTarget {
 
     /// What the database keeps reads back as the same feed, or no gateway could work it; and what is shown has no secrets.
     private static func roundTrip(_ definition: FeedDefinition) -> String? {
-        let kept = definition.json(secrets: true)
+        let kept = definition.json(as: .stored)
         var wanted = definition
         wanted.namespace = nil
         do throws(DefinitionError) {
-            let again = try FeedDefinition.read(kept, name: definition.name)
+            let again = try FeedDefinition.read(stored: kept, name: definition.name)
             guard again == wanted else { return "the kept form is another feed: \(text(kept))" }
-            guard again.json(secrets: true) == kept else { return "the kept form is not stable" }
+            guard again.json(as: .stored) == kept else { return "the kept form is not stable" }
             guard again.numbersMessagesLike(definition) else { return "the kept form numbers other messages" }
         } catch {
             return "the kept form is refused: \(error.description): \(text(kept))"
         }
-        let shown = definition.json(secrets: false)
+        let shown = definition.json(as: .shown)
         guard RawJSON(shown).isJSON else { return "what is shown is no JSON" }
         for secret in ["hushed", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"] {
             if isSecret(secret, in: definition), text(shown).contains(secret) {
@@ -75,7 +75,7 @@ extension FuzzTarget {
     private static func isSecret(_ word: String, in definition: FeedDefinition) -> Bool {
         var others = definition
         others.destination = nil
-        if text(others.json(secrets: true)).contains(word) { return false }
+        if text(others.json(as: .stored)).contains(word) { return false }
         switch definition.destination {
         case nil: return false
         case .webhook(let webhook): return !([webhook.url] + webhook.headers.map(\.name)).contains { $0.contains(word) }

@@ -22,7 +22,7 @@ enum FeedTexts {
 
     /// The definition as it may be shown.
     static func definition(_ record: FeedRecord) -> [UInt8] {
-        (try? FeedDefinition.read(record.definition, name: record.name))?.json(secrets: false) ?? Array("null".utf8)
+        (try? FeedDefinition.read(stored: record.definition, name: record.name))?.json(as: .shown) ?? Array("null".utf8)
     }
 
     static func applied(_ applied: FeedAdministration.Applied, _ name: String) -> [UInt8] {

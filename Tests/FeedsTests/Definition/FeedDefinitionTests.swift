@@ -32,23 +32,43 @@ import Tree
         #"{"path":"/{x}/b/{y_1}","filter":"$x == 'a' && newData.exists()","include":["record","old"],"record_depth":1}"#,
         #"{"path":"/a/{x}","start":"beginning"}"#, #"{"path":"/a/{x}","start":"snapshot"}"#,
         #"{"path":"/a/{x}","start":{"seq":42}}"#, #"{"path":"/a/{x}","start":{"time":"2026-11-22T10:00:00Z"}}"#,
-        #"{"path":"/a/{x}","order":"namespace","max_attempts":1,"backoff":{"first_ms":0,"max_ms":0}}"#,
-        #"{"path":"/a/{x}","backoff":{"first_ms":90000},"ack_deadline_ms":10,"on_dead":"stop"}"#,
+        #"{"path":"/a/{x}","order":"namespace","max_attempts":1,"backoff":{"first":"0s","max":"0s"}}"#,
+        #"{"path":"/a/{x}","backoff":{"first":"90s"},"ack_deadline":"10ms","on_dead":"stop"}"#,
         #"{"path":"/a/{x}","retention":"90s","when_retention_ends":"drop"}"#, #"{"path":"/a/{x}","retention":"36h"}"#,
         #"{"path":"/ä \"\\'/{x}"}"#,
     ])
     func theCompleteTextReadsAsTheSame(_ text: String) throws {
         let definition = try read(text)
-        let complete = definition.json(secrets: true)
-        let again = try FeedDefinition.read(complete, name: "f")
+        let complete = definition.json(as: .stored)
+        let again = try FeedDefinition.read(stored: complete, name: "f")
         #expect(again == definition)
-        #expect(again.json(secrets: true) == complete)
+        #expect(again.json(as: .stored) == complete)
+    }
+
+    /// Gateways of earlier versions read the stored form, and what they have stored is read.
+    @Test func theStoredFormHasNumbers() throws {
+        let read = try read(
+            #"{"path":"/a/{x}","backoff":{"first":"200ms","max":"10s"},"ack_deadline":"5s","webhook":{"url":"https://a.example/","secrets":["env:PATHMIRROR_SINK_A"],"timeout":"3s"}}"#
+        )
+        let stored = String(decoding: read.json(as: .stored), as: UTF8.self)
+        let shown = String(decoding: read.json(as: .shown), as: UTF8.self)
+        for member in [
+            #""backoff":{"first_ms":200,"max_ms":10000}"#, #""ack_deadline_ms":5000"#,
+            #""timeout_ms":3000,"connect_timeout_ms":3000"#,
+        ] { #expect(stored.contains(member), "\(stored)") }
+        for member in [
+            #""backoff":{"first":"200ms","max":"10s"}"#, #""ack_deadline":"5s""#,
+            #""timeout":"3s","connect_timeout":"3s""#,
+        ] { #expect(shown.contains(member), "\(shown)") }
+        #expect(try FeedDefinition.read(Array(shown.utf8), name: "f") == read)
+        #expect(throws: DefinitionError.self) { try FeedDefinition.read(Array(stored.utf8), name: "f") }
+        #expect(throws: DefinitionError.self) { try FeedDefinition.read(stored: Array(shown.utf8), name: "f") }
     }
 
     @Test func theOrderOfWordsSaysNothing() throws {
         let first = try read(#"{"path":"/a/{x}","events":["deleted","created"],"include":["old","value"]}"#)
         let second = try read(#"{"include":["value","old"],"events":["created","deleted"],"path":"/a/{x}"}"#)
-        #expect(first.json(secrets: true) == second.json(secrets: true))
+        #expect(first.json(as: .stored) == second.json(as: .stored))
     }
 
     @Test(arguments: [
@@ -65,11 +85,15 @@ import Tree
         (#"{"path":"/a","start":{"seq":-1}}"#, "start.seq"), (#"{"path":"/a","start":{"time":"17"}}"#, "start.time"),
         (#"{"path":"/a","start":{"seq":1,"time":"2026-01-01"}}"#, "start"), (#"{"path":"/a","order":"none"}"#, "order"),
         (#"{"path":"/a","max_attempts":0}"#, "max_attempts"), (#"{"path":"/a","max_attempts":1.5}"#, "max_attempts"),
+        (#"{"path":"/a","backoff":{"first_ms":1}}"#, "backoff.first_ms"),
+        (#"{"path":"/a","backoff":{"first":"-1s"}}"#, "backoff.first"),
         (#"{"path":"/a","backoff":{"first":1}}"#, "backoff.first"),
-        (#"{"path":"/a","backoff":{"first_ms":-1}}"#, "backoff.first_ms"), (#"{"path":"/a","backoff":1}"#, "backoff"),
-        (#"{"path":"/a","backoff":{"first_ms":2,"max_ms":1}}"#, "backoff.max_ms"),
-        (#"{"path":"/a","backoff":{"max_ms":999}}"#, "backoff.max_ms"),
-        (#"{"path":"/a","ack_deadline_ms":9}"#, "ack_deadline_ms"), (#"{"path":"/a","on_dead":"retry"}"#, "on_dead"),
+        (#"{"path":"/a","ack_deadline_ms":1000}"#, "ack_deadline_ms"),
+        (#"{"path":"/a","ack_deadline":"1000"}"#, "ack_deadline"),
+        (#"{"path":"/a","backoff":1}"#, "backoff"),
+        (#"{"path":"/a","backoff":{"first":"2ms","max":"1ms"}}"#, "backoff.max"),
+        (#"{"path":"/a","backoff":{"max":"999ms"}}"#, "backoff.max"),
+        (#"{"path":"/a","ack_deadline":"9ms"}"#, "ack_deadline"), (#"{"path":"/a","on_dead":"retry"}"#, "on_dead"),
         (#"{"path":"/a","retention":"7"}"#, "retention"), (#"{"path":"/a","retention":"-7d"}"#, "retention"),
         (#"{"path":"/a","retention":"0d"}"#, "retention"), (#"{"path":"/a","retention":7}"#, "retention"),
         (#"{"path":"/a","when_retention_ends":"delete"}"#, "when_retention_ends"), (#"{"path":"/a","x":1}"#, "x"),
@@ -90,9 +114,10 @@ extension FeedDefinitionTests {
     @Test(arguments: [
         ("on_dead", #""retry""#, "known are continue, stop"),
         ("when_retention_ends", #""delete""#, "known are alarm, drop"),
-        ("order", #""none""#, "known are key, namespace"), ("retention", #""1 week""#, "d, h, m or s"),
+        ("order", #""none""#, "known are key, namespace"), ("retention", #""1 week""#, "such as 7d, 12h or 45m"),
         ("filter", #""auth.uid == $x""#, "names auth"),
-        ("backoff", #"{"max_ms":5}"#, "is less than backoff.first_ms (1000, its default)"),
+        ("backoff", #"{"max":"5ms"}"#, "is less than backoff.first (1s, its default)"),
+        ("ack_deadline", "30", #"a duration such as "30s", from 10ms to 12h"#),
     ])
     func aMistakeSaysWhatIsRight(_ member: String, _ value: String, _ hint: String) {
         #expect {

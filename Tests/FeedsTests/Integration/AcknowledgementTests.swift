@@ -12,7 +12,7 @@ import Tree
     /// An answer of "done" is a promise: it is not given before what was said is written down.
     @Test func isNotAnsweredBeforeItIsWritten() throws {
         try FeedBench.with { bench in
-            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 600000}"#)
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "10m"}"#)
             try bench.serving { service in
                 let consumer = bench.consumer("f")
                 try bench.set("/a/k1", .int(1))

@@ -9,7 +9,7 @@ import Tree
 
 /// What administrators do with feeds that are worked meanwhile.
 @Suite struct AdministrationTests {
-    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 10000}"#
+    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "10s"}"#
 
     private func write(_ bench: FeedBench, _ seqs: ClosedRange<Int64>) throws {
         for seq in seqs { #expect(try bench.set("/a/k\(seq % 3)", .int(seq)) == seq) }
@@ -32,7 +32,7 @@ import Tree
                 let before = try bench.administration.feed(bench.name("f"))
                 // Said in another way, too.
                 for same in [
-                    Self.definition, #"{"ack_deadline_ms":10000,"start":"beginning","path":"/a/{k}","order":"key"}"#,
+                    Self.definition, #"{"ack_deadline":"10s","start":"beginning","path":"/a/{k}","order":"key"}"#,
                 ] {
                     let again = try bench.apply("f", same)
                     #expect(!again.isNew && !again.isChanged && again.seq == 2 && again.change == nil)
@@ -78,7 +78,7 @@ import Tree
                     if number == 2 { try bench.drain(consumer, service) }
                 }
                 _ = consumer.receive(service)
-                let applied = try bench.apply("f", #"{"path": "/b", "ack_deadline_ms": 100}"#)
+                let applied = try bench.apply("f", #"{"path": "/b", "ack_deadline": "100ms"}"#)
                 #expect(applied.isChanged && applied.seq == 2)
                 service.moved(bench.name("f"), try #require(applied.change))
                 let other = bench.consumer("f")
@@ -181,7 +181,7 @@ import Tree
             try write(bench, 1...6)
             try bench.apply(
                 "f",
-                #"{"path": "/a/{k}", "start": "beginning", "max_attempts": 1, "on_dead": "\#(policy)", "backoff": {"first_ms": 0, "max_ms": 0}}"#
+                #"{"path": "/a/{k}", "start": "beginning", "max_attempts": 1, "on_dead": "\#(policy)", "backoff": {"first": "0s", "max": "0s"}}"#
             )
             try bench.serving { service in
                 let consumer = bench.consumer("f")

@@ -15,7 +15,7 @@ import Tree
     private static func definition(
         _ server: EndpointServer, _ number: Int, path: String = "/a/{k}", rest: String = ""
     ) -> String {
-        #"{"path": "\#(path)", "start": "beginning", "max_attempts": 5, "backoff": {"first_ms": 1, "max_ms": 1}\#(rest), "webhook": {"url": "\#(server.url("/hook"))", "secrets": ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"], "timeout_ms": 30000, "concurrency": 8, "headers": {"Authorization": "\#(number)"}}}"#
+        #"{"path": "\#(path)", "start": "beginning", "max_attempts": 5, "backoff": {"first": "1ms", "max": "1ms"}\#(rest), "webhook": {"url": "\#(server.url("/hook"))", "secrets": ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"], "timeout": "30s", "concurrency": 8, "headers": {"Authorization": "\#(number)"}}}"#
     }
 
     private static func value(_ arrival: EndpointServer.Arrival) -> String {

@@ -17,9 +17,9 @@ import Tree
             let lines = LoggedLines()
             for number in 1...6 as ClosedRange<Int64> { try bench.set("/a/k\(number % 3)", .int(number)) }
             try bench.apply(
-                "f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 700, "max_attempts": 50}"#)
+                "f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "700ms", "max_attempts": 50}"#)
             try bench.apply(
-                "s", #"{"path": "/a/{k}", "start": "snapshot", "ack_deadline_ms": 700, "max_attempts": 50}"#)
+                "s", #"{"path": "/a/{k}", "start": "snapshot", "ack_deadline": "700ms", "max_attempts": 50}"#)
             let consumer = bench.consumer("f")
             let others = bench.consumer("s")
             let killed = try bench.service(faults: calls, logger: lines.logger) { $0.readers = 1 }

@@ -9,7 +9,7 @@ import Tree
 
 /// The database was put back to an older state, feeds' places with it, and others have written since.
 @Suite struct LostEntriesTests {
-    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 100}"#
+    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#
 
     private struct Backup {
         let bench: FeedBench

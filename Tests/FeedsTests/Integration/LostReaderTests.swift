@@ -39,7 +39,7 @@ final class LosingCall: CallFaults {
 
 /// A connection is lost while a feed is begun: nothing is known of it until all that can fail has succeeded.
 @Suite struct LostReaderTests {
-    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 600000}"#
+    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "10m"}"#
 
     /// The reader loses its connection in the last statement with which it begins. What the consumer has and does not acknowledge comes
     /// again after the gateway has been killed.

@@ -25,7 +25,7 @@ import Tree
     /// The database goes back to an older state under a gateway, and then an acknowledgement comes.
     @Test func anAcknowledgementAfterTheDatabaseHasGoneBack() throws {
         try FeedBench.with { bench in
-            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 100}"#)
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#)
             let consumer = bench.consumer("f")
             let proxy = try CuttingProxy(bench.url)
             defer { proxy.stop() }
@@ -64,7 +64,7 @@ import Tree
     /// follow the last one there, and still nobody else works the feed.
     @Test func aMoveThatDoesNotFollowTheLastOne() throws {
         try FeedBench.with { bench in
-            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 100}"#)
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#)
             try bench.serving { service in
                 let consumer = bench.consumer("f")
                 for number in 1...3 { try write(bench, "k\(number)") }
@@ -89,7 +89,7 @@ import Tree
         let brokers = (1...21).map { "b\($0):1" }.joined(separator: ",")
         let text = #"{"path":"/x/{k}","kafka":{"brokers":"\#(brokers)","topic":"a"}}"#
         guard let definition = try? FeedDefinition.read(Array(text.utf8), name: "f") else { return }
-        #expect(try FeedDefinition.read(definition.json(secrets: true), name: "f") == definition)
+        #expect(try FeedDefinition.read(stored: definition.json(as: .stored), name: "f") == definition)
     }
 
     /// Keys that look alike are two keys, as in the tree.
@@ -114,14 +114,14 @@ import Tree
     /// Under another path, what failed under the former one has nothing to do with what is at the same place now.
     @Test func anotherPathForgetsFailures() throws {
         try FeedBench.with { bench in
-            let wait = #""backoff":{"first_ms":60000,"max_ms":60000},"ack_deadline_ms":100"#
+            let wait = #""backoff":{"first":"1m","max":"1m"},"ack_deadline":"100ms""#
             try bench.apply("f", #"{"path":"/a/{k}","start":"beginning",\#(wait)}"#)
             try bench.serving { service in
                 try bench.set("/", Node(children: [(Key("a"), LaneBench.wide(1)), (Key("b"), .int(1))]))
                 let consumer = bench.consumer("f")
                 let held = hold(consumer, service).map(\.id)
                 #expect(consumer.settle(service, held, .reject(delayMilliseconds: nil, reason: "no")) == ["done"])
-                let change = try bench.apply("f", #"{"path":"/b","ack_deadline_ms":100}"#).change
+                let change = try bench.apply("f", #"{"path":"/b","ack_deadline":"100ms"}"#).change
                 service.moved(bench.name("f"), try #require(change))
                 let other = bench.consumer("f")
                 try bench.drain(other, service)

@@ -34,7 +34,7 @@ import Tree
             try load(bench, "a")
             _ = try bench.log.takeSnapshot(bench.namespaceID(), for: .prune)
             try bench.set("/a/k1", .int(-1))
-            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 1000}"#)
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "1s"}"#)
             let url = bench.url
             let removed = AtCall(Self.readsPart, occurrence: 2, on: "pathmirror feed reader") {
                 try runScript(removal, on: url)
@@ -64,7 +64,7 @@ import Tree
         try FeedBench.with { bench in
             try bench.set("/a/k9", .int(9))
             try load(bench, "a")
-            try bench.apply("f", #"{"path": "/{top}/{k}", "start": "beginning", "ack_deadline_ms": 1000}"#)
+            try bench.apply("f", #"{"path": "/{top}/{k}", "start": "beginning", "ack_deadline": "1s"}"#)
             let url = bench.url
             let replaced = AtCall(Self.readsPart, on: "pathmirror feed reader", losing: .before) {
                 try runScript(

@@ -105,7 +105,7 @@ import Tree
         try FeedBench.with { bench in
             for number in 0..<Self.keys { try bench.set("/a/k\(number)", .int(-1)) }
             let definition =
-                #"{"path": "/a/{k}", "start": "snapshot", "include": ["value", "old"], "ack_deadline_ms": 100}"#
+                #"{"path": "/a/{k}", "start": "snapshot", "include": ["value", "old"], "ack_deadline": "100ms"}"#
             try bench.apply("f", definition)
             let consumer = bench.consumer("f")
             consumer.most = 7

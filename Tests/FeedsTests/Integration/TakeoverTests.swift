@@ -8,7 +8,7 @@ import Tree
 
 /// Several gateways on one database: one works a feed at a time, and what was acknowledged stays acknowledged.
 @Suite struct TakeoverTests {
-    private static let feed = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 100, "max_attempts": 100}"#
+    private static let feed = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms", "max_attempts": 100}"#
 
     private func ids(_ seqs: ClosedRange<Int64>) -> [String] { seqs.map { "test:\($0):0" } }
 
@@ -51,7 +51,7 @@ import Tree
         try FeedBench.with { bench in
             let services = [try bench.service(), try bench.service()]
             defer { for service in services { service.stop() } }
-            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 600000}"#)
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "10m"}"#)
             try bench.set("/a/k1", .int(1))
             #expect(eventually { owners(services).count == 1 })
             let first = try #require(owners(services).first)

@@ -8,14 +8,14 @@ import Tree
 
 /// Entries with very many records, from a database.
 @Suite struct WideEntryTests {
-    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 100}"#
+    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#
 
     private func ids(_ seq: Int64, _ count: Int) -> [String] { (0..<count).map { "test:\(seq):\($0)" } }
 
     @Test func tenThousandChildrenByOnePut() throws {
         try FeedBench.with { bench in
             // A thousand messages come at once, and no message is to fail because the machine is slow.
-            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 60000}"#)
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "1m"}"#)
             try bench.apply("narrow", #"{"path": "/b/{k}", "start": "beginning"}"#)
             try bench.serving({ $0.windowMessages = 700 }) { service in
                 try bench.set("/", Node(children: [(Key("a"), LaneBench.wide(10_000))]))

@@ -18,7 +18,9 @@ import Testing
         _ more: String = "", isOneLane: Bool = false, namespace: String = "default"
     ) throws -> KafkaSink {
         let text = #"{"brokers":"\#(kafka.brokers.joined(separator: ","))","topic":"orders"\#(more)}"#
-        let (definition, problems) = try read(text, "kafka", KafkaDefinition.read)
+        let (definition, problems) = try read(text, "kafka") {
+            KafkaDefinition.read($0, part: $1, problems: &$2)
+        }
         #expect(problems == [])
         return try KafkaSink(
             try #require(definition), isOneLane: isOneLane, namespace: namespace, producers: producers
@@ -70,7 +72,7 @@ import Testing
     }
 
     @Test func brokersAreDownAndComeBack() throws {
-        let sink = try sink(#","timeout_ms":1500,"properties":{"reconnect.backoff.max.ms":200}"#)
+        let sink = try sink(#","timeout":"1500ms","properties":{"reconnect.backoff.max.ms":200}"#)
         defer { sink.stop() }
         #expect(sink.answers([.order(1)]) == [.delivered])
         kafka.setDown()
@@ -96,7 +98,8 @@ import Testing
 
     @Test func secretsThatAreNotThereAreTold() throws {
         let text = #"{"brokers":"a:1","topic":"t","properties":{"sasl.password":"env:PATHMIRROR_SINK_PASSWORD"}}"#
-        let definition = try #require(try read(text, "kafka", KafkaDefinition.read).definition)
+        let (found, _) = try read(text, "kafka") { KafkaDefinition.read($0, part: $1, problems: &$2) }
+        let definition = try #require(found)
         #expect(throws: SinkError.self) {
             _ = try KafkaSink(definition, isOneLane: false, namespace: "default", producers: producers) { _ in nil }
         }

@@ -6,14 +6,18 @@ import Testing
 
 /// A feed's member `nats`.
 @Suite struct NATSDefinitionTests {
-    private func definition(_ text: String) throws -> NATSDefinition {
-        let (definition, problems) = try read(text, "nats", NATSDefinition.read)
+    private func definition(_ text: String, in form: DefinitionForm = .shown) throws -> NATSDefinition {
+        let (definition, problems) = try read(text, "nats") {
+            NATSDefinition.read($0, in: form, part: $1, problems: &$2)
+        }
         #expect(problems == [])
         return try #require(definition)
     }
 
     private func problems(_ text: String) throws -> [String] {
-        let (definition, problems) = try read(text, "nats", NATSDefinition.read)
+        let (definition, problems) = try read(text, "nats") {
+            NATSDefinition.read($0, part: $1, problems: &$2)
+        }
         #expect((definition == nil) == !problems.isEmpty)
         return problems
     }
@@ -22,21 +26,23 @@ import Testing
         let plain = try definition(#"{"url":"nats://localhost:4222","subject":"orders.{key}"}"#)
         #expect(plain.credentials == .none && plain.stream == nil && plain.authorities == nil)
         #expect(
-            written { plain.write(&$0, showsSecrets: true) }
-                == #"{"url":"nats://localhost:4222","subject":"orders.{key}","batch":100,"concurrency":4,"timeout_ms":10000}"#
+            written { plain.write(&$0, as: .shown) }
+                == #"{"url":"nats://localhost:4222","subject":"orders.{key}","batch":100,"concurrency":4,"timeout":"10s"}"#
         )
     }
 
     @Test(arguments: [
-        #"{"url":["nats://a:1","nats://b:2"],"subject":"a.{namespace}.{feed}.{key}","stream":"ORDERS","user":"u","password":"p4ss","ca":"env:PATHMIRROR_SINK_CA","batch":1,"concurrency":2,"timeout_ms":300}"#,
-        #"{"url":"tls://a:1","subject":"a","token":"t0ken","batch":1000,"concurrency":64,"timeout_ms":300000}"#,
-        #"{"url":"tls://a:1","subject":"a-{key}","credentials":"env:PATHMIRROR_SINK_CREDS","batch":100,"concurrency":4,"timeout_ms":10000}"#,
-        #"{"url":"tls://a:1","subject":"a","token":"env:PATHMIRROR_SINK_TOKEN","batch":100,"concurrency":4,"timeout_ms":10000}"#,
+        #"{"url":["nats://a:1","nats://b:2"],"subject":"a.{namespace}.{feed}.{key}","stream":"ORDERS","user":"u","password":"p4ss","ca":"env:PATHMIRROR_SINK_CA","batch":1,"concurrency":2,"timeout":"300ms"}"#,
+        #"{"url":"tls://a:1","subject":"a","token":"t0ken","batch":1000,"concurrency":64,"timeout":"5m"}"#,
+        #"{"url":"tls://a:1","subject":"a-{key}","credentials":"env:PATHMIRROR_SINK_CREDS","batch":100,"concurrency":4,"timeout":"10s"}"#,
+        #"{"url":"tls://a:1","subject":"a","token":"env:PATHMIRROR_SINK_TOKEN","batch":100,"concurrency":4,"timeout":"10s"}"#,
     ])
     func writtenAndReadItIsTheSame(_ text: String) throws {
         let read = try definition(text)
-        #expect(written { read.write(&$0, showsSecrets: true) } == text)
-        let shown = written { read.write(&$0, showsSecrets: false) }
+        let stored = written { read.write(&$0, as: .stored) }
+        #expect(stored.contains("p4ss") == text.contains("p4ss") && stored.contains("t0ken") == text.contains("t0ken"))
+        #expect(try definition(stored, in: .stored) == read)
+        let shown = written { read.write(&$0, as: .shown) }
         #expect(!shown.contains("p4ss") && !shown.contains("t0ken"))
         let masked = text.replacing("p4ss", with: "(set)").replacing("t0ken", with: "(set)")
         #expect(shown == masked)
@@ -81,11 +87,11 @@ import Testing
         ),
         (#"{"url":"nats://a","subject":"a","token":7}"#, ["nats.token: this should be a string, but is a number"]),
         (
-            #"{"url":"nats://a","subject":"a","batch":0,"concurrency":1.5,"timeout_ms":"1"}"#,
+            #"{"url":"nats://a","subject":"a","batch":0,"concurrency":1.5,"timeout":"1"}"#,
             [
                 "nats.batch: this should be a whole number from 1 to 1000",
                 "nats.concurrency: this should be a whole number from 1 to 64",
-                "nats.timeout_ms: this should be a whole number from 100 to 300000",
+                #"nats.timeout: this should be a duration such as "30s", from 100ms to 5m"#,
             ]
         ),
     ])

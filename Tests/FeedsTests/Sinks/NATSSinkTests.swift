@@ -19,7 +19,9 @@ import Testing
         variable: (String) -> String? = { _ in nil }
     ) throws -> NATSSink {
         let text = #"{"url":"\#(server.url)","subject":"\#(subject)"\#(more)}"#
-        let (definition, problems) = try read(text, "nats", NATSDefinition.read)
+        let (definition, problems) = try read(text, "nats") {
+            NATSDefinition.read($0, part: $1, problems: &$2)
+        }
         #expect(problems == [])
         return try NATSSink(
             try #require(definition), isOneLane: isOneLane, namespace: "default", producers: producers,
@@ -61,7 +63,7 @@ import Testing
 
     /// A delivery ends in the time that a new owner of the feed waits, however slow the server is.
     @Test func aSlowServerEndsTheDelivery() throws {
-        let sink = try sink(#","timeout_ms":1000"#)
+        let sink = try sink(#","timeout":"1s""#)
         defer { sink.stop() }
         #expect(sink.answers([.order(1)]) == [.delivered])
         server.pause()
@@ -175,7 +177,8 @@ import Testing
     @Test func credentialsComeFromTheEnvironment() throws {
         let guarded = try TestNATS(["--auth", "s3cret"])
         let text = #"{"url":"\#(guarded.url)","subject":"a.{key}","token":"env:PATHMIRROR_SINK_TOKEN"}"#
-        let definition = try #require(try read(text, "nats", NATSDefinition.read).definition)
+        let (found, _) = try read(text, "nats") { NATSDefinition.read($0, part: $1, problems: &$2) }
+        let definition = try #require(found)
         let make = { (variable: (String) -> String?) in
             try NATSSink(
                 definition, isOneLane: false, namespace: "default", producers: producers, variable: variable)

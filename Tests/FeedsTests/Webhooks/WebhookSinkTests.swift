@@ -63,7 +63,7 @@ import Tree
         }
         let client = try HTTPClient()
         defer { client.stop() }
-        let sink = try Self.sink(client, server.url("/"), #","batch":10,"concurrency":2,"timeout_ms":7000"#)
+        let sink = try Self.sink(client, server.url("/"), #","batch":10,"concurrency":2,"timeout":"7s""#)
         #expect(sink.batchSize == 10 && sink.concurrency == 2 && sink.timeoutMilliseconds == 12_000)
         let outcomes = sink.results(of: [.sample(1), .sample(2, key: "o2"), .sample(3)])
         #expect(outcomes == [.delivered, Self.failed("The endpoint named the message as failed."), .delivered])
@@ -92,7 +92,7 @@ import Tree
         let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], .staysSilent)
         let client = try HTTPClient()
         defer { client.stop() }
-        let sink = try Self.sink(client, server.url(), #","timeout_ms":200"#)
+        let sink = try Self.sink(client, server.url(), #","timeout":"200ms""#)
         let outcomes = withExtendedLifetime(server) { sink.results(of: [.sample(1)]) }
         #expect(outcomes == [Self.failed("The server took too long.")])
     }
@@ -195,7 +195,7 @@ import Tree
         let server = try EndpointServer { _, _ in arrived.broadcast { $0 += 1 } }
         let client = try HTTPClient()
         defer { client.stop() }
-        let sink = try Self.sink(client, server.url("/"), #","timeout_ms":60000"#)
+        let sink = try Self.sink(client, server.url("/"), #","timeout":"1m""#)
         let ended = Condition<[[SinkOutcome]]>([])
         for seq in 1...3 as ClosedRange<Int64> {
             sink.deliver([.sample(seq)]) { outcomes in ended.broadcast { $0.append(outcomes) } }

@@ -14,7 +14,7 @@ from .waiting import PATIENCE, wait_until
 OWNER = {"Authorization": "Bearer owner"}
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
 # A deadline that no test reaches, and a backoff that none waits for.
-PATIENT = {"ack_deadline_ms": 600_000, "backoff": {"first_ms": 1, "max_ms": 5}}
+PATIENT = {"ack_deadline": "10m", "backoff": {"first": "1ms", "max": "5ms"}}
 
 
 class Feed:

@@ -83,10 +83,10 @@ class FeedField:
 
     def hook(self, notes: FeedNotes, batch: int):
         url = self.server.add(notes, batch, [SECRET, OTHER_SECRET])
-        self.destinations[notes.target()] = {"webhook": {"url": url, "secrets": [SECRET], "batch": batch, "timeout_ms": TIMEOUT_MS, "connect_timeout_ms": 500}}
+        self.destinations[notes.target()] = {"webhook": {"url": url, "secrets": [SECRET], "batch": batch, "timeout": f"{TIMEOUT_MS}ms", "connect_timeout": "500ms"}}
 
     def sink(self, notes: FeedNotes, kind: str, definition: dict):
-        self.destinations[notes.target()] = {kind: {**definition, "timeout_ms": TIMEOUT_MS, "batch": 20}}
+        self.destinations[notes.target()] = {kind: {**definition, "timeout": f"{TIMEOUT_MS}ms", "batch": 20}}
 
     def definition(self, notes: FeedNotes, **more) -> dict:
         return notes.definition(**self.destinations.get(notes.target(), {}), **more)
@@ -274,7 +274,7 @@ class FeedAdministrator(Client):
 
     def change(self) -> bool:
         notes = self.dice.choice([notes for notes in self.field.notes if notes.target() not in self.field.destinations])
-        return self.ask("PUT", notes, "", self.field.definition(notes) | {"backoff": {"first_ms": 10, "max_ms": self.dice.choice([100, 200, 300])}})
+        return self.ask("PUT", notes, "", self.field.definition(notes) | {"backoff": {"first": "10ms", "max": self.dice.choice(["100ms", "200ms", "300ms"])}})
 
     def seek(self) -> bool:
         """Moves a feed back by some entries, until that is answered. A move forward would skip messages that are still to be delivered."""

@@ -16,7 +16,7 @@ from harness.waiting import wait_until
 from .client import PATIENCE, Client
 
 DEADLINE_MS = 2000
-QUICK = {"ack_deadline_ms": DEADLINE_MS, "backoff": {"first_ms": 10, "max_ms": 200}}
+QUICK = {"ack_deadline": f"{DEADLINE_MS}ms", "backoff": {"first": "10ms", "max": "200ms"}}
 # What a gateway may answer that has no database, or knows nobody who works the feed.
 PASSING = (429, 503)
 
@@ -201,7 +201,7 @@ class Receiver:
         self._endpoint.__enter__()
 
     def hook(self) -> dict:
-        return self._endpoint.hook(batch=20, timeout_ms=3000)
+        return self._endpoint.hook(batch=20, timeout="3s")
 
     def answer(self, delivery: Delivery) -> Answer:
         """Called for one delivery after another."""

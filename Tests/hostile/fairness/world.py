@@ -85,7 +85,7 @@ def make_victim(gateway: Gateway, ns: str = VICTIM) -> dict:
     """Feeds and tokens of a well-behaved tenant; the specification of its process but for the gateway."""
     tenant, receiver = Tenant(gateway, ns), free_port()
     hook = {"url": f"http://127.0.0.1:{receiver}/hook", "secrets": ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"]}
-    for name, more in (("pulled", {}), ("waited", {}), ("acked", {"ack_deadline_ms": 43_200_000}), ("hooked", {"webhook": hook})):
+    for name, more in (("pulled", {}), ("waited", {}), ("acked", {"ack_deadline": "12h"}), ("hooked", {"webhook": hook})):
         tenant.feed(name, path=f"/{name}/{{key}}", **more)
     tenant.running("hooked")
     return {"ns": ns, "secret": tenant.secret, "receiver": receiver, "tokens": {name: tenant.token(name) for name in ("pulled", "waited", "acked")}}

@@ -63,7 +63,7 @@ enum StoredExpressions {
     private static func feeds(_ connection: LogConnection) throws -> [Mistake] {
         try connection.feeds().compactMap { feed in
             do {
-                _ = try FeedDefinition.read(feed.definition, name: feed.name)
+                _ = try FeedDefinition.read(stored: feed.definition, name: feed.name)
                 return nil
             } catch {
                 return Mistake(

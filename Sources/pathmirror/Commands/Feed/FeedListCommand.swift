@@ -22,7 +22,7 @@ struct FeedListCommand: Command {
                 console.write(
                     JSONOutput.object([
                         "namespace": .text(record.namespace), "name": .text(record.name),
-                        "definition": .raw(definition.json(secrets: false)),
+                        "definition": .raw(definition.json(as: .shown)),
                     ]).line)
             }
             table.write(to: console)

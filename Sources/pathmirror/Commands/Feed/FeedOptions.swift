@@ -31,6 +31,6 @@ enum FeedOptions {
 
     /// The definition as it may be shown, with all that was left out.
     static func shown(_ record: FeedRecord) throws -> FeedDefinition {
-        try FeedDefinition.read(record.definition, name: record.name)
+        try FeedDefinition.read(stored: record.definition, name: record.name)
     }
 }

@@ -9,7 +9,7 @@ struct FeedShowCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try FeedOptions.name(arguments)
         try FeedOptions.administer(arguments, console, "feed show", of: .of(name.namespace)) { administration, _ in
-            let definition = try FeedOptions.shown(try administration.feed(name)).json(secrets: false)
+            let definition = try FeedOptions.shown(try administration.feed(name)).json(as: .shown)
             let status = try administration.status(name)
             guard !arguments.has("json") else {
                 return console.write(

@@ -9,7 +9,7 @@ CONSUMERS, ASKERS = 8_468, 8
 
 
 def prepare(tenant, short: bool) -> dict:
-    tenant.feed("prey", path="/work/{key}", ack_deadline_ms=43_200_000)
+    tenant.feed("prey", path="/work/{key}", ack_deadline="12h")
     tenant.write("PATCH", "work", {f"k{number}": number for number in range(CONSUMERS)})
     return {"token": tenant.token("prey")}
 

@@ -18,7 +18,7 @@ def reason(dice: random.Random) -> str:
 
 
 def prepare(tenant, short: bool) -> dict:
-    tenant.feed("prey", path="/work/{key}", max_attempts=ATTEMPTS, backoff={"first_ms": 1, "max_ms": 1}, ack_deadline_ms=600_000)
+    tenant.feed("prey", path="/work/{key}", max_attempts=ATTEMPTS, backoff={"first": "1ms", "max": "1ms"}, ack_deadline="10m")
     tenant.write("PATCH", "work", {f"k{number}": number for number in range(MESSAGES)})
     return {"token": tenant.token("prey")}
 

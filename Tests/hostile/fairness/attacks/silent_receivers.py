@@ -15,7 +15,7 @@ def prepare(tenant, short: bool) -> dict:
     port = tenant.free_port()
     for number in range(FEEDS):
         tenant.feed(f"hook{number}", path="/work/{key}", max_attempts=1_000, webhook={
-            "url": f"http://127.0.0.1:{port}/{number}", "secrets": [SECRET], "concurrency": CONCURRENCY, "timeout_ms": 60_000})
+            "url": f"http://127.0.0.1:{port}/{number}", "secrets": [SECRET], "concurrency": CONCURRENCY, "timeout": "1m"})
     return {"receiver": port}
 
 
