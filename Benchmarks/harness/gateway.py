@@ -1,6 +1,7 @@
 """A `pathmirror dev` of the benchmarks' own, with its PostgreSQL."""
 
 import http.client
+import os
 import re
 import shutil
 import signal
@@ -19,11 +20,16 @@ class Gateway:
     `binary` is the one that is measured, unless it is given.
     """
 
-    OPTIONS = ["--idle-timeout-ms", "600000", "--sse-keepalive-ms", "600000", "--log-level", "warning"]
+    OPTIONS = ["--log-level", "warning"]
+    TUNE = "idle-timeout=10m,stream-keep-alive=10m"
+    # The same for an earlier build, which reads these and not PATHMIRROR_TUNE.
+    EARLIER = {"PATHMIRROR_IDLE_TIMEOUT_MS": "600000", "PATHMIRROR_SSE_KEEPALIVE_MS": "600000"}
 
-    def __init__(self, binary: str | None = None, options: list | None = None):
+    def __init__(self, binary: str | None = None, options: list | None = None, tune: str = ""):
         self.binary = binary or machine.pathmirror()
         self.options = [*self.OPTIONS, *(options or [])]
+        # Of what is said twice the last counts.
+        self.variables = {**self.EARLIER, "PATHMIRROR_TUNE": ",".join(filter(None, (self.TUNE, tune)))}
         self.root = Path(tempfile.mkdtemp(prefix="pathmirror-bench-"))
         # Run by root, PostgreSQL is another user, who has to come through here.
         self.root.chmod(0o711)
@@ -48,7 +54,7 @@ class Gateway:
         with open(out, "wb") as stdout, open(self.root / "err", "ab") as stderr:
             self.child = process.start(
                 [self.binary, "dev", "--port", self.port, "--data", self.data, *self.options],
-                stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+                stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env={**os.environ, **self.variables})
         end = time.monotonic() + 60
         while not re.search(r"^pathmirror: ready on ", out.read_text(), re.MULTILINE):
             if self.child.poll() is not None or time.monotonic() > end:

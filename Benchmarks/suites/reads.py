@@ -11,7 +11,7 @@ NAME = "reads"
 TITLE = "Reads"
 TEXT = """GETs by 64 keep-alive connections beside answers that the same server has ready as bytes: `/.health/live` (18 bytes; what is some hundred bytes
 larger costs HTTP the same), and `/.openapi.json`, beside a string of exactly its size. That is 65 kB instead of the 100 kB that the aim names, as no
-constant of that size exists. Nobody writes meanwhile, so its text is made once and kept; beside it a gateway that keeps none (`--answer-cache-bytes 0`). The query (the 20 highest of 100,000 children by a declared index) stands beside the GET of a value as large as its answer."""
+constant of that size exists. Nobody writes meanwhile, so its text is made once and kept; beside it a gateway that keeps none. The query (the 20 highest of 100,000 children by a declared index) stands beside the GET of a value as large as its answer."""
 
 CHILDREN = 100_000
 RULES = {"rules": {".read": True, ".write": True, "people": {".indexOn": "height"}}}
@@ -20,7 +20,7 @@ LARGE = "/.openapi.json"
 
 
 def run(context: Context):
-    with Gateway() as gateway, Gateway(options=["--answer-cache-bytes", "0"]) as forgetful:
+    with Gateway() as gateway, Gateway(tune="answer-cache=0B") as forgetful:
         size = len(gateway.request("GET", LARGE))
         context.progress(f"a node of {CHILDREN:,} children")
         people = {f"p{number}": {"name": f"person {number}", "height": number * 7919 % 1_000_003} for number in range(CHILDREN)}

@@ -53,8 +53,8 @@ def past_tree(context: Context, gateway: Gateway, snapshot: int):
     for number in context.rounds(3, 2, until=60):
         context.progress(f"past trees, round {number + 1}")
         exports.append(timed(context, gateway, lambda: gateway.command("export", "--output", present)))
-        starts.append(timed(context, gateway, lambda: gateway.command("replay", "tree", "--at", snapshot, "--out", past)))
-        trees.append(timed(context, gateway, lambda: gateway.command("replay", "tree", "--at", last, "--out", past)))
+        starts.append(timed(context, gateway, lambda: gateway.command("replay", "tree", "--at", snapshot, "--output", past)))
+        trees.append(timed(context, gateway, lambda: gateway.command("replay", "tree", "--at", last, "--output", past)))
         if json.loads(past.read_bytes()) != json.loads(present.read_bytes()):
             raise Wrong("the tree rebuilt at the head is not the one that is exported")
     context.measure("export's time / time of the tree at a snapshot", [e / s for e, s in zip(exports, starts)],
@@ -67,7 +67,7 @@ def past_tree(context: Context, gateway: Gateway, snapshot: int):
 def applying(context: Context, gateway: Gateway, puts: list[float]):
     count = context.pick(40_000, 10_000)
     file, last = gateway.root / "entries.ndjson", head(gateway)
-    gateway.command("replay", "log", "--from", last - count + 1, "--out", file)
+    gateway.command("replay", "log", "--from", last - count + 1, "--output", file)
     rates = []
     for number in context.rounds(3, 2, until=75):
         context.progress(f"applying {count:,} entries, round {number + 1}")
@@ -84,7 +84,7 @@ def applying(context: Context, gateway: Gateway, puts: list[float]):
 def applying_import(context: Context, gateway: Gateway, leaves: int, imported: float):
     context.progress(f"applying an import of {leaves:,} leaves")
     file = gateway.root / "import.ndjson"
-    gateway.command("replay", "log", "--to", 1, "--out", file)
+    gateway.command("replay", "log", "--to", 1, "--output", file)
     seconds = timed(context, gateway, lambda: gateway.command("replay", "apply", file, "--ns", "bulk"))
     if gateway.sql("select count(*) from pathmirror.node where namespace_id = "
                    "(select id from pathmirror.namespace where name = 'bulk')") != str(leaves):

@@ -168,7 +168,7 @@ struct RateLimiterTests {
 
     @Test func writtenBytesAreLimitedByNamespace() {
         let time = ManualTime()
-        let limiter = Self.limiter(time) { $0.writeBytesPerMinute = 60_000 }
+        let limiter = Self.limiter(time) { $0.writeBytes = RateLimit(perSecond: 1000, burst: 60_000) }
         #expect(limiter.write(59_999, to: "a") == nil)
         #expect(limiter.write(100_000, to: "a") == nil, "the rest lets one more through")
         #expect(limiter.write(1, to: "a")?.seconds == 100)

@@ -191,7 +191,7 @@ import Tree
             let position = { (text: String) in try LogPosition(moment: text) }
             let seq = { (text: String) in try position(text).seq(connection, record) }
             for (text, expected) in [
-                ("30s", 10), ("59min", 10), ("59m", 10), ("2h", 9), ("-2h", 9), ("1d", 9), ("-26h", 8), ("1w", 3),
+                ("30s", 10), ("59m", 10), ("2h", 9), ("-2h", 9), ("1d", 9), ("-26h", 8), ("1w", 3),
                 ("9d", 1), ("30d", 0),
                 ("now", 10), ("0s", 10), ("7", 7), ("head", 10),
             ] as [(String, Int64)] {

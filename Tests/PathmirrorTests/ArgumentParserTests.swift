@@ -9,7 +9,7 @@ import Testing
         positionals: ["FILE", "[OTHER]"],
         options: [
             .init("name", "NAME", "a name"), .init("count", "N", "a number"), .init("list", "A[,…]", "a list"),
-            .init("output", "FILE", "a file", oldNames: ["out", "to-file"]), .init("force", nil, "a switch"),
+            .init("output", "FILE", "a file"), .init("force", nil, "a switch"),
         ])
 
     static func parse(
@@ -55,8 +55,6 @@ import Testing
         Form(arguments: ["f", "--list=a", "--list="], values: ["list": "a,"]),
         Form(arguments: ["f", "-o", "out"], values: ["output": "out"]),
         Form(arguments: ["f", "--output", "out"], values: ["output": "out"]),
-        Form(arguments: ["f", "--out", "x"], values: ["output": "x"]),
-        Form(arguments: ["f", "--to-file=x"], values: ["output": "x"]),
         Form(arguments: ["f", "--force"], values: ["force": "true"]),
         Form(arguments: ["f", "--force", "--force"], values: ["force": "true"]),
         Form(arguments: ["--force", "f"], values: ["force": "true"]),
@@ -102,11 +100,6 @@ import Testing
         #expect(Self.message(arguments) == expected)
     }
 
-    @Test func oldNamesInTheEnvironment() throws {
-        #expect(try Self.parse(["f"], ["PATHMIRROR_TO_FILE": "old"])["output"] == "old")
-        #expect(try Self.parse(["f"], ["PATHMIRROR_TO_FILE": "old", "PATHMIRROR_OUTPUT": "new"])["output"] == "new")
-    }
-
     @Test func manyPositionals() throws {
         let many = CommandSpecification("many", "takes many", positionals: ["FIRST", "FILE…"], options: [])
         #expect(try Self.parse(["a", "b", "c", "d"], [:], many).positionals == ["a", "b", "c", "d"])
@@ -150,8 +143,62 @@ import Testing
     }
 
     @Test(arguments: [
-        ("name", "PATHMIRROR_NAME"), ("max-body-bytes", "PATHMIRROR_MAX_BODY_BYTES"), ("ns", "PATHMIRROR_NS"),
-        ("hsts-max-age-s", "PATHMIRROR_HSTS_MAX_AGE_S"),
+        ("15s", 15_000), ("1ms", 1), ("2m", 120_000), ("1000", nil), ("0", nil), ("0s", nil), ("3m", nil), ("", nil),
+        ("15 s", nil), ("1.5s", nil), ("-1s", nil), ("15S", nil), ("15sec", nil), ("soon", nil),
+    ]) func durations(_ text: String, _ expected: Int64?) throws {
+        let parsed = try Self.parse(["f", "--count", text])
+        guard let expected else {
+            let error = #expect(throws: UsageError.self) { try parsed.duration("count", in: 1...120_000) }
+            #expect(error?.message == "--count must be a duration such as 15s or 10m, from 1ms to 2m.")
+            return
+        }
+        #expect(try parsed.duration("count", in: 1...120_000) == expected)
+    }
+
+    @Test(arguments: [
+        ("64MiB", 64 << 20), ("1KiB", 1_024), ("1024B", 1_024), ("1GiB", 1 << 30), ("1048576", nil), ("0", nil),
+        ("1023B", nil), ("2GiB", nil), ("64M", nil), ("64m", nil), ("", nil), ("-1KiB", nil), ("1.5MiB", nil),
+    ]) func sizes(_ text: String, _ expected: Int?) throws {
+        let parsed = try Self.parse(["f", "--count", text])
+        guard let expected else {
+            let error = #expect(throws: UsageError.self) { try parsed.size("count", in: 1_024...(1 << 30)) }
+            #expect(error?.message == "--count must be a size such as 64MiB or 4GiB, from 1KiB to 1GiB.")
+            return
+        }
+        #expect(try parsed.size("count", in: 1_024...(1 << 30)) == expected)
+    }
+
+    /// Options of another command come from the environment and the file, and from nowhere else.
+    @Test func inheritedOptions() throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("c", "there = file\n")
+        let heir = CommandSpecification(
+            "heir", "inherits", options: [.init("config", "FILE", "a file"), .init("own", "X", "its own")],
+            inherited: [.init("there", "X", "another's"), .init("own", "X", "the same")])
+        #expect(try Self.parse(["--config", file], [:], heir)["there"] == "file")
+        #expect(try Self.parse(["--config", file], ["PATHMIRROR_THERE": "variable"], heir)["there"] == "variable")
+        #expect(try Self.parse(["--own", "x"], ["PATHMIRROR_OWN": "y"], heir)["own"] == "x")
+        #expect(Self.message(["--there", "x"], heir) == "there is no option --there.")
+        #expect(!heir.help.contains("--there"))
+    }
+
+    @Test func theFirstOptionsAreShownInGroups() {
+        let command = CommandSpecification(
+            "many", "has many",
+            options: [.init("a", "X", "first"), .init("b", nil, "second"), .init("c", "X", "third")],
+            firstOptions: [.init(title: "Above", names: ["b"]), .init(title: "Below", names: ["a"])])
+        let lines = command.help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        #expect(
+            lines.filter { $0.hasPrefix("  --") || $0.hasSuffix(":") }.map { $0.prefix(6) } == [
+                "Above:", "  --b ", "Below:", "  --a ",
+            ])
+        #expect(command.help.contains("'pathmirror many --help all' shows all 3 options."))
+        #expect(command.fullHelp.contains("  --c X ") && !command.fullHelp.contains("Above"))
+    }
+
+    @Test(arguments: [
+        ("name", "PATHMIRROR_NAME"), ("max-body", "PATHMIRROR_MAX_BODY"), ("ns", "PATHMIRROR_NS"),
+        ("hsts-max-age", "PATHMIRROR_HSTS_MAX_AGE"),
     ]) func environmentNames(_ option: String, _ name: String) {
         #expect(OptionSpecification(option, "X", "").environmentName == name)
     }

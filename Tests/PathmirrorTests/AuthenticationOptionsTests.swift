@@ -91,7 +91,7 @@ import Testing
         (["--project-id", "p", "--jwks-url", ""], unsafe),
         (["--project-id", "p", "--jwks-url", "http://127.0.0.1.example/keys"], unsafe),
         (["--project-id", "p", "--jwks-url", "http://localhost@keys.example/"], unsafe),
-        (["--clock-skew-s", "3601"], "--clock-skew-s must be a whole number from 0 to 3600."),
+        (["--clock-skew", "3601s"], "--clock-skew must be a duration such as 15s or 10m, from 0s to 1h."),
     ]) func mistakes(_ arguments: [String], _ message: String) {
         let error = #expect(throws: UsageError.self) { try Self.options(arguments) }
         #expect(error?.message == message)

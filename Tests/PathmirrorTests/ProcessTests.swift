@@ -73,7 +73,7 @@ import Testing
         }
         let said = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         #expect(said.contains("pathmirror: out of memory, the program ends."))
-        #expect(said.contains("--memory-bytes"))
+        #expect(said.contains("--request-memory"))
     }
 
     @Test func otherFaults() async {

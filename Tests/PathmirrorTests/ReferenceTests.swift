@@ -10,7 +10,7 @@ import Testing
             "one two", "it's [one]: two", positionals: ["FILE", "[a|b]"],
             options: [
                 .init("file", "FILE", "a \\ file"), .init("list", "A[,A…]", "a list"), .init("level", "low|high", "it"),
-                .init("old", nil, "a switch", oldNames: ["ancient"]),
+                .init("old", nil, "a switch"),
             ], notes: [".A note — that's all."]),
         CommandSpecification("one three", "three", options: []),
         CommandSpecification("four", "four", positionals: ["[COMMAND…]"], options: [.init("dir", "DIR", "a folder")]),
@@ -29,8 +29,7 @@ import Testing
     @Test func anOptionsValueIsOfOneKind() {
         var kinds: [String: ValueKind] = [:]
         for option in Commands.all.flatMap({ $0.specification.options }) {
-            // A folder for all but `rules explain`, for which it is a file: bash offers both.
-            guard let value = option.value, option.name != "data" else { continue }
+            guard let value = option.value else { continue }
             let known = kinds.updateValue(ValueKind(value), forKey: option.name)
             #expect(known == nil || known == ValueKind(value), "--\(option.name)")
         }

@@ -7,7 +7,7 @@ import Testing
 /// Goal: every tree that was can be had again, in a file or a namespace.
 @Suite struct ReplayTreeCommandTests {
     private static func tree(_ database: CommandDatabase, _ at: String, _ more: String...) throws -> JSONText {
-        let run = try database.run(["replay", "tree", "--at", at, "--out", "-"] + more)
+        let run = try database.run(["replay", "tree", "--at", at, "--output", "-"] + more)
         #expect(run.exitCode == 0, "\(run.errors)")
         return try JSONText(reading: run.output)
     }
@@ -33,10 +33,10 @@ import Testing
             let folder = try ScratchFolder()
             let path = folder.path + "/tree.json"
             #expect(
-                try database.output("replay", "tree", "--at", "4", "--out", path)
+                try database.output("replay", "tree", "--at", "4", "--output", path)
                     == "\(path) holds the tree at seq 4, 6 leaves, from the log's beginning and 4 entries.\n")
             #expect(try JSONText(reading: try folder.read("tree.json")) == pastTrees[4])
-            let report = try database.json("replay", "tree", "--at", "2", "--out", path)
+            let report = try database.json("replay", "tree", "--at", "2", "--output", path)
             #expect(
                 report == [["seq": 2, "leaves": 3, "snapshot": 0, "entries": 2, "intoSeq": nil, "dryRun": false]])
             #expect(try JSONText(reading: try folder.read("tree.json")) == pastTrees[2])
@@ -96,12 +96,12 @@ import Testing
 
     @Test(arguments: [
         (["--at", "1"], "Give either --into or --output."),
-        (["--at", "1", "--into", "a", "--out", "b"], "Give either --into or --output."),
-        (["--out", "-"], "--at is missing."),
-        (["--at", "nonsense", "--out", "-"], "--at: \"nonsense\" is neither a seq nor a time"),
-        (["--at", "-1", "--out", "-"], "--at: \"-1\" is neither a seq nor a time"),
-        (["--at", "1", "--out", "-", "--rate", "0"], "--rate must be"),
-        (["--at", "1", "--out", "-", "--path", "/a.b"], "The path /a.b has a key"),
+        (["--at", "1", "--into", "a", "--output", "b"], "Give either --into or --output."),
+        (["--output", "-"], "--at is missing."),
+        (["--at", "nonsense", "--output", "-"], "--at: \"nonsense\" is neither a seq nor a time"),
+        (["--at", "-1", "--output", "-"], "--at: \"-1\" is neither a seq nor a time"),
+        (["--at", "1", "--output", "-", "--rate", "0"], "--rate must be"),
+        (["--at", "1", "--output", "-", "--path", "/a.b"], "The path /a.b has a key"),
     ]) func mistakes(_ arguments: [String], _ said: String) throws {
         let run = try pathmirror(["replay", "tree"] + arguments)
         #expect(run.exitCode == 2)
@@ -111,10 +111,10 @@ import Testing
     @Test func momentsThatWereNot() throws {
         try withHistory { database throws in
             #expect(
-                try database.failure("replay", "tree", "--at", "9", "--out", "-").contains(
+                try database.failure("replay", "tree", "--at", "9", "--output", "-").contains(
                     "There is no seq 9 yet: the head is 8."))
             #expect(
-                try database.failure("replay", "tree", "--at", "2026-31-01", "--out", "-").contains(
+                try database.failure("replay", "tree", "--at", "2026-31-01", "--output", "-").contains(
                     "\"2026-31-01\" is neither"))
         }
     }
@@ -126,12 +126,12 @@ import Testing
         try withHistory { database throws in
             let folder = try ScratchFolder()
             let file = folder.path + "/entries"
-            let run = try database.run(["replay", "log", "--out", file])
+            let run = try database.run(["replay", "log", "--output", file])
             #expect(run.exitCode == 0 && run.output.isEmpty)
             #expect(run.errors.hasPrefix("replay: 8 entries in "))
             let text = try folder.read("entries")
             #expect(try database.run(["replay", "log"]).output == text)
-            #expect(try database.run(["replay", "log", "--out", "-"]).output == text)
+            #expect(try database.run(["replay", "log", "--output", "-"]).output == text)
             let lines = try text.split(separator: "\n").map { try JSONText(reading: String($0)) }
             #expect(lines.map { $0["seq"]?.int } == Array(1...8))
             #expect(Set(lines.compactMap { $0["source"]?.string }).count == 1)
@@ -194,7 +194,7 @@ import Testing
 
     @Test func whatWasPruned() throws {
         try withHistory { database throws in
-            try database.json("log", "prune", "--keep", "3")
+            try database.json("log", "prune", "--keep", "3 entries")
             #expect(try database.run(["replay", "log"]).json().count == 3)
             #expect(
                 try database.failure("replay", "log", "--from", "5")
@@ -209,7 +209,7 @@ import Testing
             let whole = try database.run(["replay", "log"]).output
             let lines = whole.split(separator: "\n").map { $0 + "\n" }
             try folder.file("out.from1.part", lines[..<3].joined() + lines[3].prefix(20))
-            let run = try database.run(["replay", "log", "--out", folder.path + "/out"])
+            let run = try database.run(["replay", "log", "--output", folder.path + "/out"])
             #expect(run.errors.hasPrefix("replay: goes on after entry 3, which was written before\n"))
             #expect(run.errors.contains("replay: 5 entries in "))
             #expect(try folder.read("out") == whole)

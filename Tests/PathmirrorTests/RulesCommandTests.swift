@@ -71,7 +71,7 @@ import Testing
         try withCommands { database throws in
             try database.json("rules", "set", "-", input: Self.open)
             try database.json("rules", "set", "-", input: Self.closed)
-            try database.json("log", "prune", "--keep", "1")
+            try database.json("log", "prune", "--keep", "1 entry")
             let history = try database.json("rules", "history")
             #expect(history.first?["committedAt"] == .null && history.first?["origin"] == .null)
             #expect(try database.output("rules", "history").contains("1  (not in the log any more)  "))
@@ -188,7 +188,7 @@ import Testing
             #"{"rules":{"rooms":{"$room":{".read":"auth != null && data.child('members').hasChild(auth.uid)","topic":{".write":"auth.uid == 'ada'",".validate":"newData.isString() && newData.val().length < 5"}}},"time":{".read":"now > 1000"},"q":{".read":"query.limitToFirst <= 10"}}}"#
         )
         let data = try folder.file("data", #"{"rooms":{"a":{"members":{"ada":true}}}}"#)
-        given = ["rules", "explain", "--rules", rules, "--data", data]
+        given = ["rules", "explain", "--rules", rules, "--root", data]
     }
 
     private func explain(_ arguments: String...) throws -> JSONText {
@@ -240,7 +240,7 @@ import Testing
         (["--query", "limitToFirst=x"], 2, "--query: "),
         (["--op", "write", "--value", "{"], 1, "--value is no data: "),
         (["--op", "update", "--value", "nonsense"], 1, "--value is no update: "),
-        (["--data", "/nowhere"], 1, "can't be read"),
+        (["--root", "/nowhere"], 1, "can't be read"),
         (["--rules", "/nowhere"], 1, "can't be read"),
     ]) func mistakes(_ arguments: [String], _ code: Int32, _ said: String) throws {
         let run = try pathmirror(given + arguments)
@@ -257,7 +257,7 @@ import Testing
             #expect(try run.json().first?["allowed"] == true)
             // Other data than it has.
             let other = try database.run(
-                ["rules", "explain", "--ns", "default", "--path", "a", "--data", "-", "--json"], input: #"{"a":2}"#)
+                ["rules", "explain", "--ns", "default", "--path", "a", "--root", "-", "--json"], input: #"{"a":2}"#)
             #expect(try other.json().first?["allowed"] == false)
             try database.makeNamespace("bare")
             #expect(try database.run(["rules", "explain", "--ns", "bare"]).exitCode == 2)

@@ -194,9 +194,24 @@ extension SecretFile.Warning: Equatable {
         #expect(secrets.administrators.isEmpty)
     }
 
-    @Test(arguments: ["x", "=x", "a=x,b", "=", "/etc/passwd"]) func namespacesWithoutAName(_ text: String) {
+    @Test(arguments: ["=x", "a=x,=b", "="]) func namespacesWithoutAName(_ text: String) {
         let error = #expect(throws: UsageError.self) { try Self.files(["--database-secret-file", text]) }
-        #expect(error?.message == "--database-secret-file must be NAMESPACE=FILE, or several of these with commas.")
+        #expect(
+            error?.message
+                == "--database-secret-file must be NAMESPACE=FILE, a JSON file of many namespaces, or several of these with commas."
+        )
+    }
+
+    /// A file that is named alone holds the secrets of many namespaces.
+    @Test func severalTables() throws {
+        let folder = try ScratchFolder()
+        let first = try folder.file("first", "{\"a\": \"\(Self.long)1\"}")
+        let second = try folder.file("second", "{\"a\": \"\(Self.long)2\", \"b\": \"\(Self.long)3\"}")
+        let files = try Self.files(["--database-secret-file", first, "--database-secret-file", second])
+        #expect(files.all == [first, second])
+        let secrets = try files.load()
+        #expect(Self.texts(secrets.databases["a"]) == [Self.long + "1", Self.long + "2"])
+        #expect(Self.texts(secrets.databases["b"]) == [Self.long + "3"])
     }
 
     @Test func tables() throws {
@@ -204,7 +219,7 @@ extension SecretFile.Warning: Equatable {
         let long = Self.long
         let table = try folder.file("table", "{\"a\": \"\(long)\", \"b\": [\"\(long)1\", \"\(long)2\"], \"c\": []}")
         let extra = try folder.file("extra", long + "3")
-        let secrets = try Self.files(["--database-secrets-file", table, "--database-secret-file", "b=\(extra)"]).load()
+        let secrets = try Self.files(["--database-secret-file", "\(table),b=\(extra)"]).load()
         #expect(Self.texts(secrets.databases["a"]) == [long])
         #expect(Self.texts(secrets.databases["b"]) == [long + "1", long + "2", long + "3"])
         #expect(secrets.databases["c"]?.isEmpty == true)
@@ -216,7 +231,7 @@ extension SecretFile.Warning: Equatable {
     ]) func tablesThatAreNone(_ text: String) throws {
         let folder = try ScratchFolder()
         let table = try folder.file("table", text)
-        let error = #expect(throws: CommandFailure.self) { try Self.files(["--database-secrets-file", table]).load() }
+        let error = #expect(throws: CommandFailure.self) { try Self.files(["--database-secret-file", table]).load() }
         #expect(
             error?.description
                 == "\(table) must be a JSON object: namespace to secret, or to a list of secrets.")

@@ -33,9 +33,16 @@ import Testing
         }
     }
 
-    /// An option that is a number.
-    struct Number: Sendable, CustomTestStringConvertible {
+    /// An option that is a count, a duration in milliseconds, or a size in bytes.
+    struct Quantity: Sendable, CustomTestStringConvertible {
+        enum Unit: String {
+            case count = "N"
+            case duration = "TIME"
+            case size = "SIZE"
+        }
+
         let name: String
+        let unit: Unit
         let range: ClosedRange<Int>
         /// What holds without the option.
         let standard: Int
@@ -45,163 +52,227 @@ import Testing
         var testDescription: String { name }
 
         init(
-            _ name: String, _ range: ClosedRange<Int>, _ standard: Int, besides: [String] = [],
+            _ name: String, _ unit: Unit, _ range: ClosedRange<Int>, _ standard: Int, besides: [String] = [],
             _ read: @escaping @Sendable (ServiceOptions) -> Int
         ) {
             self.name = name
+            self.unit = unit
             self.range = range
             self.standard = standard
             self.besides = besides
             self.read = read
         }
-    }
 
-    static let day = 1...86_400_000
+        func text(_ value: Int) -> String {
+            switch unit {
+            case .count: "\(value)"
+            case .duration: "\(value)ms"
+            case .size: "\(value)B"
+            }
+        }
 
-    static let numbers: [Number] = [
-        .init("remember-writes-days", 1...3_650, 30) { Int($0.retention.rememberedWriteDays) },
-        .init("retention-interval-ms", 0...86_400_000, 60_000) { Int($0.retention.intervalMilliseconds) },
-        .init("loops", 1...256, min(4, Processors.count)) { $0.server.loops },
-        .init("committers", 1...64, 4) { $0.engine.committers },
-        .init("batch-wait-us", 0...1_000_000, 1_000) { Int($0.engine.batchWaitMicroseconds) },
-        .init("batches-under-way", 1...8, 2) { $0.engine.batchesUnderWay },
-        .init("joint-namespaces", 1...1_000, 64) { $0.engine.jointNamespaces },
-        .init("joint-rows", 1...100_000, 1_000) { $0.engine.jointRows },
-        .init("joint-lock-ms", 1...500, 10) { Int($0.engine.jointLockMilliseconds) },
-        .init("joint-evaluation-us", 1...1_000_000, 5_000) { Int($0.engine.jointEvaluationMicroseconds) },
-        .init("announce-ms", 0...1_000, 2) { Int($0.engine.announceMilliseconds) },
-        .init("workers", 1...64, 2) { $0.gateway.workers },
-        .init("max-connections", 1...10_000_000, 50_000) { $0.server.maxConnections },
-        .init("max-streams", 0...10_000_000, 100_000) { $0.gateway.maxStreams },
-        .init("max-log-readers", 0...1_000_000, 128) { $0.gateway.maxLogReadings },
-        .init("log-reader-threads", 1...64, 2) { $0.engine.logReaders },
-        .init("loaders", 1...64, 2) { $0.engine.loaders },
-        .init("max-waiting-loads", 1...10_000_000, 10_000) { $0.engine.maxWaitingLoads },
-        .init("log-poll-ms", 1...600_000, 20_000) { Int($0.gateway.logPollMilliseconds) },
-        .init("feed-readers", 1...64, 2) { $0.feeds.readers },
-        .init("feed-window", 100...10_000_000, 10_000) { $0.feeds.windowMessages },
-        .init("feed-window-mib", 1...65_536, 64) { $0.feeds.windowBytes >> 20 },
-        .init("max-feed-waits", 1...10_000_000, 20_000) { $0.feeds.maxWaitingPulls },
-        .init("feed-takeover-ms", 1_000...3_600_000, 5_000) { Int($0.feeds.expiryMilliseconds) },
-        .init("max-sessions", 0...10_000_000, 100_000) { $0.gateway.maxSessions },
-        .init("header-timeout-ms", day, 15_000) { Int($0.server.headerTimeoutMilliseconds) },
-        .init("body-timeout-ms", day, 15_000) { Int($0.server.bodyTimeoutMilliseconds) },
-        .init("idle-timeout-ms", day, 75_000) { Int($0.server.idleTimeoutMilliseconds) },
-        .init("write-stall-timeout-ms", day, 30_000) { Int($0.server.writeStallTimeoutMilliseconds) },
-        .init("sse-keepalive-ms", day, 30_000) { Int($0.gateway.streamKeepAliveMilliseconds) },
-        .init("sse-buffer-bytes", 1...(1 << 30), 1 << 20) { $0.gateway.streamBufferBytes },
-        .init("session-timeout-ms", 100...86_400_000, 60_000) { Int($0.gateway.sessionTimeoutMilliseconds) },
-        .init("keepalive-timeout-ms", 100...86_400_000, 120_000) { Int($0.gateway.keepAliveTimeoutMilliseconds) },
-        .init("transaction-turn-ms", 0...60_000, 400) { Int($0.gateway.transactionSlotMilliseconds) },
-        .init("heartbeat-ms", 10...3_600_000, 3_000, besides: ["--dead-after-ms", "86400000"]) {
-            Int($0.engine.heartbeatMilliseconds)
-        },
-        .init("dead-after-ms", 11...86_400_000, 15_000, besides: ["--heartbeat-ms", "10"]) {
-            Int($0.engine.leaseExpiryMilliseconds)
-        },
-        .init("max-resume-entries", 0...1_000_000_000, 100_000) { Int($0.gateway.maxResumeEntries) },
-        .init("max-batch-writes", 1...100_000, 1_000) { $0.engine.maxBatchWrites },
-        .init("max-waiting-writes", 1...10_000_000, 50_000) { $0.engine.maxWaitingWrites },
-        .init("commit-deadline-ms", day, 10_000) { Int($0.engine.commitDeadlineMilliseconds) },
-        .init("poll-ms", 10...60_000, 1_000) { Int($0.engine.pollMilliseconds) },
-        .init("shutdown-ms", 0...3_600_000, 10_000) { Int($0.shutdownMilliseconds) },
-        .init("answer-cache-bytes", 0...(1 << 40), 32 << 20) { $0.gateway.answerCacheBytes },
-        .init("long-stretch-ms", 0...3_600_000, 100) { Int($0.engine.longStretchMilliseconds) },
-        .init("max-body-bytes", 1...(1 << 30), 256 << 20) { $0.gateway.maxBodyBytes },
-        .init("max-user-body-bytes", 1...(1 << 30), 16 << 20, besides: ["--max-body-bytes", "1073741824"]) {
-            $0.gateway.maxPlainBodyBytes
-        },
-        .init("memory-bytes", (1 << 20)...(1 << 45), 1 << 30) { $0.gateway.memory.bytes },
-        .init("memory-per-address-bytes", 65_536...(1 << 45), 256 << 20) { $0.gateway.memory.bytesPerAddress },
-        .init("write-bytes-per-minute", 1...(1 << 50), -1) { $0.gateway.limits.writeBytesPerMinute ?? -1 },
-        .init("max-connections-per-address", 0...10_000_000, 10_000) { $0.server.maxConnectionsPerAddress ?? 0 },
-        .init("clock-skew-s", 0...3_600, 30) { Int($0.credentials.clockSkewSeconds) },
-    ]
+        /// What a text of the help or the command line says.
+        func value(_ text: String) -> Int? {
+            switch unit {
+            case .count: Int(text)
+            case .duration: TimeSpan.milliseconds(text).map { Int($0) }
+            case .size: ByteCount.parse(text)
+            }
+        }
 
-    /// Every number among the options is in the table above; a new one has to be added to it.
-    @Test func theTableIsWhole() {
-        let numbers = ServiceOptions.options.filter { $0.value == "N" }.map(\.name)
-        #expect(Set(numbers) == Set(Self.numbers.map(\.name)).union(["hsts-max-age-s"]))
-    }
-
-    @Test(arguments: numbers) func numbersAndTheirBounds(_ number: Number) throws {
-        #expect(number.read(try Self.options([])) == number.standard)
-        for value in [number.range.lowerBound, number.range.upperBound] {
-            let options = try Self.options(["--\(number.name)", "\(value)"] + number.besides)
-            #expect(number.read(options) == value)
+        /// What a message calls it.
+        var form: String {
+            switch unit {
+            case .count: "a whole number from "
+            case .duration: "a duration such as 15s or 10m, from "
+            case .size: "a size such as 64MiB or 4GiB, "
+            }
         }
     }
 
-    @Test(arguments: numbers) func numbersOutOfBounds(_ number: Number) {
-        // What is refused for another option's sake is looked at elsewhere.
-        let least = number.name == "dead-after-ms" ? 0 : number.range.lowerBound - 1
-        for text in ["\(least)", "\(number.range.upperBound + 1)", "", "x", "1.5", "1e3", "1 ", "99999999999999999999"]
-        {
-            let said = Self.message(["--\(number.name)", text] + number.besides)
-            #expect(said?.hasPrefix("--\(number.name) must be a whole number from ") == true, "\(text)")
-            #expect(said?.hasSuffix(" to \(number.range.upperBound).") == true, "\(text)")
+    static let day = 86_400_000
+
+    static let quantities: [Quantity] = [
+        .init("retention-interval", .duration, 0...day, 60_000) { Int($0.retention.intervalMilliseconds) },
+        .init("loops", .count, 1...256, min(4, Processors.count)) { $0.server.loops },
+        .init("committers", .count, 1...64, 4) { $0.engine.committers },
+        .init("max-connections", .count, 1...10_000_000, 50_000) { $0.server.maxConnections },
+        .init("max-connections-per-address", .count, 0...10_000_000, 10_000) {
+            $0.server.maxConnectionsPerAddress ?? 0
+        },
+        .init("stream-buffer", .size, 1...(1 << 30), 1 << 20) { $0.gateway.streamBufferBytes },
+        .init("session-timeout", .duration, 100...day, 60_000) { Int($0.gateway.sessionTimeoutMilliseconds) },
+        .init("dead-after", .duration, 50...day, 15_000) { Int($0.engine.leaseExpiryMilliseconds) },
+        .init("commit-deadline", .duration, 1...day, 10_000) { Int($0.engine.commitDeadlineMilliseconds) },
+        .init("shutdown-timeout", .duration, 0...3_600_000, 10_000) { Int($0.shutdownMilliseconds) },
+        .init("max-body", .size, 1...(1 << 30), 256 << 20) { $0.gateway.maxBodyBytes },
+        .init("max-user-body", .size, 1...(1 << 30), 16 << 20, besides: ["--max-body", "1GiB"]) {
+            $0.gateway.maxPlainBodyBytes
+        },
+        .init("request-memory", .size, (1 << 20)...(1 << 45), 1 << 30) { $0.gateway.memory.bytes },
+        .init("tree-memory", .size, (1 << 20)...Int.max, MachineMemory.bytes / 2) { $0.engine.treeMemoryBytes },
+        .init("clock-skew", .duration, 0...3_600_000, 30_000) { Int($0.credentials.clockSkewSeconds) * 1_000 },
+    ]
+
+    /// Every quantity among the options is in the table above; a new one has to be added to it.
+    @Test func theTableIsWhole() {
+        let placeholders = Set(["N", "TIME", "SIZE"])
+        let names = ServiceOptions.options.filter { placeholders.contains($0.value ?? "") }.map(\.name)
+        #expect(Set(names) == Set(Self.quantities.map(\.name)).union(["hsts-max-age"]))
+        for option in ServiceOptions.options {
+            guard let quantity = Self.quantities.first(where: { $0.name == option.name }) else { continue }
+            #expect(option.value == quantity.unit.rawValue, "\(option.name)")
+        }
+    }
+
+    /// At most fifty, and no unit in a name; the dozen of a first deployment are among them.
+    @Test func theSurfaceIsSmall() {
+        let names = ServeCommand.specification.options.map(\.name)
+        #expect(names.count <= 50, "\(names)")
+        #expect(Set(names).count == names.count)
+        for name in names {
+            #expect(
+                !["ms", "us", "s", "bytes", "mib", "days"].contains(name.split(separator: "-").last ?? ""), "\(name)")
+        }
+        for command in [ServeCommand.specification, DevCommand.specification] {
+            let first = command.firstOptions.flatMap(\.names)
+            #expect(first.allSatisfy { command.option(named: $0) != nil } && Set(first).count == first.count)
+            #expect(first.count <= 12)
+        }
+    }
+
+    @Test(arguments: quantities) func quantitiesAndTheirBounds(_ quantity: Quantity) throws {
+        #expect(quantity.read(try Self.options([])) == quantity.standard)
+        for value in [quantity.range.lowerBound, quantity.range.upperBound]
+        where value % 1_000 == 0 || quantity.name != "clock-skew" {
+            let options = try Self.options(["--\(quantity.name)", quantity.text(value)] + quantity.besides)
+            #expect(quantity.read(options) == value)
+        }
+    }
+
+    @Test(arguments: quantities) func quantitiesThatAreRefused(_ quantity: Quantity) {
+        var texts = ["", "x", "-1", "1.5", "1e3", "1 ", "1.5s", "99999999999999999999", "99999999999999999999GiB"]
+        if quantity.range.upperBound < Int.max { texts.append(quantity.text(quantity.range.upperBound + 1)) }
+        if quantity.range.lowerBound > 0 { texts.append(quantity.text(quantity.range.lowerBound - 1)) }
+        switch quantity.unit {
+        case .count: texts += ["5s", "5B"]
+        case .duration: texts += ["0", "1000", "5B", "5 entries"]
+        case .size: texts += ["0", "2000000", "5m", "5s"]
+        }
+        for text in texts {
+            let said = Self.message(["--\(quantity.name)", text] + quantity.besides)
+            #expect(said?.hasPrefix("--\(quantity.name) must be \(quantity.form)") == true, "\(text): \(said ?? "")")
         }
     }
 
     /// The command line before the environment before the file before the default, for every single one.
-    @Test(arguments: numbers) func precedence(_ number: Number) throws {
+    @Test(arguments: quantities) func precedence(_ quantity: Quantity) throws {
         let folder = try ScratchFolder()
-        let (least, most) = (number.range.lowerBound, number.range.upperBound)
-        let middle = least + (most - least) / 2
-        let file = try folder.file("c", "\(number.name) = \(least)\n")
-        let arguments = ["--config", file] + number.besides
-        #expect(number.read(try Self.options(arguments)) == least)
-        let option = try #require(ServiceOptions.options.first { $0.name == number.name })
-        let environment = [option.environmentName: "\(middle)"]
-        #expect(number.read(try Self.options(arguments, environment)) == middle)
-        #expect(number.read(try Self.options(arguments + ["--\(number.name)", "\(most)"], environment)) == most)
+        let (least, most) = (quantity.range.lowerBound, quantity.range.upperBound)
+        let middle = (least + (most - least) / 2) / 1_000 * 1_000
+        let file = try folder.file("c", "\(quantity.name) = \(quantity.text(least))\n")
+        let arguments = ["--config", file] + quantity.besides
+        #expect(quantity.read(try Self.options(arguments)) == least)
+        let option = try #require(ServiceOptions.options.first { $0.name == quantity.name })
+        let environment = [option.environmentName: quantity.text(max(middle, least))]
+        #expect(quantity.read(try Self.options(arguments, environment)) == max(middle, least))
+        let given = arguments + ["--\(quantity.name)", quantity.text(most)]
+        #expect(quantity.read(try Self.options(given, environment)) == most)
     }
 
     /// The default that the help tells is the one that holds.
-    @Test(arguments: numbers) func theHelpIsRight(_ number: Number) throws {
-        let help = try #require(ServiceOptions.options.first { $0.name == number.name }).help
-        let told = help.components(after: "default ").flatMap { Int($0.prefix { $0.isNumber }) }
+    @Test(arguments: quantities) func theHelpIsRight(_ quantity: Quantity) throws {
+        let help = try #require(ServiceOptions.options.first { $0.name == quantity.name }).help
+        let told = help.components(after: "default ").flatMap { rest in
+            quantity.value(String(rest.prefix { $0.isNumber || $0.isLetter }))
+        }
         guard let told else {
             // Those without a fixed one say so.
-            #expect(["loops", "memory-per-address-bytes", "write-bytes-per-minute"].contains(number.name))
+            #expect(["loops", "tree-memory"].contains(quantity.name))
             return
         }
-        #expect(told == number.standard)
+        #expect(told == quantity.standard)
+    }
+
+    // MARK: What follows from other options
+
+    @Test func poolsFollowFromCommittersAndLoops() throws {
+        let standard = try Self.options([])
+        #expect(standard.engine.logReaders == 2 && standard.engine.loaders == 2 && standard.feeds.readers == 2)
+        #expect(standard.gateway.workers == 2)
+        let one = try Self.options(["--committers", "1", "--loops", "1"])
+        #expect(one.engine.logReaders == 1 && one.engine.loaders == 2 && one.feeds.readers == 1)
+        let many = try Self.options(["--committers", "16", "--loops", "12"])
+        #expect(many.engine.logReaders == 8 && many.engine.loaders == 8 && many.feeds.readers == 8)
+        #expect(many.gateway.workers == 6)
+    }
+
+    @Test func boundsFollowFromOthers() throws {
+        let standard = try Self.options([])
+        #expect(standard.gateway.maxStreams == 50_000 && standard.gateway.maxSessions == 100_000)
+        #expect(standard.gateway.answerCacheBytes == 32 << 20)
+        #expect(standard.gateway.keepAliveTimeoutMilliseconds == 120_000)
+        #expect(standard.engine.heartbeatMilliseconds == 3_000 && standard.feeds.expiryMilliseconds == 5_000)
+        let other = try Self.options([
+            "--max-connections", "100", "--request-memory", "64MiB", "--session-timeout", "10s", "--dead-after",
+            "1500ms",
+        ])
+        #expect(other.gateway.maxStreams == 100 && other.gateway.maxSessions == 200)
+        #expect(other.gateway.answerCacheBytes == 2 << 20)
+        #expect(other.gateway.keepAliveTimeoutMilliseconds == 20_000)
+        #expect(other.engine.heartbeatMilliseconds == 300)
+        // Feeds are not taken over sooner than a busy machine may be silent.
+        #expect(other.feeds.expiryMilliseconds == 1_000 && other.feeds.beatMilliseconds == 200)
+    }
+
+    // MARK: Constants that tests change
+
+    @Test func constantsAreTuned() throws {
+        let log = try ScratchFile()
+        let options = try Self.options(
+            [], ["PATHMIRROR_TUNE": "heartbeat=1s,long-stretch=7ms,poll-interval=50ms,answer-cache=0B,max-streams=3"],
+            log: log)
+        #expect(options.engine.heartbeatMilliseconds == 1_000 && options.gateway.answerCacheBytes == 0)
+        #expect(options.server.longStretchMilliseconds == 7 && options.engine.longStretchMilliseconds == 7)
+        #expect(options.engine.pollMilliseconds == 50 && options.mirrors.pollMilliseconds == 50)
+        #expect(options.gateway.maxStreams == 3)
+        #expect(log.text.contains("PATHMIRROR_TUNE"))
+        #expect(try Self.options([], ["PATHMIRROR_TUNE": ""]).gateway.maxStreams == 50_000)
+        for name in Tuning.names { #expect(!ServiceOptions.options.contains { $0.name == name }, "\(name)") }
+    }
+
+    @Test(arguments: [
+        "nonsense=1", "heartbeat", "heartbeat=", "heartbeat=5", "heartbeat=0s", "workers=0", "answer-cache=5",
+    ])
+    func constantsThatAreNone(_ text: String) {
+        let error = #expect(throws: UsageError.self) { try Self.options([], ["PATHMIRROR_TUNE": text]) }
+        #expect(error?.message.hasPrefix("PATHMIRROR_TUNE: ") == true)
     }
 
     // MARK: What several places need
 
     @Test func limitsReachTheServerToo() throws {
         let options = try Self.options([
-            "--max-body-bytes", "5000", "--max-user-body-bytes", "4000", "--memory-bytes", "2000000",
-            "--memory-per-address-bytes", "70000", "--long-stretch-ms", "7", "--poll-ms", "50",
+            "--max-body", "5000B", "--max-user-body", "4kB", "--request-memory", "2MB",
         ])
         #expect(options.server.maxBodyBytes == 5_000)
         #expect(options.server.maxPlainBodyBytes == 4_000)
         #expect(options.gateway.maxMessageBytes == 4_000)
         #expect(options.server.memory.bytes == 2_000_000)
         #expect(options.server.memory === options.gateway.memory)
-        #expect(Int(options.server.longStretchMilliseconds) == 7)
-        #expect(Int(options.mirrors.pollMilliseconds) == 50)
     }
 
     @Test func usersBodiesAreNeverLargerThanAdministrators() throws {
-        #expect(try Self.options(["--max-body-bytes", "1000"]).gateway.maxPlainBodyBytes == 1_000)
-        #expect(try Self.options(["--max-body-bytes", "1000"]).server.maxPlainBodyBytes == 1_000)
-        let both = try Self.options(["--max-body-bytes", "1000", "--max-user-body-bytes", "2000"])
+        #expect(try Self.options(["--max-body", "1000B"]).gateway.maxPlainBodyBytes == 1_000)
+        #expect(try Self.options(["--max-body", "1000B"]).server.maxPlainBodyBytes == 1_000)
+        let both = try Self.options(["--max-body", "1000B", "--max-user-body", "2kB"])
         #expect(both.gateway.maxPlainBodyBytes == 1_000)
         // A realtime message has the bound that was asked for.
         #expect(both.gateway.maxMessageBytes == 2_000)
     }
 
     @Test func anAddressGetsAQuarterOfTheMemory() throws {
-        #expect(try Self.options(["--memory-bytes", "4000000"]).gateway.memory.bytesPerAddress == 1_000_000)
-    }
-
-    @Test(arguments: [("3000", "3000", false), ("3000", "2999", false), ("3000", "3001", true), ("10", "11", true)])
-    func aLeaseOutlivesABeat(_ beat: String, _ dead: String, _ isValid: Bool) {
-        let said = Self.message(["--heartbeat-ms", beat, "--dead-after-ms", dead])
-        #expect(said == (isValid ? nil : "--dead-after-ms must be longer than --heartbeat-ms."))
+        #expect(try Self.options(["--request-memory", "4MB"]).gateway.memory.bytesPerAddress == 1_000_000)
     }
 
     @Test func connectionsOfOneAddress() throws {
@@ -234,6 +305,24 @@ import Testing
                 Self.message(["--\(name)", text])
                     == "--\(name) must be a rate such as 100/s, 600/m or 100/s:500 (500 at once after a pause).")
         }
+    }
+
+    @Test(arguments: [
+        ("64MiB/m", Double(64 << 20) / 60, Double(64 << 20)), ("1MB/s:64MB", 1_000_000, 64_000_000),
+        ("36GB/h", 10_000_000, 36_000_000_000),
+    ]) func writeLimits(_ text: String, _ perSecond: Double, _ burst: Double) throws {
+        #expect(
+            try Self.options(["--write-limit", text]).gateway.limits.writeBytes
+                == RateLimit(perSecond: perSecond, burst: burst))
+    }
+
+    @Test(arguments: [
+        "", "67108864", "64MiB", "64/m", "64MiB/d", "0B/m", "64MiB/m:", "64MiB/m:5", "64MiB/m:0B", "-1MiB/m",
+    ])
+    func writeLimitsThatAreNone(_ text: String) {
+        #expect(
+            Self.message(["--write-limit", text])?.hasPrefix("--write-limit must be a size and a time, such as 64MiB/m")
+                == true)
     }
 
     @Test func networks() throws {
@@ -270,7 +359,7 @@ import Testing
         ("session-label", "A", "--session-label must be at most 8 hex digits (0 to 9, a to f)."),
         ("session-label", "123456789", "--session-label must be at most 8 hex digits (0 to 9, a to f)."),
         ("session-label", "\"><", "--session-label must be at most 8 hex digits (0 to 9, a to f)."),
-        ("hsts-max-age-s", "x", nil),
+        ("hsts-max-age", "x", nil),
     ]) func textsThatAreRefused(_ name: String, _ text: String, _ message: String?) {
         #expect(Self.message(["--\(name)", text]) == message)
     }

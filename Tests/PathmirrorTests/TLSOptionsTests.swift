@@ -24,7 +24,7 @@ import Testing
 
     @Test func noneWithoutItsOptions() throws {
         #expect(try Self.options([]) == nil)
-        #expect(try Self.options(["--hsts-max-age-s", "5"]) == nil)
+        #expect(try Self.options(["--hsts-max-age", "5s"]) == nil)
     }
 
     @Test func whatIsGiven() throws {
@@ -37,7 +37,7 @@ import Testing
         #expect(standard.identity.keyFile == folder.path + "/key.pem")
         #expect(standard.identity.expiresAt > Clock.unixMilliseconds / 1_000)
         let more = try #require(
-            try Self.options(Self.pair(folder) + ["--tls-listen", "[::1]:443", "--hsts-max-age-s", "0"]))
+            try Self.options(Self.pair(folder) + ["--tls-listen", "[::1]:443", "--hsts-max-age", "0s"]))
         #expect(more.address.port == 443)
         #expect(more.strictTransportSeconds == 0)
     }
@@ -50,12 +50,12 @@ import Testing
         #expect(error?.message == "TLS needs both --tls-certificate and --tls-key.")
     }
 
-    @Test(arguments: ["-1", "3153600001", "x", ""]) func agesThatAreNone(_ text: String) throws {
+    @Test(arguments: ["-1s", "0", "60", "36501d", "x", ""]) func agesThatAreNone(_ text: String) throws {
         let folder = try ScratchFolder()
         let error = #expect(throws: UsageError.self) {
-            try Self.options(Self.pair(folder) + ["--hsts-max-age-s", text])
+            try Self.options(Self.pair(folder) + ["--hsts-max-age", text])
         }
-        #expect(error?.message == "--hsts-max-age-s must be a whole number from 0 to 3153600000.")
+        #expect(error?.message == "--hsts-max-age must be a duration such as 15s or 10m, from 0s to 36500d.")
     }
 
     @Test func filesThatAreWrong() throws {

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif("/debug/" in pathmirror(), reason="the bounds ar
 BOUNDS = json.loads(Path(__file__).with_name("allocations.json").read_text())
 VALUE = "x" * 189
 # Looking after itself is done later than any test, as far as it may be put off: what it takes would be in some windows and not in others.
-QUIET = ["--poll-ms", "60000", "--heartbeat-ms", "5000", "--retention-interval-ms", "0", "--loops", "1", "--log-level", "warning"]
+QUIET = ["--retention-interval", "0s", "--loops", "1", "--log-level", "warning"]
 
 
 class Measured:
@@ -49,7 +49,7 @@ def measured(postgres, logs):
     url = postgres.create_database()
     with scratch_directory("allocations") as folder:
         counts = Allocations(folder)
-        gateway = start_serve(url, folder, logs, *QUIET, env=counts.environment, name="counted")
+        gateway = start_serve(url, folder, logs, *QUIET, tune="poll-interval=60s,heartbeat=5s", env=counts.environment, name="counted")
         try:
             made = Measured(gateway, counts)
             made.send("PUT", "/bench.json?print=silent", {f"k{number}": VALUE for number in range(100)})

@@ -144,7 +144,7 @@ def test_a_secret_is_its_own_namespaces(serve, issuer, scratch, database_secret)
     table = scratch / "secrets.json"
     other = secrets.token_urlsafe(30)
     table.write_text(json.dumps({"one": [database_secret], "two": other}))
-    rest = serve("--database-secrets-file", table, ns="one,two", rules=RULES).rest
+    rest = serve("--database-secret-file", table, ns="one,two", rules=RULES).rest
     assert rest.put("nobody", 1, ns="one", auth=database_secret).status == 200
     assert rest.put("nobody", 1, ns="two", auth=other).status == 200
     refused(rest.put("nobody", 1, ns="two", auth=database_secret))
@@ -166,7 +166,7 @@ def test_administrators_may_act_as_others(gateway, issuer, database_secret):
 
 
 def test_a_stream_ends_when_its_token_does(serve, issuer):
-    gateway = serve(*issuer.options, "--clock-skew-s", "0", rules=RULES)
+    gateway = serve(*issuer.options, "--clock-skew", "0s", rules=RULES)
     at = gateway.rest.at("users/ada")
     token = issuer.token("ada", lasts=3)
     with Listener(at, auth=token) as short, Listener(at, auth=issuer.token("ada")) as long:
@@ -290,7 +290,7 @@ def test_the_log_says_who_wrote(gateway, issuer, database_secret):
 
 @pytest.mark.parametrize("options", [
     ["--issuer", "x"], ["--jwks-url", "https://x/"], ["--project-id", "x", "--jwks-url", "http://192.0.2.1/keys"],
-    ["--database-secret-file", "nonsense"], ["--project-id", "x", "--clock-skew-s", "-1"]])
+    ["--database-secret-file", "=nonsense"], ["--project-id", "x", "--clock-skew", "30"]])
 def test_options_that_are_no_help(options):
     finished = cli.command("serve", "--database-url", "postgres://nowhere.invalid/x", *options)
     assert finished.returncode == 2, finished.stderr

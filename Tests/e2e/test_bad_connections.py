@@ -9,7 +9,7 @@ from harness.sse import Listener
 from harness.waiting import wait_until
 
 # Times short enough for a test; every option has an environment variable.
-IMPATIENT = {"PATHMIRROR_HEADER_TIMEOUT_MS": "1500", "PATHMIRROR_BODY_TIMEOUT_MS": "1500"}
+IMPATIENT = "header-timeout=1500ms,body-timeout=1500ms"
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_listeners_that_leave(dev, at, neighbour):
 
 
 def test_slow_headers_and_slow_bodies_are_cut_off(serve):
-    gateway = serve(env=IMPATIENT)
+    gateway = serve(tune=IMPATIENT)
     rest = gateway.unique()
     rest.set(value="kept")
     target = rest.url()
@@ -139,7 +139,7 @@ def test_slow_headers_and_slow_bodies_are_cut_off(serve):
 
 def test_a_trickle_is_slow_too(serve):
     """A byte now and then must not keep a request open for ever."""
-    gateway = serve(env=IMPATIENT)
+    gateway = serve(tune=IMPATIENT)
     with raw_connection(gateway.port) as plain:
         plain.sendall(b"GET /x.json HTTP/1.1\r\nHost: localhost\r\nX-Trickle: ")
         plain.settimeout(0.1)

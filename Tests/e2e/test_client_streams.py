@@ -27,7 +27,7 @@ def issuer():
 
 @pytest.fixture
 def gateway(serve, issuer):
-    gateway = serve(*issuer.options, "--clock-skew-s", "0", rules=RULES)
+    gateway = serve(*issuer.options, "--clock-skew", "0s", rules=RULES)
     gateway.rest.set("users/ada", {"n": 1}, auth=SECRET)
     return gateway
 
@@ -107,7 +107,7 @@ def test_pyrebase_outlives_its_token(gateway, issuer):
 
 def test_clients_that_read_line_by_line(serve):
     """FireSharp, firego, firebase-arduino, GodotFirebase and FB4D take a line `event:` and then a line `data:`."""
-    gateway = serve("--sse-keepalive-ms", "200")
+    gateway = serve(tune="stream-keep-alive=200ms")
     at = gateway.unique()
     at.set(value={"a": 1})
     with raw_connection(gateway.port) as plain, plain.makefile("rb") as lines:

@@ -100,7 +100,7 @@ def test_fish_offers_what_fits(scripts, words, offered, others):
 def test_every_command_and_option_is_offered(scripts, name):
     words = name.split(" ")
     assert words[-1] in bash(scripts, *words[:-1], words[-1])
-    wanted = set(re.findall(r"^  (--[a-z-]+)", cli.succeeds(*words, "--help"), re.MULTILINE)) | {"--help"}
+    wanted = set(re.findall(r"^  (--[a-z-]+)", cli.succeeds(*words, "--help", "all"), re.MULTILINE)) | {"--help"}
     assert set(bash(scripts, *words, "--")) == wanted
     assert set(fish(scripts, f"pathmirror {name} --")) == wanted
 

@@ -14,7 +14,7 @@ from harness.waiting import wait_until
 
 @pytest.fixture
 def gateway(own_postgres, scratch, logs):
-    gateway = start_serve(own_postgres.create_database(), scratch, logs, "--sse-keepalive-ms", "300", "--commit-deadline-ms", "1000")
+    gateway = start_serve(own_postgres.create_database(), scratch, logs, "--commit-deadline", "1s", tune="stream-keep-alive=300ms")
     yield gateway
     gateway.sweep()
 
@@ -128,7 +128,7 @@ def test_a_gateway_that_starts_before_its_database(own_postgres, scratch, logs):
 
 def test_errors_never_tell_the_database_password(own_postgres, scratch, logs):
     url = own_postgres.create_database().replace("postgres@", "postgres:hunter2secret@")
-    gateway = start_serve(url, scratch, logs, "--commit-deadline-ms", "500")
+    gateway = start_serve(url, scratch, logs, "--commit-deadline", "500ms")
     try:
         own_postgres.stop("immediate")
         response = gateway.rest.put("x", 1)

@@ -264,7 +264,7 @@ def test_the_lag_of_a_feed_that_nobody_consumes_grows(feed, tree):
 
 def test_the_waits_of_one_feed_leave_room_for_others(serve):
     """Only waiting is refused where too many wait, and one feed's consumers have at most a quarter of the places."""
-    gateway = serve("--max-feed-waits", "16")
+    gateway = serve(tune="max-feed-waits=16")
     busy = Feed(gateway.rest, "busy", headers=ADMIN).make(**PATIENT)
     other = Feed(gateway.rest, "other", headers=ADMIN).make(path="/others/{key}", **PATIENT)
     for feed in (busy, other):

@@ -48,9 +48,9 @@ def secret(scratch):
 
 @pytest.fixture
 def make_pair(serve, secret):
-    def make(*options, **definition):
-        options = ("--database-secret-file", f"default={secret}", "--clock-skew-s", "0", *options)
-        return Pair([serve(*options, name=name) for name in ("one", "two")], **{**PATIENT, **definition})
+    def make(*options, tune="", **definition):
+        options = ("--database-secret-file", f"default={secret}", "--clock-skew", "0s", *options)
+        return Pair([serve(*options, name=name, tune=tune) for name in ("one", "two")], **{**PATIENT, **definition})
 
     return make
 
@@ -184,7 +184,7 @@ def test_a_forwarded_request_counts_as_the_clients(make_pair):
 
 def test_what_a_frozen_gateway_handed_out(make_pair):
     """The pull fails; whatever it had comes again, and is not lost."""
-    pair = make_pair("--feed-takeover-ms", "30000", ack_deadline="4s", backoff={"first": "1ms", "max": "5ms"})
+    pair = make_pair(tune="feed-takeover=30s", ack_deadline="4s", backoff={"first": "1ms", "max": "5ms"})
     pair.other.rest.set("orders/a", 1)
     pair.working.process.freeze()
     try:
@@ -209,7 +209,7 @@ def test_everything_of_the_status_is_known_to_both(pair):
 
 def test_the_status_of_a_feed_whose_gateway_is_silent(make_pair):
     """It is answered, with what the database has; nobody takes the feed over meanwhile."""
-    pair = make_pair("--feed-takeover-ms", "30000")
+    pair = make_pair(tune="feed-takeover=30s")
     pair.owner.rest.set("orders/a", 1)
     pair.owner.one("c1")
     pair.working.process.freeze()

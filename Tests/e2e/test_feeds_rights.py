@@ -24,7 +24,7 @@ def gateway(serve, scratch):
     secret.write_text(DATABASE_SECRET + "\n")
     secret.chmod(0o600)
     # Rules that let everybody do everything with data.
-    return serve("--database-secret-file", f"default={secret}", "--clock-skew-s", "0", rules=OPEN_RULES)
+    return serve("--database-secret-file", f"default={secret}", "--clock-skew", "0s", rules=OPEN_RULES)
 
 
 @pytest.fixture

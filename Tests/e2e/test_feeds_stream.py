@@ -146,7 +146,7 @@ def test_streams_that_are_refused(feed):
 
 
 def test_a_quiet_stream_is_kept_alive(serve):
-    gateway = serve("--sse-keepalive-ms", "200")
+    gateway = serve(tune="stream-keep-alive=200ms")
     feed = Feed(gateway.rest, headers=ADMIN).make(**PATIENT)
     with FeedStream(feed) as stream:
         stream.wait_for(lambda: stream.comments >= 3, "comments")

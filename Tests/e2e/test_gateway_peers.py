@@ -45,7 +45,7 @@ def mint(secret):
 @pytest.fixture
 def start(serve, secret):
     def start(name, *options, **settings):
-        return serve("--database-secret-file", f"default={secret}", "--clock-skew-s", "0", *options, name=name, **settings)
+        return serve("--database-secret-file", f"default={secret}", "--clock-skew", "0s", *options, name=name, **settings)
 
     return start
 
@@ -77,8 +77,8 @@ class Two:
 
 @pytest.fixture
 def pair(start, database_url):
-    def make(*options, **definition):
-        return Two(database_url, [start(name, *options) for name in ("one", "two")], **definition)
+    def make(*options, tune="", **definition):
+        return Two(database_url, [start(name, *options, tune=tune) for name in ("one", "two")], **definition)
 
     return make
 
@@ -98,7 +98,7 @@ class Recorder(Proxy):
 
 def test_notifications_of_others_are_not_believed(serve, database_url):
     """A role that can only connect: it makes nobody's transactions wait, and keeps nothing busy for long."""
-    gateway = serve("--transaction-turn-ms", "60000")
+    gateway = serve(tune="transaction-slot=60s")
     role = f"stranger_{uuid.uuid4().hex[:12]}"
     sql.execute(database_url, f"CREATE ROLE {role} LOGIN")
     try:
@@ -251,7 +251,7 @@ def test_an_answer_whose_client_is_gone_goes_back(pair, body):
 @pytest.mark.parametrize("body", PULLS)
 def test_an_answer_without_room_goes_back(pair, body):
     """The output of the gateway that forwards is full: it answers 503, and no client has the message."""
-    two = pair("--memory-bytes", str(32 << 20))
+    two = pair("--request-memory", "32MiB")
     value = "x" * (5 << 20)
     two.other.rest.set("big", value)
     big = two.other.rest.at("big").url()
@@ -374,7 +374,7 @@ def stream_answer(feed: Feed, **headers) -> tuple[int, str | None]:
 
 
 def test_a_stream_whose_owner_is_gone_is_refused(pair):
-    two = pair("--feed-takeover-ms", "30000")
+    two = pair(tune="feed-takeover=30s")
     with FeedStream(two.other) as stream:
         two.owner.rest.set("orders/a", 1)
         stream.wait_for_count(1)
@@ -386,7 +386,7 @@ def test_a_stream_whose_owner_is_gone_is_refused(pair):
 
 
 def test_a_stream_that_loses_its_owner_says_when_to_come_back(pair):
-    two = pair("--feed-takeover-ms", "30000")
+    two = pair(tune="feed-takeover=30s")
     connection = http.client.HTTPConnection("127.0.0.1", two.other.rest.port, timeout=60)
     connection.request("GET", two.other.target("stream"), None, two.other.headers)
     answer = connection.getresponse()
@@ -399,7 +399,7 @@ def test_a_stream_that_loses_its_owner_says_when_to_come_back(pair):
 
 
 def test_a_stream_of_a_frozen_owner_is_refused(pair):
-    two = pair("--feed-takeover-ms", "30000")
+    two = pair(tune="feed-takeover=30s")
     two.working.process.freeze()
     try:
         assert stream_answer(two.other) == (503, "1")

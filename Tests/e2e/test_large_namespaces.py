@@ -227,7 +227,7 @@ def test_a_load_that_fails_half_way_leaves_nothing(postgres, scratch, logs):
     cli.succeeds("migrate", "up", "--database-url", url)
     cli.succeeds("import", "--database-url", url, "--ns", "large", "-", stdin=json.dumps(content).encode())
     with Proxy(postgres.port) as proxy, ThreadPoolExecutor(1) as threads:
-        gateway = start_serve(url.replace(f":{postgres.port}/", f":{proxy.port}/"), scratch, logs, "--tree-memory", str(BUDGET))
+        gateway = start_serve(url.replace(f":{postgres.port}/", f":{proxy.port}/"), scratch, logs, "--tree-memory", f"{BUDGET}B")
         rest = Rest(gateway.port, params={"ns": "large"}, headers=ADMIN)
         try:
             for _ in range(3):

@@ -100,7 +100,7 @@ def test_requests_of_a_user(serve, scratch):
 
 
 def test_each_gateway_counts_for_itself(serve):
-    first, second = (serve("--rate-limit-per-address", "3/h", "--write-bytes-per-minute", "1000", name=name) for name in ("first", "second"))
+    first, second = (serve("--rate-limit-per-address", "3/h", "--write-limit", "1kB/m", name=name) for name in ("first", "second"))
     assert not refused(first.rest.put("a", "x" * 3_000))
     assert refused(first.rest.put("b", "x"))
     assert not refused(second.rest.put("b", "x" * 3_000))
@@ -109,7 +109,7 @@ def test_each_gateway_counts_for_itself(serve):
 
 
 def test_bytes_written_to_a_namespace(serve):
-    gateway = serve("--write-bytes-per-minute", "100000", "--create-namespaces")
+    gateway = serve("--write-limit", "100kB/m", "--create-namespaces")
     assert not refused(gateway.rest.put("a", "x" * 99_000))
     # What is left lets one more through, whatever its size; then it is over for all.
     assert not refused(gateway.rest.put("b", "x" * 50_000))
@@ -188,7 +188,7 @@ def test_by_default_this_machine_is_not_limited(dev, at):
 
 @pytest.mark.parametrize("option, value", [
     ("--rate-limit-per-address", "fast"), ("--rate-limit-per-address", "0/s"), ("--rate-limit-per-identity", "5"),
-    ("--write-bytes-per-minute", "-1"), ("--max-connections-per-address", "many"), ("--trusted-proxies", "10.0.0.1/8"),
+    ("--write-limit", "64MiB"), ("--max-connections-per-address", "many"), ("--trusted-proxies", "10.0.0.1/8"),
     ("--trusted-proxies", "proxy.example"),
 ])
 def test_wrong_values_are_wrong_usage(option, value):

@@ -21,7 +21,7 @@ from harness.waiting import wait_until
 
 @pytest.fixture
 def gateway(serve):
-    return serve("--sse-keepalive-ms", "300", "--log-poll-ms", "700")
+    return serve(tune="stream-keep-alive=300ms,log-poll=700ms")
 
 
 def write(gateway, *values, path: str = "a"):
@@ -131,7 +131,7 @@ def test_an_entry_that_is_larger_than_a_slice(gateway):
 
 
 def test_a_reader_that_takes_nothing_is_cut_off(serve):
-    gateway = serve("--write-stall-timeout-ms", "1000", "--sse-buffer-bytes", "65536")
+    gateway = serve("--stream-buffer", "64KiB", tune="write-stall=1s")
     value = "x" * 200_000
     write(gateway, *[f"{number} {value}" for number in range(100)])
     with LogStream(gateway.port, buffer=4096), LogStream(gateway.port, offset=after(100)) as other:
@@ -142,7 +142,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(serve):
 
 
 def test_a_slow_reader_gets_everything_and_holds_nobody_up(serve):
-    gateway = serve("--sse-buffer-bytes", "65536")
+    gateway = serve("--stream-buffer", "64KiB")
     value = "x" * 200_000
     with LogStream(gateway.port, buffer=4096) as stream:
         write(gateway, *[f"{number} {value}" for number in range(150)])
@@ -199,7 +199,7 @@ def test_a_copy_begins_with_the_tree(gateway):
 
 def test_pruned_entries(gateway):
     write(gateway, *range(10))
-    assert cli.command("log", "prune", "--keep", "3", "--force", "--database-url", gateway.database_url).returncode == 0
+    assert cli.command("log", "prune", "--keep", "3 entries", "--force", "--database-url", gateway.database_url).returncode == 0
     oldest = sql.rows(gateway.database_url, "SELECT retained_from FROM pathmirror.namespace WHERE name = 'default'")[0][0]
     assert oldest > 1
     answer = ask(gateway.rest, offset=after(0))
@@ -212,7 +212,7 @@ def test_pruned_entries(gateway):
 
 def test_retention_removes_what_a_slow_reader_has_not_read(serve):
     """The stream ends; the next request says why, and nothing was left out of what was read."""
-    gateway = serve("--sse-buffer-bytes", "65536")
+    gateway = serve("--stream-buffer", "64KiB")
     value = "x" * 200_000
     write(gateway, *[f"{number} {value}" for number in range(150)])
     with LogStream(gateway.port, buffer=4096) as stream:
@@ -596,7 +596,7 @@ def test_streams_end_with_the_gateway(gateway):
 
 
 def test_an_outage_ends_streams_and_they_go_on_where_they_were(own_postgres, scratch, logs):
-    gateway = start_serve(own_postgres.create_database(), scratch, logs, "--sse-keepalive-ms", "300")
+    gateway = start_serve(own_postgres.create_database(), scratch, logs, tune="stream-keep-alive=300ms")
     try:
         write(gateway, 1, 2)
         with LogStream(gateway.port) as stream:
@@ -615,7 +615,7 @@ def test_an_outage_ends_streams_and_they_go_on_where_they_were(own_postgres, scr
 
 
 def test_no_more_readers_than_may_be(serve):
-    gateway = serve("--max-log-readers", "1")
+    gateway = serve(tune="max-log-readers=1")
     write(gateway, 1)
     with LogStream(gateway.port) as stream:
         assert stream.next()["seq"] == 1
@@ -652,7 +652,7 @@ def test_a_feeds_token_reads_no_longer_than_its_feed_lets_it(gateway, scratch, c
 
 
 def test_feeds_tokens_leave_room_for_administrators(serve, scratch):
-    gateway = serve("--max-log-readers", "8")
+    gateway = serve(tune="max-log-readers=8")
     feed = Feed(gateway.rest, headers=ADMIN).make()
     headers = minted(scratch, "--feed", feed.name)
     with LogStream(gateway.port, headers) as one, LogStream(gateway.port, headers) as two:

@@ -117,7 +117,7 @@ class World:
         self.to_come = self.dice.sample(self.happenings(), len(self.happenings()))
 
     def gateway(self):
-        return start_serve(self.url, self.scratch, self.logs, "--heartbeat-ms", "200", "--dead-after-ms", "1000", wait=False)
+        return start_serve(self.url, self.scratch, self.logs, "--dead-after", "1s", wait=False)
 
     def end(self):
         for gateway in self.gateways:

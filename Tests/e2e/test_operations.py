@@ -164,7 +164,7 @@ def test_shutdown_finishes_what_is_in_flight_and_ends_streams(serve, database_ur
 
 
 def test_shutdown_answers_a_request_that_is_half_sent_or_closes(serve):
-    gateway = serve("--shutdown-ms", "1000")
+    gateway = serve("--shutdown-timeout", "1s")
     with raw_connection(gateway.port) as idle, raw_connection(gateway.port) as busy:
         idle.sendall(b"GET /x.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert Responses(idle).next()[0] == 200

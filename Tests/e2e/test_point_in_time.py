@@ -70,7 +70,7 @@ def test_back_to_a_moment(archived, scratch, logs):
                 wait_until(lambda: sql.rows(old.url("postgres"), "select count(*) from pg_stat_archiver where archived_count > 0 and "
                                             "last_archived_wal >= pg_walfile_name(pg_current_wal_lsn() - 1)") == [(1,)], "the log to be archived", 30)
                 wanted = scratch / "wanted.ndjson"
-                cli.succeeds("replay", "log", "--from", kept + 2, "--to", last, "--path", "/letters", "--out", wanted, "--database-url", url)
+                cli.succeeds("replay", "log", "--from", kept + 2, "--to", last, "--path", "/letters", "--output", wanted, "--database-url", url)
                 old.stop()
 
                 restored = Restored(place, logs, backup, archive, "before_it")

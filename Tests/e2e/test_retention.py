@@ -24,7 +24,7 @@ def metric(gateway, name: str) -> float:
 
 
 def test_a_gateway_shortens_the_log_by_itself(serve, database_url):
-    gateway = serve("--retention-interval-ms", "100")
+    gateway = serve("--retention-interval", "100ms")
     source = ("--database-url", database_url)
     rest = gateway.unique()
     for number in range(20):
@@ -47,7 +47,7 @@ def test_a_gateway_shortens_the_log_by_itself(serve, database_url):
 
 
 def test_a_reader_is_waited_for_and_named(serve, database_url):
-    gateway = serve("--retention-interval-ms", "0")
+    gateway = serve("--retention-interval", "0s")
     source = ("--database-url", database_url)
     rest = gateway.unique()
     rest.set("a", 1)
@@ -73,7 +73,7 @@ def test_what_is_not_said_rightly_is_refused(database_url):
     cli.succeeds("migrate", "up", "--database-url", database_url)
     for words in (["--all"], ["--keep", "7d"], ["--all", "--ns", "x", "--keep", "7d"], ["--all", "--keep", "0d"],
                   ["--all", "--keep", "soon"], ["--all", "--keep", "7d", "--snapshot-every", "9"],
-                  ["--all", "--max-bytes", "0"]):
+                  ["--all", "--max-size", "0B"], ["--all", "--max-size", "1000"], ["--all", "--keep", "7"]):
         finished = cli.command("retention", "set", *words, "--database-url", database_url)
         assert finished.returncode == 2, (words, finished.stderr)
         assert finished.stderr.startswith("pathmirror retention set: "), finished.stderr
@@ -82,11 +82,11 @@ def test_what_is_not_said_rightly_is_refused(database_url):
 def test_one_namespace(serve, database_url):
     """What is asked of one log says nothing of the others, and does nothing to them."""
     source = ("--database-url", database_url)
-    gateway = serve("--retention-interval-ms", "0", "--ns", "default,other")
+    gateway = serve("--retention-interval", "0s", "--ns", "default,other")
     for ns in ("default", "other"):
         for number in range(5):
             gateway.rest.at(ns=ns).set("x", number)
-    cli.succeeds("retention", "set", "--all", "--keep", "2", *source)
+    cli.succeeds("retention", "set", "--all", "--keep", "2 entries", *source)
     assert [line["namespace"] for line in cli.objects(cli.succeeds("retention", "ls", "--ns", "other", "--json", *source))] == ["other"]
     shown = cli.succeeds("retention", "ls", "--ns", "other", *source).splitlines()
     assert [line.split("  ")[0] for line in shown] == ["all others", "other"]

@@ -83,7 +83,7 @@ def test_explain(serve, files):
         ".read": "auth != null && data.child('members').hasChild(auth.uid)",
         "topic": {".write": "auth.uid == 'ada'", ".validate": "newData.isString() && newData.val().length < 5"}}}}}))
     (files / "d.json").write_text(json.dumps({"rooms": {"a": {"members": {"ada": True}}}}))
-    given = ("--rules", files / "r.json", "--data", files / "d.json", "--auth", '{"uid":"ada"}')
+    given = ("--rules", files / "r.json", "--root", files / "d.json", "--auth", '{"uid":"ada"}')
     text = cli.succeeds("rules", "explain", *given, "--path", "rooms/a")
     assert "Allowed, by .read of /rooms/$room" in text and "auth.uid" in text and '"ada"' in text
     text = cli.succeeds("rules", "explain", *given, "--op", "write", "--path", "rooms/a/topic", "--value", '"too long"')

@@ -51,12 +51,13 @@ def test_files_that_others_can_read_are_warned_of(serve, secret_file, mode):
     assert len(warnings(gateway)) == 1
 
 
-@pytest.mark.parametrize("option", ["--admin-secret-file", "--database-secret-file", "--database-secrets-file", "--tls-key"])
-def test_strict_secrets_refuses_them(database_url, scratch, option):
+@pytest.mark.parametrize("option, value", [
+    ("--admin-secret-file", "{}"), ("--database-secret-file", "default={}"), ("--database-secret-file", "{}"), ("--tls-key", "{}")])
+def test_strict_secrets_refuses_them(database_url, scratch, option, value):
     file = scratch / "shared"
     file.write_text('{"default": "%s"}' % secrets.token_urlsafe(30))
     file.chmod(0o640)
-    words = {"--database-secret-file": [option, f"default={file}"], "--tls-key": [option, file, "--tls-certificate", file]}.get(option, [option, file])
+    words = [option, value.format(file)] + (["--tls-certificate", file] if option == "--tls-key" else [])
     refused = cli.command("serve", "--database-url", database_url, "--strict-secrets", *words)
     assert refused.returncode == 1
     assert str(file) in refused.stderr and "0640" in refused.stderr and f"chmod 600 {file}" in refused.stderr and "--strict-secrets" in refused.stderr

@@ -171,7 +171,7 @@ def test_random_writes_fold_to_the_value(at, seed):
 
 
 def test_keep_alive(serve):
-    gateway = serve("--sse-keepalive-ms", "200")
+    gateway = serve(tune="stream-keep-alive=200ms")
     with Listener(gateway.unique()) as listener:
         listener.next()
         listener.wait_for_keep_alive(3)
@@ -179,7 +179,7 @@ def test_keep_alive(serve):
 
 
 def test_keep_alive_looks_like_the_original(serve):
-    gateway = serve("--sse-keepalive-ms", "200")
+    gateway = serve(tune="stream-keep-alive=200ms")
     with raw_connection(gateway.port) as plain:
         plain.sendall(b"GET /x.json HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
         data = b""

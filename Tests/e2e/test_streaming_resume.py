@@ -187,7 +187,7 @@ def fold(data: bytes):
 
 def test_a_listener_that_opens_amid_writes_misses_nothing(serve):
     """Its first value waits for a busy worker, and what happens meanwhile is more than may wait."""
-    rest = serve("--sse-buffer-bytes", "256", "--workers", "1").unique()
+    rest = serve("--stream-buffer", "256B", tune="workers=1").unique()
     rest.set(value={"large": {f"k{number}": "text" for number in range(30_000)}, "small": {f"{number:x}k": 1 for number in range(2_010)}})
     stop = threading.Event()
 

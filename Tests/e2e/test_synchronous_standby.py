@@ -71,8 +71,8 @@ def pair(own_postgres, logs):
 
 
 @contextmanager
-def served(pair, scratch, logs, *options):
-    gateway = start_serve(pair.url, scratch, logs, "--commit-deadline-ms", 6000, *options)
+def served(pair, scratch, logs, *options, tune=""):
+    gateway = start_serve(pair.url, scratch, logs, "--commit-deadline", "6s", *options, tune=tune)
     try:
         yield gateway
     finally:
@@ -122,7 +122,7 @@ def test_what_the_primary_committed_alone_is_not_acknowledged(pair, scratch, log
 
 def test_a_commit_that_a_standby_gets_in_the_end_is_acknowledged(pair, scratch, logs):
     """Cancelled once, the batch is found on the primary; that is told when the standby has it, and no sooner."""
-    with served(pair, scratch, logs, "--commit-deadline-ms", 20000) as gateway:
+    with served(pair, scratch, logs, "--commit-deadline", "20s") as gateway:
         rest = gateway.rest
         # The namespace is there: what waits next is the write.
         rest.set("n", 1)
@@ -169,7 +169,7 @@ def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
 
 def test_everything_follows_the_primary(pair, scratch, logs):
     """Writes, listeners, mirrors, feeds and commands, by the same URL before and after; the old primary is fenced when it comes back."""
-    with served(pair, scratch, logs, "--poll-ms", 500) as gateway:
+    with served(pair, scratch, logs, tune="poll-interval=500ms") as gateway:
         mirrored = Mirrored(lambda: gateway, pair.url, scratch)
         rest = gateway.rest
         mirrored.apply(POSTS)
@@ -207,7 +207,7 @@ def test_everything_follows_the_primary(pair, scratch, logs):
 def test_what_an_asynchronous_standby_lacked_is_said(pair, scratch, logs):
     """Without the requirement writes are acknowledged on one disk, and a failover loses the last ones: loudly, and everybody has the same then."""
     sql.autocommit(pair.primary.url("postgres"), "alter system set synchronous_standby_names = ''", "select pg_reload_conf()")
-    with served(pair, scratch, logs, "--poll-ms", 500) as gateway:
+    with served(pair, scratch, logs, tune="poll-interval=500ms") as gateway:
         mirrored = Mirrored(lambda: gateway, pair.url, scratch)
         rest = gateway.rest
         mirrored.apply(POSTS)

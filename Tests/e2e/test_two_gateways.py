@@ -106,7 +106,7 @@ def deaf_pair(own_postgres, scratch, logs):
             gateways.append(start_serve(url, scratch, logs, name="hears", rules=UNSTEADY))
             through = url.replace(f":{own_postgres.port}/", f":{proxy.port}/")
             gateways.append(start_serve(
-                through, scratch, logs, "--poll-ms", "60000", "--ns", "default", name="deaf", rules=UNSTEADY))
+                through, scratch, logs, "--ns", "default", name="deaf", tune="poll-interval=60s", rules=UNSTEADY))
             for gateway in gateways:
                 assert gateway.rest.get("room").status == 200
             wait_until_heard(gateways[0].rest, gateways[1].rest)

@@ -15,7 +15,7 @@ def queued(gateway) -> int:
 
 
 def test_large_reads_that_nobody_reads(serve):
-    gateway = serve("--create-namespaces", "--memory-bytes", str(128 * MEBIBYTE))
+    gateway = serve("--create-namespaces", "--request-memory", "128MiB")
     for name in ("crowd", "other"):
         answer = gateway.rest.send("PUT", f"/big.json?ns={name}", b'"' + b"x" * 9 * MEBIBYTE + b'"', ADMIN)
         assert answer.status == 200, answer.body[:200]

@@ -72,14 +72,14 @@ def too_long(bound: int) -> dict[str, list[bytes]]:
 def test_a_message_over_the_limit_ends_the_connection_with_1009(serve, way):
     """And the log says so, by which option, and whose it was."""
     bound = 1 << 20
-    gateway = serve("--max-user-body-bytes", str(bound))
+    gateway = serve("--max-user-body", f"{bound}B")
     with RealtimeClient(gateway.port) as client, RealtimeClient(gateway.port) as bystander:
         for data in too_long(bound)[way]:
             client.socket.write(data)
         is_closed(client, 1009)
         assert bystander.ok("echo", {"d": 1}) == 1
     def lines():
-        return [line for line in gateway.process.err.read_text().splitlines() if "--max-user-body-bytes" in line]
+        return [line for line in gateway.process.err.read_text().splitlines() if "--max-user-body" in line]
     wait_until(lines, "the log line")
     assert len(lines()) == 1 and "127.0.0.1" in lines()[0] and str(bound) in lines()[0], lines()
 
@@ -191,7 +191,7 @@ def test_a_flood_of_listens(dev, bystander, at):
 
 def test_a_client_that_asks_much_and_reads_nothing(serve):
     """Bounded memory: the server stops reading from who does not read."""
-    gateway = serve("--write-stall-timeout-ms", "1000")
+    gateway = serve(tune="write-stall=1s")
     gateway.rest.set("big", {f"k{number}": "x" * 1000 for number in range(1000)})
     with RealtimeClient(gateway.port) as other:
         other.ok("g", {"p": "big", "q": {}})
@@ -255,7 +255,7 @@ def test_noise(dev, bystander):
 
 
 def test_half_a_handshake_is_not_waited_for_for_ever(serve):
-    gateway = serve("--header-timeout-ms", "1000")
+    gateway = serve(tune="header-timeout=1s")
     import socket
     with socket.create_connection(("127.0.0.1", gateway.port)) as plain:
         plain.sendall(b"GET /.ws?v=5 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n")

@@ -18,8 +18,8 @@ from harness.websocket_client import RealtimeClient, datum, merge
 NOW = {".sv": "timestamp"}
 PLUS = {".sv": {"increment": 1}}
 # Gateways find dead gateways quickly; and silent clients.
-QUICK = ("--heartbeat-ms", "200", "--dead-after-ms", "1500")
-WATCHFUL = ("--session-timeout-ms", "1500")
+QUICK = ("--dead-after", "1500ms")
+WATCHFUL = ("--session-timeout", "1500ms")
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
 
 
@@ -102,7 +102,7 @@ def test_silence_of_a_client_that_answers_no_pings(serve):
 
 def test_a_page_that_was_put_aside(serve):
     """Its browser answers pings, for minutes; only the program says the protocol's "0"."""
-    gateway = serve("--keepalive-timeout-ms", "1500", "--session-timeout-ms", "600")
+    gateway = serve("--session-timeout", "600ms", tune="keep-alive-timeout=1500ms")
     with RealtimeClient(gateway.port) as aside, RealtimeClient(gateway.port) as alive:
         aside.ok("o", {"p": "aside", "d": NOW})
         alive.ok("o", {"p": "alive", "d": NOW})
@@ -194,8 +194,8 @@ def test_a_killed_gateway_that_starts_again(serve):
 
 
 def test_a_session_of_a_killed_gateway_is_ended_by_its_client_at_once(serve):
-    slow = ("--heartbeat-ms", "1000", "--dead-after-ms", "600000")
-    killed, other = serve(*slow, name="killed"), serve(*slow, name="other")
+    slow = ("--dead-after", "10m")
+    killed, other = (serve(*slow, name=name, tune="heartbeat=1s") for name in ("killed", "other"))
     with RealtimeClient(killed.port) as client:
         client.put("n", 0)
         client.ok("o", {"p": "n", "d": PLUS})

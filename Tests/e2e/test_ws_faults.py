@@ -44,7 +44,7 @@ def storm(port, sessions, held):
 
 
 def test_a_thousand_clients_come_back_after_a_restart(serve):
-    quick = ("--heartbeat-ms", "200", "--dead-after-ms", "1500")
+    quick = ("--dead-after", "1500ms")
     gateway = serve(*quick)
     held = {f"k{number}": number for number in range(200)}
     gateway.rest.set("shared", held)
@@ -67,7 +67,7 @@ def test_a_thousand_clients_come_back_after_a_restart(serve):
 
 
 def test_stalled_clients_slow_nobody_and_cost_little(serve):
-    gateway = serve("--sse-buffer-bytes", "262144", "--write-stall-timeout-ms", "60000")
+    gateway = serve("--stream-buffer", "256KiB", tune="write-stall=60s")
     good = [RealtimeClient(gateway.port).greet() for _ in range(45)]
     stalled = [RealtimeClient(gateway.port, receive_buffer=4096).greet() for _ in range(5)]
     for client in good + stalled:
@@ -104,7 +104,7 @@ def test_stalled_clients_slow_nobody_and_cost_little(serve):
 
 def test_the_writers_own_echo_when_it_lags(serve):
     """A client that reads late still gets what its writes changed before their answers."""
-    gateway = serve("--sse-buffer-bytes", "65536")
+    gateway = serve("--stream-buffer", "64KiB")
     with RealtimeClient(gateway.port, receive_buffer=4096) as client:
         client.listen("x")
         asked = [client.ask("p", {"p": "x", "d": {"n": number, "text": "y" * 10_000}}) for number in range(100)]

@@ -8,7 +8,7 @@ from harness.waiting import wait_until
 from harness.websocket_client import RealtimeClient
 
 PLUS = {".sv": {"increment": 1}}
-QUICK = ("--heartbeat-ms", "200", "--dead-after-ms", "1500")
+QUICK = ("--dead-after", "1500ms")
 
 
 def blocked(database_url) -> bool:
@@ -93,13 +93,13 @@ def test_all_gateways_die_and_one_comes_back(serve):
 
 def test_everybody_frozen_at_once_is_no_reason_to_take_the_others_for_dead(serve):
     """A machine that is suspended: who goes on first has not seen the others stand still."""
-    patient = ("--heartbeat-ms", "200", "--dead-after-ms", "4000")
+    patient = ("--dead-after", "4s")
     gateways = [serve(*patient, name="one"), serve(*patient, name="two")]
     with RealtimeClient(gateways[0].port) as client:
         client.ok("o", {"p": "n", "d": PLUS})
         for gateway in gateways:
             gateway.process.freeze()
-        # Longer than --dead-after-ms by the watchers' own clocks.
+        # Longer than --dead-after by the watchers' own clocks.
         sql.rows(gateways[0].database_url, "select pg_sleep(5)")
         beats = sql.rows(gateways[0].database_url, "select sum(beat) from pathmirror.gateway")[0][0]
         gateways[1].process.send(signal.SIGCONT)

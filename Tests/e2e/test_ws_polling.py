@@ -131,7 +131,7 @@ def test_the_end_carries_out_orders(dev, at, how):
 
 
 def test_a_silent_poller_is_gone(serve):
-    gateway = serve("--session-timeout-ms", "1500")
+    gateway = serve("--session-timeout", "1500ms")
     client = PollingClient(gateway.port)
     client.request(1, "o", {"p": "x", "d": "gone"})
     wait_until(lambda: gateway.rest.value("x") == "gone", "the order")
@@ -139,7 +139,7 @@ def test_a_silent_poller_is_gone(serve):
 
 def test_a_poller_is_asked_for_a_sign_of_life(serve):
     """The timers of a page that nobody looks at hardly run: its polls come only when the ones before are answered."""
-    gateway = serve("--session-timeout-ms", "1500")
+    gateway = serve("--session-timeout", "1500ms")
     client = PollingClient(gateway.port)
     client.request(1, "o", {"p": "x", "d": "gone"})
     started = time.monotonic()

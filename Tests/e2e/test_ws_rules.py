@@ -121,7 +121,7 @@ def test_a_login_that_expires(serve, scratch):
     secret = "database-secret-0123456789abcdef01234567"
     (scratch / "db-secret").write_text(secret + "\n")
     (scratch / "db-secret").chmod(0o600)
-    gateway = serve("--database-secret-file", f"default={scratch / 'db-secret'}", "--clock-skew-s", "0",
+    gateway = serve("--database-secret-file", f"default={scratch / 'db-secret'}", "--clock-skew", "0s",
                     rules={"rules": {"a": {".read": "auth.uid === 'ada'", ".write": "auth.uid === 'ada'"}}})
     with RealtimeClient(gateway.port) as client:
         now = int(time.time())

@@ -8,7 +8,8 @@ from harness.waiting import wait_until
 from harness.websocket_client import Holder, RealtimeClient, datum, merge
 from test_ws_windows import SEED, window
 
-BUFFER = ("--sse-buffer-bytes", "65536", "--write-stall-timeout-ms", "60000")
+BUFFER = ("--stream-buffer", "64KiB")
+PATIENT = "write-stall=60s"
 # Tags are the client's: the same number may be another query's on another connection.
 QUERIES = {
     11: {"i": ".key", "l": 3, "vf": "r"},
@@ -46,7 +47,7 @@ def test_windows_of_a_slow_reader(serve, round):
     """Children enter windows, move within them and leave while their reader looks away; when it looks again, each window
     is replaced by what it is then, under its own tag, and lives on from there."""
     dice = random.Random(SEED + round)
-    gateway = serve(*BUFFER)
+    gateway = serve(*BUFFER, tune=PATIENT)
     base, tree = "list", {f"{letter}{number}": {"n": 10 * number, "text": ""} for letter in "abc" for number in range(4)}
     gateway.rest.set(base, tree)
     with RealtimeClient(gateway.port, receive_buffer=4096) as slow, RealtimeClient(gateway.port) as quick:
@@ -95,7 +96,7 @@ def test_windows_of_a_slow_reader(serve, round):
 
 
 def test_a_window_that_empties_while_its_reader_looks_away(serve):
-    gateway = serve(*BUFFER)
+    gateway = serve(*BUFFER, tune=PATIENT)
     query = {"i": "n", "sp": 1, "ep": 1}
     gateway.rest.set("list", {"a": {"n": 1, "text": ""}})
     with RealtimeClient(gateway.port, receive_buffer=4096) as slow:
@@ -119,7 +120,7 @@ def test_a_window_that_empties_while_its_reader_looks_away(serve):
 
 def test_a_listen_that_ends_while_it_is_behind(serve):
     """What a client has stopped listening to is not made up for; what it listens to under the same query's new tag is."""
-    gateway = serve(*BUFFER)
+    gateway = serve(*BUFFER, tune=PATIENT)
     query = {"i": ".key", "l": 1, "vf": "r"}
     gateway.rest.set("list", {"a": 0})
     with RealtimeClient(gateway.port, receive_buffer=4096) as slow:

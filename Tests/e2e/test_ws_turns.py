@@ -135,7 +135,7 @@ def wait_for_waiting(gateway, count: int):
 @pytest.fixture
 def patient(serve):
     """A gateway on which nobody's turn ends by itself."""
-    return serve("--transaction-turn-ms", "60000")
+    return serve(tune="transaction-slot=60s")
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_turn_ends_with_its_client(patient, line):
 
 
 def test_a_client_that_gives_up_is_passed_over(serve):
-    gateway = serve("--transaction-turn-ms", "50")
+    gateway = serve(tune="transaction-slot=50ms")
     with RealtimeClient(gateway.port) as gives_up, RealtimeClient(gateway.port) as other:
         assert gives_up.answer(put(gives_up, "x", 1, over="else")) == STALE
         assert other.answer(put(other, "x", 2, over=None)) == OK
@@ -249,7 +249,7 @@ def test_a_client_that_gives_up_is_passed_over(serve):
 
 
 def test_turns_can_be_turned_off(serve):
-    gateway = serve("--transaction-turn-ms", "0")
+    gateway = serve(tune="transaction-slot=0s")
     with RealtimeClient(gateway.port) as first, RealtimeClient(gateway.port) as second:
         assert first.answer(put(first, "x", 1, over="else")) == STALE
         assert second.answer(put(second, "x", 2, over=None)) == OK

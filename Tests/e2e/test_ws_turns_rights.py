@@ -19,7 +19,7 @@ UNPERMITTED, PERMITTED = 30, 10
 @pytest.fixture
 def patient(serve):
     """A gateway on which nobody's turn ends by itself."""
-    return serve("--transaction-turn-ms", "60000", rules=RULES)
+    return serve(tune="transaction-slot=60s", rules=RULES)
 
 
 @pytest.fixture

@@ -205,7 +205,7 @@ def test_an_upgrade_is_declined(dev, which):
 
 
 def test_a_slow_socket_is_conflated_as_any(serve):
-    gateway = serve("--sse-buffer-bytes", "20000")
+    gateway = serve("--stream-buffer", "20kB")
     polling = PollingClient(gateway.port)
     polling.request(1, "q", {"p": "x", "h": ""})
     socket = RealtimeClient(gateway.port, extra=f"&s={polling.id}", receive_buffer=4096)
@@ -229,7 +229,7 @@ def test_a_slow_socket_is_conflated_as_any(serve):
 
 def test_who_was_only_held_up_is_brought_to_the_present(serve):
     """More than a slow reader may have waiting comes while the socket is silent; the client then takes all at once."""
-    gateway = serve("--sse-buffer-bytes", "20000")
+    gateway = serve("--stream-buffer", "20kB")
     polling = PollingClient(gateway.port)
     polling.request(1, "q", {"p": "x", "h": ""})
     socket = offered(gateway.port, polling.id)
@@ -259,7 +259,7 @@ def test_a_stopping_gateway_closes_the_socket(serve):
 
 def test_a_silent_socket_is_found_out(serve):
     """The client answers no pings: it is gone."""
-    gateway = serve("--session-timeout-ms", "1500")
+    gateway = serve("--session-timeout", "1500ms")
     polling, socket = upgraded(gateway.port)
     socket.number = 5
     socket.ok("o", {"p": "left", "d": True})

@@ -220,7 +220,7 @@ def main() -> int:
                 connection.execute("create database pm")
             # Whoever is started from now on has the same clock.
             os.environ.update(clock.environment)
-            gateway = start_serve(server.url(), root, logs, "--retention-interval-ms", "200", "--log-level", "warning")
+            gateway = start_serve(server.url(), root, logs, "--retention-interval", "200ms", "--log-level", "warning")
             return the_year_is_over(options, gateway, Database(server.url()), clock, writers, root)
         finally:
             if gateway:

@@ -140,7 +140,7 @@ def main() -> int:
     print(f"seed {options.seed}", flush=True)
     with scratch_directory("fuzz") as scratch:
         environment = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", SANITIZER)}
-        gateway = start_dev(scratch / "data", scratch, None, "--log-level", "warning", "--idle-timeout-ms", "5000", env=environment, patience=120)
+        gateway = start_dev(scratch / "data", scratch, None, "--log-level", "warning", tune="idle-timeout=5s", env=environment, patience=120)
         try:
             run = Run(gateway, options.seed, options.cases, options.seconds)
             run.run(options.threads)

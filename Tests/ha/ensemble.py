@@ -11,7 +11,7 @@ from harness.ports import free_port
 from harness.waiting import Late, wait_until
 from nodes import TIMES, Etcd, Node
 from rig.proxies import Proxies
-from rig.rig import MIRROR, OPTIONS, Rig
+from rig.rig import MIRROR, OPTIONS, TUNE, Rig
 
 
 class Ensemble(Rig):
@@ -20,7 +20,7 @@ class Ensemble(Rig):
     def __init__(self, root: Path, logs: Path, patroni: Path, strict: bool, times: dict | None = None, names=("a", "b"), options=()):
         # Not the rig's own beginning, which makes a PostgreSQL: everything else of it is used.
         self.root, self.logs, self.names = root, logs, names
-        self.options = [*OPTIONS, *options]
+        self.options, self.tune = [*OPTIONS, *options], TUNE
         self.clocks, self.gateways, self.doors = {}, {}, {}
         self.down, self.ended = set(), []
         self.ports = {name: free_port() for name in names}
@@ -59,7 +59,8 @@ class Ensemble(Rig):
     def start_gateway(self, name: str):
         place = self.root / f"gateway-{name}"
         place.mkdir(exist_ok=True)
-        self.gateways[name] = start_serve(self.url, place, self.logs, *self.options, port=self.ports[name], name=f"gateway-{name}", wait=False)
+        self.gateways[name] = start_serve(self.url, place, self.logs, *self.options, port=self.ports[name], name=f"gateway-{name}",
+                                          tune=self.tune, wait=False)
 
     # Who is what
 

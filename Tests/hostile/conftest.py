@@ -82,7 +82,7 @@ class Siege:
         path = self.root.__enter__()
         # The attackers' addresses are those of a proxy's clients: this machine's own is under no bound.
         self.gateway = start_serve(self.postgres.create_database(), path, self.logs, "--trusted-proxies", "127.0.0.1",
-                                   "--loops", "2", "--session-timeout-ms", "10000", "--max-feed-waits", "1000", rules=RULES)
+                                   "--loops", "2", "--session-timeout", "10s", tune="max-feed-waits=1000", rules=RULES)
         self.target = Target(self.gateway.port, SECRET, address="198.51.100.7", token=feed_token)
         assert administer(self.target, "PUT", HONEST, {"path": "/work/{key}"}) == "201"
         wait_until(lambda: ask(self.target, "POST", "pull", b"{}", feed_token(HONEST, "default"), HONEST) == "200", "the honest feed to run")

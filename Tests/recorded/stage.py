@@ -21,8 +21,8 @@ from wires.wire import Missing
 DATABASE_SECRET = "recorded-database-secret-0123456789abcdef"
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
 # Nothing comes by a timer while a play doesn't wait for it, and nothing is said of how busy the machine is.
-CALM = ["--sse-keepalive-ms", "3600000", "--session-timeout-ms", "3600000", "--keepalive-timeout-ms", "3600000",
-        "--long-stretch-ms", "0", "--loops", "2"]
+CALM = ["--session-timeout", "1h", "--loops", "2"]
+CALM_TUNE = "stream-keep-alive=1h,keep-alive-timeout=1h,long-stretch=0s"
 
 
 class Stage:
@@ -49,7 +49,7 @@ class Stage:
             secrets = self.directory / "database-secrets.json"
             secrets.write_text(json.dumps({"auth": [DATABASE_SECRET], "realtime-auth": [DATABASE_SECRET], "rules": [DATABASE_SECRET]}))
             secrets.chmod(0o600)
-            self.gateway = self.serve(exits, self.url, "--create-namespaces", "--database-secrets-file", secrets)
+            self.gateway = self.serve(exits, self.url, "--create-namespaces", "--database-secret-file", secrets)
             self._exits = exits.pop_all()
         return self
 
@@ -57,8 +57,10 @@ class Stage:
         self._exits.close()
 
     def serve(self, exits: contextlib.ExitStack, url: str, *options, rules: dict | None = OPEN_RULES, ns: str = "default",
-              **more) -> Gateway:
-        gateway = start_serve(url, self.directory, self.logs, *CALM, *options, rules=rules, ns=ns, **more)
+              tune: str = "", **more) -> Gateway:
+        # Of what is said twice the last counts.
+        tune = ",".join(filter(None, (CALM_TUNE, tune)))
+        gateway = start_serve(url, self.directory, self.logs, *CALM, *options, rules=rules, ns=ns, tune=tune, **more)
         exits.callback(gateway.sweep)
         return gateway
 

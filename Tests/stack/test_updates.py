@@ -13,13 +13,13 @@ def test_a_rolling_update_fails_no_request(stack, load):
     """As docs/deployment.md has it: a changed setting, then the script."""
     before = [stack.inspect(gateway)["Id"] for gateway in GATEWAYS]
     load.run_for(3)
-    stack.run(ROOT / "deploy/rolling-update", PATHMIRROR_WRITE_BYTES_PER_MINUTE="67000000")
+    stack.run(ROOT / "deploy/rolling-update", PATHMIRROR_WRITE_LIMIT="67MB/m")
     load.run_for(3)
     load.settle()
     after = [stack.inspect(gateway)["Id"] for gateway in GATEWAYS]
     assert not set(before) & set(after)
     for gateway in GATEWAYS:
-        assert "PATHMIRROR_WRITE_BYTES_PER_MINUTE=67000000" in environment(stack, gateway)
+        assert "PATHMIRROR_WRITE_LIMIT=67MB/m" in environment(stack, gateway)
     assert not load.failures, load.report()
     assert not load.lost and not load.undead and not load.unheard, load.report()
     assert load.reconnects >= 2, "the stream and the socket were on gateways that were replaced"
@@ -46,7 +46,7 @@ def test_new_settings_of_the_proxy_are_taken_up_without_a_failed_request(stack, 
 def test_a_plain_up_with_a_changed_setting_fails_requests_and_loses_none(stack, load):
     """Both gateways at once, and the proxy that depends on them: what the rolling update is there to avoid."""
     load.run_for(2)
-    stack.up("--no-build", PATHMIRROR_WRITE_BYTES_PER_MINUTE="66000000")
+    stack.up("--no-build", PATHMIRROR_WRITE_LIMIT="66MB/m")
     stack.wait_until_served()
     load.settle()
     assert not load.lost and not load.undead and not load.unheard, load.report()

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 from check import availability
 from check.availability import Outage
+from harness import older
 from harness.binary import pathmirror
 from harness.gateway import start_serve
 from harness.ports import free_port
@@ -18,7 +19,7 @@ from harness.process import run
 from harness.waiting import wait_until
 from onslaught import Onslaught
 from plan import Fault, Round
-from rig.rig import MIRROR, OPTIONS, Rig
+from rig.rig import MIRROR, OPTIONS, TUNE, Rig
 from workload.listeners import StreamReader
 
 
@@ -28,9 +29,9 @@ def version(program: Path) -> str:
     return f"{said} ({program})"
 
 
-def known(program: Path, options: tuple) -> list:
+def known(program: Path, options: list) -> list:
     """Those options that a version has; all of them take a value."""
-    help_ = subprocess.run([program, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    help_ = subprocess.run([program, "serve", "--help", "all"], capture_output=True, text=True, check=True).stdout
     pairs = list(zip(options[::2], options[1::2], strict=True))
     return [word for pair in pairs if f"  {pair[0]} " in help_ for word in pair]
 
@@ -96,10 +97,11 @@ class Pair(Rig):
         place = self.root / f"gateway-{name}"
         place.mkdir(exist_ok=True)
         program = self.programs[name]
-        words = known(program, tuple(OPTIONS)) + ([] if name in self.migrating else ["--no-migrate"])
+        spoken, variables = older.spoken(str(program), OPTIONS, TUNE)
+        words = known(program, spoken) + ([] if name in self.migrating else ["--no-migrate"])
         with using(program):
             self.gateways[name] = start_serve(self.server.url(port=self.links[name]), place, self.logs, *words,
-                                              port=self.ports[name], name=f"gateway-{name}", wait=False)
+                                              port=self.ports[name], name=f"gateway-{name}", env=variables, wait=False)
 
 
 class Beginner(StreamReader):

@@ -46,7 +46,7 @@ public final class PageFile: Sendable {
     func write(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
         let count = bytes.count + Self.sumBytes
         guard let length = Int32(exactly: bytes.count), let offset = extents.withLock({ $0.take(count) }) else {
-            refused("it has all that it may have (--page-file-bytes)")
+            refused("it has all that it may have (four times --tree-memory)")
             return nil
         }
         let whole = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 8)

@@ -38,8 +38,7 @@ final class RateLimiter: Sendable {
         self.now = now
         addresses = settings.perAddress.map { LimitBuckets($0, most: settings.maxTracked) }
         identities = settings.perIdentity.map { LimitBuckets($0, most: settings.maxTracked) }
-        let writes = settings.writeBytesPerMinute.map { RateLimit(perSecond: Double($0) / 60, burst: Double($0)) }
-        namespaces = writes.map { LimitBuckets($0, most: settings.maxTracked) }
+        namespaces = settings.writeBytes.map { LimitBuckets($0, most: settings.maxTracked) }
         refusals = Kind.allCases.map { _ in Counter() }
     }
 

@@ -34,7 +34,7 @@ final class LongMessageLog: Sendable {
         }
         guard let omitted else { return }
         logger.warning(
-            "a realtime message is larger than --max-user-body-bytes: its connection is closed",
+            "a realtime message is larger than --max-user-body: its connection is closed",
             [
                 ("namespace", namespace), ("address", address.map { "\($0)" } ?? "unknown"), ("limit", "\(limit)"),
                 ("omitted", "\(omitted)"),

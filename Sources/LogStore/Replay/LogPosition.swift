@@ -1,4 +1,5 @@
 import Postgres
+import Runtime
 
 /// A moment of a namespace, as an operator names it.
 public enum LogPosition: Sendable, Equatable {
@@ -21,7 +22,7 @@ public enum LogPosition: Sendable, Equatable {
         }
     }
 
-    /// The same, and how long ago: `90s`, `15min`, `1h`, `2d`, `1w`, each also with a `-` before it; `now`. What that means
+    /// The same, and how long ago: `90s`, `15m`, `1h`, `2d`, `1w`, each also with a `-` before it; `now`. What that means
     /// depends on when it is asked for: for commands, not for definitions that are kept.
     public init(moment text: String) throws(ReplayError) {
         if text == "now" {
@@ -36,18 +37,8 @@ public enum LogPosition: Sendable, Equatable {
     /// Seconds before now that a text such as `-2d` says; nil for other texts.
     static func secondsAgo(_ text: String) -> Int64? {
         let bare = text.hasPrefix("-") ? text.dropFirst() : text[...]
-        let digits = bare.prefix { $0.isASCII && $0.isNumber }
-        let factor: Int64? =
-            switch bare.dropFirst(digits.count) {
-            case "s": 1
-            case "min", "m": 60
-            case "h": 3_600
-            case "d": 86_400
-            case "w": 7 * 86_400
-            default: nil
-            }
-        guard let factor, let count = Int64(digits), count <= 1_000 * 366 * 86_400 / factor else { return nil }
-        return count * factor
+        guard let seconds = TimeSpan.seconds(bare), seconds <= 1_000 * 366 * 86_400 else { return nil }
+        return seconds
     }
 
     /// The first entry that "from this moment on" means: that of a seq itself, and of a time the first committed after it.

@@ -10,17 +10,22 @@ public struct Pruning {
         /// Everything from that entry on.
         case from(Int64)
 
-        /// `30d`, `12h`, `45m`, or a number of entries.
+        /// Reads a duration of whole seconds, such as `30d` or `12h`, or a count such as `30 entries`. A number alone is neither.
         public init?(_ text: String) {
-            let units: [Character: Int64] = ["d": 86_400, "h": 3_600, "m": 60]
-            if let unit = text.last.flatMap({ units[$0] }) {
-                guard let count = Int64(text.dropLast()), count >= 0, count < 1_000_000 else { return nil }
-                self = .seconds(count * unit)
+            if let seconds = TimeSpan.seconds(text) {
+                guard seconds < Self.endlessSeconds else { return nil }
+                self = .seconds(seconds)
             } else {
-                guard let count = Int64(text), count >= 0 else { return nil }
+                let words = text.split(separator: " ", omittingEmptySubsequences: false)
+                guard words.count == 2, words[1] == "entries" || (words[0] == "1" && words[1] == "entry"),
+                    words[0].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(words[0])
+                else { return nil }
                 self = .entries(count)
             }
         }
+
+        /// From 10,000 years on a time in PostgreSQL can overflow.
+        private static let endlessSeconds: Int64 = 10_000 * 366 * 86_400
     }
 
     /// Somebody who still needs entries.

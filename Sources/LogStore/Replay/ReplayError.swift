@@ -38,5 +38,5 @@ public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     private static let clockAdvice =
-        "Nothing was dropped. Set the clocks right, or keep a number of entries (--keep 100000), or go by PostgreSQL's clock as it is with --trust-clock."
+        "Nothing was dropped. Set the clocks right, or keep a number of entries (--keep '100000 entries'), or go by PostgreSQL's clock as it is with --trust-clock."
 }

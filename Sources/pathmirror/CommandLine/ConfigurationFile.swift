@@ -10,8 +10,8 @@ enum ConfigurationFile {
                 throw UsageError("\(path), line \(number + 1): expected 'name = value'.")
             }
             let name = Self.trimmed(line[..<equals])
-            guard let option = specification.option(named: name), name != "config" else {
-                let nearest = NearestWord.all(name, among: specification.options.map(\.name).filter { $0 != "config" })
+            guard let option = specification.configurable.first(where: { $0.name == name }) else {
+                let nearest = NearestWord.all(name, among: specification.configurable.map(\.name))
                 throw UsageError(
                     "\(path), line \(number + 1): there is no option \"\(name)\".\(NearestWord.question(nearest))")
             }

@@ -11,7 +11,7 @@ final class OutputFile {
 
     /// For commands that write one result.
     static let option = OptionSpecification(
-        "output", "FILE", "where to write (also -o); default and - standard output", oldNames: ["out"])
+        "output", "FILE", "where to write (also -o); default and - standard output")
 
     /// - Parameters:
     ///   - path: nil or `-` for standard output.

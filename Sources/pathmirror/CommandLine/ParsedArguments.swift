@@ -1,3 +1,5 @@
+import Runtime
+
 /// A command's arguments, with what the environment and the configuration file say where the command line says nothing.
 struct ParsedArguments {
     private(set) var positionals: [String] = []
@@ -82,11 +84,8 @@ struct ParsedArguments {
     /// The option's value: of the command line, else of the environment, else of the configuration file.
     subscript(_ name: String) -> String? {
         if let value = given[name] { return value }
-        guard let option = specification.options.first(where: { $0.name == name }) else { return nil }
-        for name in option.environmentNames {
-            if let value = environment[name] { return value }
-        }
-        return configuration[name]
+        guard let option = specification.variable(named: name) else { return nil }
+        return environment[option.environmentName] ?? configuration[name]
     }
 
     /// The argument that the help calls `name`; nil where it was not given, or the command has none of that name.
@@ -105,8 +104,8 @@ struct ParsedArguments {
     /// Nil for an option that was not given.
     func source(_ name: String) -> Source? {
         if given[name] != nil { return .commandLine }
-        guard let option = specification.options.first(where: { $0.name == name }) else { return nil }
-        if option.environmentNames.contains(where: { environment[$0] != nil }) { return .environment }
+        guard let option = specification.variable(named: name) else { return nil }
+        if environment[option.environmentName] != nil { return .environment }
         return configuration[name] == nil ? nil : .configuration
     }
 
@@ -122,5 +121,31 @@ struct ParsedArguments {
             throw UsageError("--\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound).")
         }
         return value
+    }
+
+    /// A duration such as `15s`; nil where the option is not given.
+    func duration(_ name: String, in range: ClosedRange<Milliseconds>) throws -> Milliseconds? {
+        guard let text = self[name] else { return nil }
+        guard let value = TimeSpan.milliseconds(text), range.contains(value) else {
+            throw UsageError(
+                "--\(name) must be a duration such as 15s or 10m, from \(TimeSpan.text(range.lowerBound)) to \(TimeSpan.text(range.upperBound))."
+            )
+        }
+        return value
+    }
+
+    /// A size such as `64MiB`, in bytes; nil where the option is not given.
+    func size(_ name: String, in range: ClosedRange<Int>) throws -> Int? {
+        guard let text = self[name] else { return nil }
+        guard let value = ByteCount.parse(text), range.contains(value) else {
+            throw UsageError("--\(name) must be \(Self.sizes(range)).")
+        }
+        return value
+    }
+
+    private static func sizes(_ range: ClosedRange<Int>) -> String {
+        let least = ByteCount.exactText(Int64(range.lowerBound))
+        guard range.upperBound < Int.max else { return "a size such as 64MiB or 4GiB, of at least \(least)" }
+        return "a size such as 64MiB or 4GiB, from \(least) to \(ByteCount.exactText(Int64(range.upperBound)))"
     }
 }

@@ -43,8 +43,10 @@ enum Commands {
         _ command: any Command.Type, _ arguments: [String], _ console: Console, _ environment: Environment
     ) -> Int32 {
         let specification = command.specification
-        if arguments.contains("--help") || arguments.contains("-h") {
-            console.write(TextWrap.help(specification.help, to: console.outputWidth))
+        if let index = arguments.firstIndex(where: { ["--help", "-h"].contains($0) }) {
+            let wantsAll = arguments.dropFirst(index + 1).first == "all"
+            let help = wantsAll ? specification.fullHelp : specification.help
+            console.write(TextWrap.help(help, to: console.outputWidth))
             return exitCode(0, command, console)
         }
         var known: ParsedArguments?

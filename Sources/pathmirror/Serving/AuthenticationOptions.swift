@@ -10,16 +10,16 @@ struct AuthenticationOptions {
                 "secrets, one a line, that make whoever sends one an administrator everywhere; read again when it changes"
             ),
             .init(
-                "database-secret-file", "NAME=FILE[,…]",
-                "secrets of a namespace, one a line: administrators there, and keys of custom tokens"),
-            .init("database-secrets-file", "FILE", "the same for many, as JSON: {\"namespace\": [\"secret\", …], …}"),
+                "database-secret-file", "[NAME=]FILE[,…]",
+                "secrets of a namespace, one a line: administrators there, and keys of custom tokens; a FILE without NAME holds those of many, as JSON: {\"namespace\": [\"secret\", …], …}"
+            ),
             .init("project-id", "ID", "accepts the ID tokens of this project of the original service"),
             .init("issuer", "TEXT", "accepts ID tokens by this issuer ('iss'); with --audience and --jwks-url"),
             .init("audience", "TEXT", "whom ID tokens must be for ('aud')"),
             .init("jwks-url", "URL", "the issuer's keys: a JWK set, or certificates by key id"),
             .init(
                 "jwks-ca-file", "FILE", "certificate authorities (PEM) to trust for --jwks-url instead of the system's"),
-            .init("clock-skew-s", "N", "seconds by which issuers' clocks may differ; default 30"),
+            .init("clock-skew", "TIME", "by how much issuers' clocks may differ; default 30s"),
         ] + SecretFile.options
 
     /// What to start with. `secretFiles` may bring other secrets later.
@@ -39,9 +39,14 @@ struct AuthenticationOptions {
         warnings = secrets.warnings
         credentials.administratorSecrets = secrets.administrators
         credentials.databaseSecrets = secrets.databases
-        credentials.clockSkewSeconds = Int64(try arguments.integer("clock-skew-s", in: 0...3_600) ?? 30)
+        credentials.clockSkewSeconds = try Self.clockSkew(arguments)
         client = try Self.takeIDTokens(arguments, &credentials)
         self.credentials = credentials
+    }
+
+    /// In seconds, as times in tokens are; rounded up.
+    private static func clockSkew(_ arguments: ParsedArguments) throws -> Int64 {
+        ((try arguments.duration("clock-skew", in: 0...3_600_000) ?? 30_000) + 999) / 1_000
     }
 
     private static func takeIDTokens(

@@ -6,10 +6,15 @@ import PostgresCluster
 /// goes to the database in which it lives, as the home says.
 enum Database {
     static let options: [OptionSpecification] = [
-        .init("database-url", "URL", "the PostgreSQL database, as libpq takes it; of several the home"), fileOption,
-        .init("data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror"),
+        urlOption, fileOption, dataOption,
         .init("in", "DB", "the database of several; default the namespace's, or the home"), DatabaseLogins.option,
     ]
+
+    static let urlOption = OptionSpecification(
+        "database-url", "URL", "the PostgreSQL database, as libpq takes it; of several the home")
+
+    static let dataOption = OptionSpecification(
+        "data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror")
 
     static let fileOption = OptionSpecification(
         "database-url-file", "FILE",
@@ -50,24 +55,20 @@ enum Database {
     }
 
     /// The home.
-    ///
-    /// - Parameter dataOption: the option that names the data directory, where `--data` is something else.
-    static func home(_ arguments: ParsedArguments, dataOption: String = "data") throws -> PostgresURL {
+    static func home(_ arguments: ParsedArguments) throws -> PostgresURL {
         if let url = try givenURL(arguments) { return url }
-        let directory = arguments[dataOption] ?? ".pathmirror"
+        let directory = arguments[dataOption.name] ?? ".pathmirror"
         guard let url = PostgresCluster.runningURL(dataDirectory: directory) else {
             throw CommandFailure(
-                "No database: give --database-url, or --\(dataOption) with the directory of a running 'pathmirror dev' (\(directory) has none)."
+                "No database: give --database-url, or --data with the directory of a running 'pathmirror dev' (\(directory) has none)."
             )
         }
         return url
     }
 
     /// Where what a command is about lives.
-    static func url(
-        _ arguments: ParsedArguments, of subject: Subject = .namespace, dataOption: String = "data"
-    ) throws -> PostgresURL {
-        let home = try home(arguments, dataOption: dataOption)
+    static func url(_ arguments: ParsedArguments, of subject: Subject = .namespace) throws -> PostgresURL {
+        let home = try home(arguments)
         guard arguments["in"] ?? subject.namespace(arguments) != nil else { return home }
         let connection = try LogConnection(home.withApplicationName("pathmirror placement"))
         defer { connection.close() }
@@ -80,10 +81,9 @@ enum Database {
 
     /// A session on a database whose schema is this program's.
     static func connection(
-        _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Subject = .namespace,
-        dataOption: String = "data"
+        _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Subject = .namespace
     ) throws -> LogConnection {
-        let home = try home(arguments, dataOption: dataOption)
+        let home = try home(arguments)
         let connection = try open(home, console, purpose)
         guard let (record, place) = try other(arguments, subject, connection, home) else { return connection }
         connection.close()

@@ -44,7 +44,7 @@ enum OutOfMemory {
     private static var message: StaticString {
         """
         pathmirror: out of memory, the program ends. Give it more (ulimit -v, the container's limit), or have it take less: \
-        --memory-bytes, --max-streams, --max-sessions, fewer namespaces.
+        --request-memory, --tree-memory, --max-connections, fewer namespaces.
 
         """
     }

@@ -15,27 +15,37 @@ struct SecretFiles: Sendable {
     private let file: SecretFile
     private let administrators: String?
     private let databases: [(namespace: String, file: String)]
-    private let table: String?
+    /// JSON files, each with the secrets of many namespaces.
+    private let tables: [String]
 
     init(_ arguments: ParsedArguments) throws {
         file = SecretFile(arguments)
         administrators = arguments["admin-secret-file"]
-        table = arguments["database-secrets-file"]
-        databases = try (arguments["database-secret-file"] ?? "").split(separator: ",").map { pair in
-            guard let equals = pair.firstIndex(of: "="), equals > pair.startIndex else {
-                throw UsageError("--database-secret-file must be NAMESPACE=FILE, or several of these with commas.")
+        var databases: [(namespace: String, file: String)] = []
+        var tables: [String] = []
+        for part in (arguments["database-secret-file"] ?? "").split(separator: ",") {
+            guard let equals = part.firstIndex(of: "=") else {
+                tables.append(String(part))
+                continue
             }
-            return (String(pair[..<equals]), String(pair[pair.index(after: equals)...]))
+            guard equals > part.startIndex else {
+                throw UsageError(
+                    "--database-secret-file must be NAMESPACE=FILE, a JSON file of many namespaces, or several of these with commas."
+                )
+            }
+            databases.append((String(part[..<equals]), String(part[part.index(after: equals)...])))
         }
+        self.databases = databases
+        self.tables = tables
     }
 
-    var all: [String] { [administrators, table].compactMap { $0 } + databases.map(\.file) }
+    var all: [String] { [administrators].compactMap { $0 } + tables + databases.map(\.file) }
 
     func load() throws -> Secrets {
         var secrets = Secrets()
         secrets.warnings = try all.compactMap(file.check)
         if let administrators { secrets.administrators = try Self.lines(of: administrators, leastBytes: 16) }
-        if let table { secrets.databases = try Self.table(table) }
+        for file in tables { secrets.databases.merge(try Self.table(file)) { $0 + $1 } }
         for (namespace, file) in databases {
             secrets.databases[namespace, default: []] += try Self.lines(of: file, leastBytes: 32)
         }

@@ -24,26 +24,6 @@ extension ServiceOptions {
         ) { options, text in
             options.sinkServers = try exceptions(text, of: "sink-allow")
         },
-        .number("feed-readers", 1...64, "threads that read the log for feeds; default 2") { $0.feeds.readers = $1 },
-        .number(
-            "feed-window", 100...10_000_000,
-            "the most messages of a feed that are out or wait in memory; default 10000"
-        ) {
-            $0.feeds.windowMessages = $1
-        },
-        .number("feed-window-mib", 1...65_536, "about how much memory they may take; default 64") {
-            (options: inout ServiceOptions, size: Int) in options.feeds.windowBytes = size << 20
-        },
-        .number("max-feed-waits", 1...10_000_000, "the most requests that wait for messages; default 20000") {
-            $0.feeds.maxWaitingPulls = $1
-        },
-        .number(
-            "feed-takeover-ms", 1_000...3_600_000,
-            "how long a gateway says nothing before others take its feeds over; default 5000"
-        ) { (options: inout ServiceOptions, time: Milliseconds) in
-            options.feeds.expiryMilliseconds = time
-            options.feeds.beatMilliseconds = max(100, time / 5)
-        },
     ]
 
     private static func exceptions(_ text: String, of option: String) throws -> AddressPolicy.Exceptions {

@@ -5,40 +5,18 @@ import Runtime
 extension ServiceOptions {
     /// What trees may take of memory, and how they get there.
     static let memorySettings: [ServiceSetting] = [
-        .text(
-            "tree-memory", "BYTES",
-            "what the trees in memory may take of it before namespaces that nobody uses are let go, such as 4GiB; default: half of "
+        .size(
+            "tree-memory", leastTreeMemory...Int.max,
+            "what the trees in memory may take of it before namespaces that nobody uses are let go; default: half of "
                 + "the machine's or the container's"
-        ) { options, text in
-            guard let bytes = ByteCount.parse(text), bytes >= leastTreeMemory else {
-                throw UsageError("--tree-memory must be a number of bytes of at least 1 MiB, such as 512MiB or 4GiB.")
-            }
-            options.engine.treeMemoryBytes = bytes
-        },
+        ) { $0.engine.treeMemoryBytes = $1 },
         .text(
             "page-directory", "DIRECTORY",
-            "where parts of trees go that are loaded while trees take more than --tree-memory, on a disk; none: they stay in memory; default "
+            "where parts of trees go that are loaded while trees take more than --tree-memory, at most four times that, on a disk; none: they stay in memory; default "
                 + Pages.standard
         ) { options, text in
             options.pages.directory = text == "none" ? nil : text
             options.pages.isStandard = false
-        },
-        .text(
-            "page-file-bytes", "BYTES", "what they may take there; default: four times --tree-memory"
-        ) { options, text in
-            guard let bytes = ByteCount.parse(text) else {
-                throw UsageError("--page-file-bytes must be a number of bytes, such as 512MiB or 64GiB.")
-            }
-            options.pages.bytes = Int64(bytes)
-        },
-        .number("loaders", 1...64, "threads that load namespaces, each with a connection while it is needed; default 2")
-        {
-            $0.engine.loaders = $1
-        },
-        .number(
-            "max-waiting-loads", 1...10_000_000, "the most namespaces that may wait to be loaded; default 10000"
-        ) {
-            $0.engine.maxWaitingLoads = $1
         },
     ]
 
@@ -50,8 +28,6 @@ extension ServiceOptions {
         var directory: String? = standard
         /// Nobody has named a directory.
         var isStandard = true
-        /// What they may take there.
-        var bytes: Int64?
     }
 
     /// The file of the parts of trees that are too large for memory; nil where there is to be none.
@@ -60,7 +36,7 @@ extension ServiceOptions {
     func makePageFile() throws -> PageFile? {
         guard let directory = pages.directory else { return nil }
         let (fourTimes, isTooMuch) = engine.treeMemoryBytes.multipliedReportingOverflow(by: 4)
-        let most = pages.bytes ?? (isTooMuch ? .max : Int64(fourTimes))
+        let most = isTooMuch ? Int64.max : Int64(fourTimes)
         do {
             return try PageFile(in: directory, mostBytes: most, logger) { [logger] reason in
                 logger.error(

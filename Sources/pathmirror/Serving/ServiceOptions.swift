@@ -68,14 +68,13 @@ struct ServiceOptions {
         databaseLogins = DatabaseLogins(arguments)
         try databaseLogins.warning()?.log(logger)
         for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
-        try LimitOptions.take(arguments, &gateway, &server, &engine)
+        try LimitOptions.take(arguments, &gateway, &server)
         server.loops = min(4, Processors.count)
         engine.program = VersionCommand.program
         engine.treeMemoryBytes = Self.defaultTreeMemory
         for setting in Self.settings + Self.memorySettings + Self.feedSettings { try setting.take(arguments, &self) }
-        guard engine.leaseExpiryMilliseconds > engine.heartbeatMilliseconds else {
-            throw UsageError("--dead-after-ms must be longer than --heartbeat-ms.")
-        }
+        deriveSettings()
+        try Tuning.apply(arguments.environment, to: &self)
         if let file = arguments["rules"] {
             engine.defaultRules = try RulesFile.load(file)
             hasRulesFile = true

@@ -11,14 +11,14 @@ struct TLSOptions {
         .init("tls-key", "FILE", "the certificate's private key (PEM, without a password)"),
         .init("tls-listen", "HOST:PORT", "where to serve HTTPS; default 127.0.0.1:9443"),
         .init(
-            "hsts-max-age-s", "N",
-            "for how many seconds browsers are told, over HTTPS, to use nothing but HTTPS for this host, 0 not to tell them; default for serve 31536000, for dev 0"
+            "hsts-max-age", "TIME",
+            "for how long browsers are told, over HTTPS, to use nothing but HTTPS for this host, 0s not to tell them; default for serve 365d, for dev 0s"
         ),
     ]
 
     let identity: TLSIdentity
     let address: ListenAddress
-    /// What `--hsts-max-age-s` says.
+    /// What `--hsts-max-age` says.
     let strictTransportSeconds: Int?
     /// Looks at the key's file.
     let file: SecretFile
@@ -32,7 +32,8 @@ struct TLSOptions {
             throw UsageError("TLS needs both --tls-certificate and --tls-key.")
         }
         address = try ListenOption.address(arguments["tls-listen"] ?? "127.0.0.1:9443", "tls-listen")
-        strictTransportSeconds = try arguments.integer("hsts-max-age-s", in: 0...3_153_600_000)
+        strictTransportSeconds = try arguments.duration("hsts-max-age", in: 0...36_500 * 86_400_000)
+            .map { Int(($0 + 999) / 1_000) }
         file = SecretFile(arguments)
         warnings = try file.check(key).map { [$0] } ?? []
         do throws(TLSError) {

@@ -130,7 +130,7 @@ import Wire
     }
 
     @Test func writesHaveLimits() throws {
-        let limits = Self.limits { $0.writeBytesPerMinute = 100 }
+        let limits = Self.limits { $0.writeBytes = RateLimit(perSecond: 100 / 60.0, burst: 100) }
         try withLoop { test in
             let client = try test.client()
             let exchange = try test.exchange(client).exchange

@@ -10,7 +10,7 @@ import Testing
         let lines = LoggedLines()
         let log = LongMessageLog(lines.logger, limit: 1_000)
         log.note(from: IPAddress("203.0.113.9"), in: "shop", now: 5)
-        let line = lines.lines(with: "--max-user-body-bytes")
+        let line = lines.lines(with: "--max-user-body")
         #expect(line.count == 1)
         for part in ["namespace=shop", "address=203.0.113.9", "limit=1000", "omitted=0"] {
             #expect(line.first?.contains(part) == true, "\(line)")

@@ -196,7 +196,7 @@ import Tree
 
     @Test func bytesWrittenToANamespace() throws {
         try withBench {
-            $0.limits.writeBytesPerMinute = 100
+            $0.limits.writeBytes = RateLimit(perSecond: 100 / 60.0, burst: 100)
         } _: { bench in
             let client = try bench.connect()
             let text = String(repeating: "x", count: 70)
@@ -211,7 +211,7 @@ import Tree
     /// Who is going to be refused uses up nothing of what others may write.
     @Test func whatTheRulesRefuseCountsAsNothing() throws {
         try withBench(rules: #"{"rules":{"open":{".write":true}}}"#) {
-            $0.limits.writeBytesPerMinute = 100
+            $0.limits.writeBytes = RateLimit(perSecond: 100 / 60.0, burst: 100)
         } _: { bench in
             let client = try bench.connect()
             let text = String(repeating: "x", count: 70)

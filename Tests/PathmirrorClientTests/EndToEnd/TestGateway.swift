@@ -62,7 +62,7 @@ final class TestGateway: Sendable {
         process.arguments = [
             "-c",
             """
-            "$0" dev --port 0 --data "$1/data" --rules "$1/rules.json" --clock-skew-s 0 --admin-secret-file "$1/secrets" --tls-listen 127.0.0.1:0 \
+            "$0" dev --port 0 --data "$1/data" --rules "$1/rules.json" --clock-skew 0s --admin-secret-file "$1/secrets" --tls-listen 127.0.0.1:0 \
                 --tls-certificate "$1/certificate.pem" --tls-key "$1/key.pem" & gateway=$!
             while kill -0 "$2" 2>/dev/null && [ ! -e "$1/stop" ]; do sleep 0.2; done
             kill -TERM $gateway; wait $gateway

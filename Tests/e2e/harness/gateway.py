@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from . import older
 from .binary import pathmirror
 from .ports import free_port
 from .process import Process, alive, children, kill_all
@@ -68,10 +69,11 @@ class Gateway:
 
 
 def start_dev(data: Path, logs: Path, port: int | None = None, *options, name: str = "dev", ns: str = "default",
-              env: dict | None = None, patience: float = 30) -> Gateway:
-    """Starts `pathmirror dev` and waits for the line that says it serves."""
+              env: dict | None = None, patience: float = 30, tune: str = "") -> Gateway:
+    """Starts `pathmirror dev` and waits for the line that says it serves. `tune` changes constants (older.py)."""
     port = port or free_port()
-    process = Process([pathmirror(), "dev", "--port", port, "--data", data, "--ns", ns, *options], name, logs, env)
+    words, variables = older.spoken(pathmirror(), options, tune)
+    process = Process([pathmirror(), "dev", "--port", port, "--data", data, "--ns", ns, *words], name, logs, {**(env or {}), **variables})
     gateway = Gateway(process, port, data=data)
     try:
         process.wait_for_output(rf"^pathmirror: ready on http://127\.0\.0\.1:{port}\s*$", patience)
@@ -90,8 +92,11 @@ def _write(file: Path, text: str):
 
 def start_serve(database_url: str, scratch: Path, logs: Path, *options, rules: dict | None = OPEN_RULES,
                 port: int | None = None, name: str = "serve", ns: str = "default", env: dict | None = None,
-                wait: bool = True, plain: bool = True) -> Gateway:
-    """Starts `pathmirror serve`; without `rules` everything but the administrator is denied, and without `plain` it serves TLS only."""
+                wait: bool = True, plain: bool = True, tune: str = "") -> Gateway:
+    """Starts `pathmirror serve`; without `rules` everything but the administrator is denied, and without `plain` it serves TLS only.
+
+    `tune` changes constants (older.py).
+    """
     port = port or free_port()
     secret = scratch / "admin-secret"
     _write(secret, SECRET + "\n")
@@ -101,7 +106,8 @@ def start_serve(database_url: str, scratch: Path, logs: Path, *options, rules: d
     if rules is not None:
         _write(scratch / "rules.json", json.dumps(rules))
         arguments += ["--rules", scratch / "rules.json"]
-    gateway = Gateway(Process([pathmirror(), *arguments, *options], name, logs, env), port, database_url)
+    words, variables = older.spoken(pathmirror(), options, tune)
+    gateway = Gateway(Process([pathmirror(), *arguments, *words], name, logs, {**(env or {}), **variables}), port, database_url)
     if wait:
         try:
             if plain:

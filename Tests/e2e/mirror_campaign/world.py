@@ -44,7 +44,7 @@ class World:
         return f"seed {self.seed}, round {len(self.done)}, after {[name for name in self.done[-5:]]}"
 
     def gateway(self):
-        return start_serve(self.urls[0], self.folder, self.folder, "--heartbeat-ms", "200", "--dead-after-ms", "1000", wait=False)
+        return start_serve(self.urls[0], self.folder, self.folder, "--dead-after", "1s", wait=False)
 
     def end(self):
         for gateway in self.gateways:
@@ -216,7 +216,7 @@ class World:
     def pruned(self):
         """The oracle has read what goes; what is written meanwhile stays."""
         self.query(self.urls[0], self.log.read)
-        self.command("log", "prune", "--keep", str(self.dice.choice([130, 250])))
+        self.command("log", "prune", "--keep", f"{self.dice.choice([130, 250])} entries")
 
     def snapshot(self):
         self.command("log", "snapshot")

@@ -9,15 +9,16 @@ from .nats import Nats
 from .rig import Rig
 
 # A feed is taken over within two seconds, so that many faults fit into a minute.
-TIMING = ("--heartbeat-ms", 300, "--dead-after-ms", 1500, "--poll-ms", 300, "--session-timeout-ms", 8000, "--sse-keepalive-ms", 1000,
-          "--shutdown-ms", 3000, "--commit-deadline-ms", 8000, "--feed-takeover-ms", 1500, *endpoint.OPTIONS, "--sink-allow", "127.0.0.1")
+TIMING = ("--dead-after", "1500ms", "--session-timeout", "8s", "--shutdown-timeout", "3s", "--commit-deadline", "8s",
+          *endpoint.OPTIONS, "--sink-allow", "127.0.0.1")
+TUNE = "poll-interval=300ms,stream-keep-alive=1s,feed-takeover=1500ms"
 
 
 class FeedRig(Rig):
     """Gateways reach NATS by the route `nats`; Kafka's brokers are not behind a proxy, as they tell clients their own address."""
 
     def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None, namespaces, options=()):
-        super().__init__(root, logs, library, template, options=options, timing=TIMING, namespaces=namespaces)
+        super().__init__(root, logs, library, template, options=options, timing=TIMING, tune=TUNE, namespaces=namespaces)
         self.nats, self.kafka = Nats(root, logs), Kafka(logs)
         self.routes: dict[str, int] = {}
 

@@ -16,18 +16,17 @@ from .server import Clock, Server
 
 MIRROR = {"name": "recs", "path": "/rec/{id}", "columns": {"n": "bigint", "t": "text"}}
 # Everything that waits, waits for less long than in production: a fault must be over within seconds.
-OPTIONS = ("--heartbeat-ms", 500, "--dead-after-ms", 2500, "--poll-ms", 500, "--session-timeout-ms", 8000,
-           "--sse-keepalive-ms", 2000, "--shutdown-ms", 3000, "--commit-deadline-ms", 8000,
-           "--feed-takeover-ms", 2500, *endpoint.OPTIONS)
+OPTIONS = ("--dead-after", "2500ms", "--session-timeout", "8s", "--shutdown-timeout", "3s", "--commit-deadline", "8s", *endpoint.OPTIONS)
+TUNE = "poll-interval=500ms,stream-keep-alive=2s,feed-takeover=2500ms"
 
 
 class Rig:
     """`names` are the gateways. Their PostgreSQL is behind `link-<name>`, and clients reach them by `door-<name>`."""
 
     def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None = None, names=("a", "b", "c"),
-                 clock: Path | None = None, settings: dict | None = None, options=(), timing=OPTIONS, namespaces=("default",)):
+                 clock: Path | None = None, settings: dict | None = None, options=(), timing=OPTIONS, tune=TUNE, namespaces=("default",)):
         self.root, self.logs, self.names, self.namespaces = root, logs, names, namespaces
-        self.options = [*timing, *options]
+        self.options, self.tune = [*timing, *options], tune
         # One for PostgreSQL, and one for each gateway.
         self.clocks = {name: Clock(clock, root / f"clock-{name}") for name in ("postgres", *names)} if clock else {}
         self.server = Server(root, logs, library, self.clocks.get("postgres"), settings, template)
@@ -99,7 +98,7 @@ class Rig:
         place.mkdir(exist_ok=True)
         env = self.clocks[name].environment if self.clocks else {}
         self.gateways[name] = start_serve(self.server.url(port=self.links[name]), place, self.logs, *self.options,
-                                          port=self.ports[name], name=f"gateway-{name}", ns=",".join(self.namespaces), env=env, wait=False)
+                                          port=self.ports[name], name=f"gateway-{name}", ns=",".join(self.namespaces), env=env, tune=self.tune, wait=False)
 
     # Looking into the database, past all proxies
 

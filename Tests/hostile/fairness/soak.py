@@ -20,7 +20,7 @@ EVERY = 10.0
 PERIOD = 0.25
 VICTIMS = (VICTIM, f"{VICTIM}-too")
 # The logs of all namespaces are kept short, so that the disk can be flat.
-KEEP, RETENTION = "2000", ("--retention-interval-ms", "10000")
+KEEP, RETENTION = "2000 entries", ("--retention-interval", "10s")
 # The part of the whole that is not judged: windows fill, caches warm up, PostgreSQL's tables find their size.
 WARM = 0.25
 # By figure: what the median of the second half may have more than a tenth beyond that of the first.

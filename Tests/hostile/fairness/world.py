@@ -114,7 +114,7 @@ def gateways(postgres: Cluster, logs: Path, namespaces: list[str], options: tupl
         secrets.chmod(0o600)
 
         def start() -> Gateway:
-            gateway = start_serve(url, path, logs, *OPTIONS, *options, "--database-secrets-file", secrets, rules=None, ns=VICTIM,
+            gateway = start_serve(url, path, logs, *OPTIONS, *options, "--database-secret-file", secrets, rules=None, ns=VICTIM,
                                   name=f"gateway{len(started)}")
             started.append(gateway)
             return gateway

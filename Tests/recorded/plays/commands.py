@@ -20,6 +20,8 @@ def play_commands_help(player):
     player.command("help", source=False)
     for command in COMMANDS:
         player.command(*command.split(), "--help", source=False)
+    for command in ("serve", "dev", "doctor"):
+        player.command(command, "--help", "all", source=False)
     for words in (["nonsense"], ["log", "nonsense"], ["log", "ls", "--nonsense"], ["log", "ls", "--limit"], ["log", "ls", "--limit", "x"], ["log", "show"], ["log", "show", "1", "2"],
                   ["log", "show", "x"], ["version"], ["version", "--json"], ["version", "x"], ["--version"], ["-h"], ["export", "--database-url", "nonsense"],
                   ["log", "ls", "--data", "/nonexistent"], ["serve"], ["serve", "--listen", "nonsense", "--database-url", "postgresql://127.0.0.1:1/x"],
@@ -74,7 +76,7 @@ def play_commands_log(player):
         player.command("diff", left, right)
         player.command("diff", left, right, "--json")
     player.command("diff", f"{player.name}@1", player.name, "--path", "/users")
-    player.command("log", "prune", "--keep", "4", *ns)
+    player.command("log", "prune", "--keep", "4 entries", *ns)
     player.command("log", "prune", "--keep", "x", *ns)
     player.command("log", "ls", *ns)
     player.command("log", "show", "1", *ns)
@@ -89,11 +91,11 @@ def play_commands_log(player):
 def play_commands_replay(player):
     ns = ["--ns", _entries(player)]
     entries, tree = player.directory / "entries.ndjson", player.directory / "tree.json"
-    for options in (["--at", "1", "--out", "-"], ["--at", "3", "--out", "-", "--path", "/users"], ["--at", "head", "--out", tree], ["--at", "99", "--out", "-"], ["--at", "1", "--into", "replayed-tree"],
+    for options in (["--at", "1", "--output", "-"], ["--at", "3", "--output", "-", "--path", "/users"], ["--at", "head", "--output", tree], ["--at", "99", "--output", "-"], ["--at", "1", "--into", "replayed-tree"],
                     ["--at", "2", "--into", "replayed-tree"], ["--at", "2", "--into", "replayed-tree", "--replace"], ["--at", "1", "--into", "replayed-tree", "--replace", "--chunked"],
-                    ["--at", "2000-01-01", "--out", "-"], ["--at", "x", "--out", "-"]):
+                    ["--at", "2000-01-01", "--output", "-"], ["--at", "x", "--output", "-"]):
         player.command("replay", "tree", *options, *ns)
-    for options in ([], ["--from", "2", "--to", "3"], ["--path", "/users"], ["--out", entries]):
+    for options in ([], ["--from", "2", "--to", "3"], ["--path", "/users"], ["--output", entries]):
         player.command("replay", "log", *options, *ns)
     copy = ["--ns", f"{player.name}-copy"]
     player.command("replay", "apply", entries, "--dry-run", *copy)
@@ -127,7 +129,7 @@ def play_commands_rules(player):
     player.command("rules", "check", "-", source=False, stdin=b"{}")
     data = player.directory / "data.json"
     data.write_text('{"rooms":{"a":{"members":{"ada":true}}}}')
-    given = ["--rules", good, "--data", data, "--now", "1000"]
+    given = ["--rules", good, "--root", data, "--now", "1000"]
     for options in (["--path", "rooms/a"], ["--path", "rooms/a", "--auth", '{"uid":"ada"}'], ["--path", "rooms/a", "--auth", '{"uid":"ada"}', "--json"],
                     ["--path", "rooms/a/topic", "--op", "write", "--auth", '{"uid":"ada"}', "--value", '"too long"'], ["--path", "rooms/a", "--op", "update", "--auth", '{"uid":"ada"}', "--value", '{"topic":"ok"}', "--json"],
                     ["--path", "rooms", "--query", 'orderBy="x"&limitToLast=2'], ["--path", "x.y"], ["--op", "other"], ["--value", "{"], ["--auth", "x"]):

@@ -100,7 +100,7 @@ def play_realtime_on_disconnect(player):
 
 def play_realtime_transactions(player):
     """Transactions that contend for a path, on a gateway on which nobody's slot ends by itself."""
-    patient = player.serve("--transaction-turn-ms", "60000", name="patient", own_database=True)
+    patient = player.serve(tune="transaction-slot=60s", name="patient", own_database=True)
 
     def client(who: str):
         return player.realtime(who, gateway=patient, host="127.0.0.1")
@@ -159,7 +159,7 @@ def play_realtime_transactions(player):
 def play_realtime_two_gateways(player):
     """Clients of two gateways: the same writes in the same order at both."""
     url = player.database("the database of both")
-    quick = ["--heartbeat-ms", "200", "--dead-after-ms", "2500"]
+    quick = ["--dead-after", "2500ms"]
     near, far = (player.serve(*quick, name=name, url=url) for name in ("near", "far"))
     here, there = (player.realtime(name, gateway=gateway, host="127.0.0.1") for name, gateway in (("here", near), ("there", far)))
     for client in (here, there):
@@ -185,7 +185,7 @@ def play_realtime_two_gateways(player):
 
 def play_realtime_slow(player):
     """Silent clients: pings, and the end."""
-    strict = player.serve("--session-timeout-ms", "900", name="strict", own_database=True)
+    strict = player.serve("--session-timeout", "900ms", name="strict", own_database=True)
     client = player.realtime("ws", gateway=strict, host="127.0.0.1")
     client.call("o", {"p": "gone", "d": True})
     while client.frame()[0] != -1:

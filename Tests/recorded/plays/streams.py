@@ -155,7 +155,7 @@ def play_streams_cancel(player):
 
 
 def play_streams_keep_alive(player):
-    lively = player.serve("--sse-keepalive-ms", "100", name="lively", own_database=True)
+    lively = player.serve(tune="stream-keep-alive=100ms", name="lively", own_database=True)
     stream = player.events("s", "/a.json", gateway=lively, host="127.0.0.1")
     stream.expect(3)
     stream.close()
@@ -163,7 +163,7 @@ def play_streams_keep_alive(player):
 
 def play_streams_conflation(player):
     """A reader that takes nothing while much is written: what it begins and ends with."""
-    slow = player.serve("--sse-buffer-bytes", "20000", name="slow", own_database=True)
+    slow = player.serve("--stream-buffer", "20kB", name="slow", own_database=True)
     stream = Events(player.transcript, "slow", slow.port, "127.0.0.1", receive_buffer=4096)
     player.exits.callback(stream.close)
     stream.open("/x.json")
@@ -211,7 +211,7 @@ def play_streams_revoked(player):
     secret = player.directory / "secret"
     secret.write_text(SECRET[::-1] + "\n")
     secret.chmod(0o600)
-    own = player.serve("--database-secret-file", f"default={secret}", "--clock-skew-s", "0", name="own", own_database=True,
+    own = player.serve("--database-secret-file", f"default={secret}", "--clock-skew", "0s", name="own", own_database=True,
                        rules={"rules": {"a": {".read": "auth.uid === 'ada'"}, "b": {".read": True}}})
     token = player.token({"v": 0, "iat": int(time.time()) - 10, "exp": int(time.time()) + 3, "d": {"uid": "ada"}}, SECRET[::-1])
     stream = player.events("s", f"/a.json?auth={token}", gateway=own, host="127.0.0.1")

@@ -49,8 +49,8 @@ def play_http_framing(player):
 
 def play_http_limits(player):
     """Bodies, rates and connections over their bounds."""
-    tight = player.serve("--max-user-body-bytes", "1000", "--max-body-bytes", "3000", "--header-timeout-ms", "300",
-                         "--body-timeout-ms", "300", "--idle-timeout-ms", "300", name="tight", own_database=True)
+    tight = player.serve("--max-user-body", "1kB", "--max-body", "3kB", tune="header-timeout=300ms,body-timeout=300ms,idle-timeout=300ms",
+                         name="tight", own_database=True)
     for size, headers in ((900, {}), (1001, {}), (2000, ADMIN), (3001, ADMIN)):
         web = player.http(gateway=tight, host="127.0.0.1")
         web.ask("PUT", "/b.json?print=silent", '"' + "x" * (size - 2) + '"', headers)
@@ -70,7 +70,7 @@ def play_http_limits(player):
     web.ask("GET", "/b.json", None, ADMIN)
     web.ask("GET", "/.health/live")
     player.realtime("ws", gateway=rated, host="127.0.0.1", greeted=False)
-    crowded = player.serve("--max-connections-per-address", "2", "--max-streams", "1", "--max-sessions", "1", name="crowded", own_database=True)
+    crowded = player.serve("--max-connections-per-address", "2", tune="max-streams=1,max-sessions=1", name="crowded", own_database=True)
     stream = player.events("one", "/a.json", gateway=crowded, host="127.0.0.1")
     stream.expect()
     second = player.events("two", "/a.json", gateway=crowded, host="127.0.0.1")

@@ -48,8 +48,8 @@ enum BashCompletion {
     private static func optionsByKind(_ tree: CommandTree) -> [(kind: String, names: [String])] {
         var kinds: [(kind: String, names: [String])] = []
         for option in tree.specifications.flatMap(\.options) {
-            guard option.value != nil, !kinds.contains(where: { $0.names.contains(option.name) }) else { continue }
-            let kind = word(kind(of: option.name, tree))
+            guard let value = option.value, !kinds.contains(where: { $0.names.contains(option.name) }) else { continue }
+            let kind = word(ValueKind(value))
             if let index = kinds.firstIndex(where: { $0.kind == kind }) {
                 kinds[index].names.append(option.name)
             } else {
@@ -57,13 +57,6 @@ enum BashCompletion {
             }
         }
         return kinds
-    }
-
-    /// What is a folder to one command and a file to another may be either: folders are among the files.
-    private static func kind(of option: String, _ tree: CommandTree) -> ValueKind {
-        let values = tree.specifications.flatMap(\.options).filter { $0.name == option }.compactMap(\.value)
-        let kinds = values.map { ValueKind($0) }
-        return kinds.contains(.file) ? .file : kinds.first ?? .free
     }
 
     private static let completion = #"""

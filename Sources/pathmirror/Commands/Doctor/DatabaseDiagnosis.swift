@@ -1,4 +1,5 @@
 import LogStore
+import Runtime
 
 /// Judges what is in the database: rights, sizes, long transactions. Pure.
 enum DatabaseDiagnosis {

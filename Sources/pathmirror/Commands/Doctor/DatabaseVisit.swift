@@ -126,12 +126,10 @@ struct DatabaseVisit {
 
     /// What docs/operations.md says a gateway opens, besides one for each mirror that it runs.
     private var connectionsEach: Int {
-        let engine = options?.engine.committers ?? 2
-        let readers = options?.engine.logReaders ?? 2
-        let feeds = options?.feeds.readers ?? 2
-        let loaders = options?.engine.loaders ?? 2
+        let engine = options?.engine ?? EngineSettings()
+        let feeds = options?.feeds ?? FeedSettings()
         // Tail, resuming streams, sessions, large writes, watch; mirrors' watch; feeds' watch, writer, reads, changes, trees; retention.
-        return engine + readers + loaders + feeds + 12
+        return engine.committers + engine.logReaders + engine.loaders + feeds.readers + 12
     }
 
     private static func freeBytes(_ facts: StorageFacts) -> Int64? {

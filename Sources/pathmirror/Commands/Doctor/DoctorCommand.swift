@@ -9,9 +9,13 @@ struct DoctorCommand: Command {
         "doctor",
         "looks at the databases, the schema, rights, clocks, replication, disk, mirrors, feeds and a gateway's options; exits 1 if something is wrong",
         options: [
-            .init("gateway", "URL[,URL…]", "gateways to ask whether they are ready"),
-            .init("data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror"), .json,
-        ] + ServeCommand.specification.options)
+            .init("config", "FILE", "the gateway's options, in the file that 'pathmirror serve --config' reads"),
+            .init("gateway", "URL[,URL…]", "gateways to ask whether they are ready"), Database.urlOption,
+            Database.fileOption, Database.dataOption, DatabaseLogins.option, .json,
+        ], inherited: ServeCommand.specification.options,
+        notes: [
+            "A gateway's options are taken from the file of --config and from the environment, as 'pathmirror serve' takes them."
+        ])
 
     static let whenInterrupted = "Not everything was looked at, and nothing was changed."
 
@@ -19,7 +23,7 @@ struct DoctorCommand: Command {
         var findings: [Finding] = []
         let options = settings(arguments, &findings)
         defer { options?.authentication.client?.stop() }
-        if let options {
+        if let options, hasSettings(arguments) {
             findings += SettingsDiagnosis.findings(
                 options, listen: arguments["listen"], now: Clock.unixMilliseconds / 1_000)
         }
@@ -41,6 +45,13 @@ struct DoctorCommand: Command {
         if problems > 0 { throw CommandFailure("Things that are wrong: \(problems).") }
     }
 
+    /// Whether anything besides the database is said of a gateway.
+    private static func hasSettings(_ arguments: ParsedArguments) -> Bool {
+        specification.inherited.contains { option in
+            specification.option(named: option.name) == nil && arguments.source(option.name) != nil
+        }
+    }
+
     /// The options as `serve` would take them; nil, with a finding, where it would refuse them.
     private static func settings(_ arguments: ParsedArguments, _ findings: inout [Finding]) -> ServiceOptions? {
         // What the log would say is among the findings.
@@ -48,7 +59,12 @@ struct DoctorCommand: Command {
         defer { if nowhere >= 0 { close(nowhere) } }
         do {
             let options = try ServiceOptions(arguments, logDescriptor: nowhere)
-            findings.append(.ok("settings.options", "'pathmirror serve' takes these options"))
+            findings.append(
+                hasSettings(arguments)
+                    ? .ok("settings.options", "'pathmirror serve' takes these options")
+                    : .note(
+                        "settings.options", "no options of a gateway are given: they were not looked at",
+                        fix: "--config FILE, if gateways have one, or the environment that they have"))
             return options
         } catch {
             let why = (error as? UsageError)?.message ?? "\(error)"

@@ -1,4 +1,5 @@
 import LogStore
+import Runtime
 
 /// Judges who follows a PostgreSQL server. Pure.
 enum ReplicationDiagnosis {

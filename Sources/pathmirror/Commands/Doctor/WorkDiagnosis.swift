@@ -38,7 +38,7 @@ enum WorkDiagnosis {
             let silent = "gateways that left sessions behind and are silent: \(facts.silentGateways)"
             found.append(
                 facts.liveGateways > 0
-                    ? .note("gateways.silent", "\(silent); the others end them after --dead-after-ms")
+                    ? .note("gateways.silent", "\(silent); the others end them after --dead-after")
                     : .warning(
                         "gateways.silent", "\(silent): what their clients wanted done is not done",
                         fix: "start a gateway: it does it"))

@@ -83,7 +83,7 @@ struct LogPruneCommand: Command {
     static let specification = CommandSpecification(
         "log prune", "drops old entries, after keeping the tree before the first one that stays",
         options: [
-            .init("keep", "30d|N", "what stays: entries of so many days (d), hours (h) or minutes (m), or the last N"),
+            RetentionOptions.keep,
             .init("force", nil, "also drops entries that mirrors or feeds have not read yet"),
             .init(
                 "trust-clock", nil,
@@ -92,10 +92,7 @@ struct LogPruneCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        guard let text = arguments["keep"] else { throw UsageError("--keep is missing.") }
-        guard let keeping = Pruning.Keeping(text) else {
-            throw UsageError("--keep must be like 30d, 12h, 45m, or a number of entries.")
-        }
+        guard let keeping = try RetentionOptions.keeping(arguments) else { throw UsageError("--keep is missing.") }
         let connection = try Database.connection(arguments, console, "log prune")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)

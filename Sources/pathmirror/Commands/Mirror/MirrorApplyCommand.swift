@@ -11,7 +11,7 @@ struct MirrorApplyCommand: Command {
         options: [
             .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
             .init("yes", nil, "carries the plan out without asking"),
-            .init("dry-run", nil, "says what would be made, changed and dropped, and does nothing", oldNames: ["plan"]),
+            .init("dry-run", nil, "says what would be made, changed and dropped, and does nothing"),
             .json,
         ] + Database.options)
 

@@ -1,5 +1,6 @@
 import LogStore
 import Mirrors
+import Runtime
 import Tree
 
 struct MirrorListCommand: Command {

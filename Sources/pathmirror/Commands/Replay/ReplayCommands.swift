@@ -9,7 +9,7 @@ struct ReplayTreeCommand: Command {
         options: [
             .init("at", "SEQ|TIME", "the moment: a seq, a time (without a zone it is UTC), or how long ago: 1h, 2d"),
             .init("into", "NAMESPACE", "a new namespace to write it to, as one entry"),
-            .init("output", "FILE", "a file to write it to (also -o); - for standard output", oldNames: ["out"]),
+            .init("output", "FILE", "a file to write it to (also -o); - for standard output"),
             ReplayOptions.namespace, ReplayOptions.path,
             .init("replace", nil, "the namespace may have data, which is replaced (of --path, what is there)"),
             .init("chunked", nil, "in many transactions; started again it goes on where it stopped"),
@@ -121,8 +121,7 @@ struct ReplayLogCommand: Command {
             ReplayOptions.path, ReplayOptions.namespace,
             .init(
                 "output", "FILE",
-                "where to write (also -o), default and - standard output; cut short, it goes on when started again",
-                oldNames: ["out"]),
+                "where to write (also -o), default and - standard output; cut short, it goes on when started again"),
             ReplayProgress.rateOption, ReplayOptions.dryRun,
         ] + Database.options)
 

@@ -17,10 +17,9 @@ struct RulesExplainCommand: Command {
             .init("query", "TEXT", "a read's query as in REST, such as 'orderBy=\"age\"&limitToFirst=5'"),
             .init("now", "MS", "the time, in milliseconds since 1970; default now"),
             .init("rules", "FILE", "the rules; default those of --ns"),
-            .init("data", "FILE", "the data before the operation, as JSON; without it, and with --ns, the namespace's"),
+            .init("root", "FILE", "the data before the operation, as JSON; without it, and with --ns, the namespace's"),
             .init("ns", "NAME", "the namespace whose rules and data are used"), .json,
-            .init("database-url", "URL", "the PostgreSQL database, for --ns"), Database.fileOption,
-            .init("dev-data", "DIR", "the data directory of a running 'pathmirror dev', for --ns"),
+            Database.urlOption, Database.fileOption, Database.dataOption,
         ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -46,9 +45,9 @@ struct RulesExplainCommand: Command {
         var rules = try arguments["rules"].map { file in
             try RulesText.compile(try Files.read(file, standardInput: console.input), file, console)
         }
-        var data = try arguments["data"].map { try parse(try Files.read($0, standardInput: console.input), "--data") }
+        var data = try arguments["root"].map { try parse(try Files.read($0, standardInput: console.input), "--root") }
         if let name = arguments["ns"] {
-            let connection = try Database.connection(arguments, console, "rules", dataOption: "dev-data")
+            let connection = try Database.connection(arguments, console, "rules")
             defer { connection.close() }
             let namespace = try Database.namespace(arguments, connection)
             if rules == nil, let stored = try connection.currentRules(namespace.id) {

@@ -19,7 +19,11 @@ struct DevCommand: Command {
             .init("ns", "NAME", "the namespace of requests that name none; default \"default\""),
             .init("import", "FILE", "a JSON export to load into the namespace before serving"),
             .init("config", "FILE", "a file of 'name = value' lines for these options"),
-        ] + ServiceOptions.options)
+        ] + ServiceOptions.options,
+        firstOptions: [
+            .init(title: "Data", names: ["data", "ns", "import"]), .init(title: "Access", names: ["rules"]),
+            .init(title: "Network", names: ["port"]), .init(title: "Operation", names: ["config"]),
+        ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var options = try ServiceOptions(arguments, logDescriptor: console.errors)

@@ -20,7 +20,13 @@ struct ServeCommand: Command {
             .init("create-namespaces", nil, "makes every namespace that a request names"),
             .init("no-migrate", nil, "doesn't migrate the schema; refuses to start if it is not this program's"),
             .init("config", "FILE", "a file of 'name = value' lines for these options"),
-        ] + ServiceOptions.options)
+        ] + ServiceOptions.options,
+        firstOptions: [
+            .init(title: "Data", names: ["database-url", "ns"]),
+            .init(title: "Access", names: ["rules", "admin-secret-file", "project-id"]),
+            .init(title: "Network", names: ["listen", "tls-certificate", "tls-key", "tls-listen", "trusted-proxies"]),
+            .init(title: "Operation", names: ["metrics-from", "config"]),
+        ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var options = try ServiceOptions(arguments, logDescriptor: console.errors)

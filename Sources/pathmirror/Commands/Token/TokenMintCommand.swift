@@ -18,7 +18,7 @@ struct TokenMintCommand: Command {
                 "instead of a user: a token for consuming this feed and reading its part of the log; with a database it is for no later feed of the name (docs/feeds.md, \"Who may\")"
             ),
             .init("ns", "NAME", "with --feed: the feed's namespace; default \"default\""),
-            .init("expires-in", "TIME", "its life, such as 90s, 15min, 24h or 7d; default 1h"),
+            .init("expires-in", "TIME", "its life, such as 90s, 15m, 24h or 7d; default 1h"),
             .init("secret-file", "FILE", "a secret of the gateway's: an administrator's or a namespace's (first line)"),
             .init(
                 "key-file", "FILE",
