@@ -151,10 +151,10 @@ def counters(gateway: Gateway) -> tuple[int, int, float]:
     """Bytes that the gateway has received and sent, and its processor time in milliseconds."""
     text = gateway.request("GET", "/.metrics").decode()
     values = {name: int(float(re.search(rf"^pathmirror_{name} (\S+)", text, re.MULTILINE)[1]))
-              for name in ("inbound_bytes_total", "outbound_bytes_total")}
+              for name in ("received_bytes_total", "sent_bytes_total")}
     fields = Path(f"/proc/{gateway.pid}/stat").read_text().rsplit(")", 1)[1].split()
     ticks = int(fields[11]) + int(fields[12])
-    return values["inbound_bytes_total"], values["outbound_bytes_total"], ticks * 1_000 / os.sysconf("SC_CLK_TCK")
+    return values["received_bytes_total"], values["sent_bytes_total"], ticks * 1_000 / os.sysconf("SC_CLK_TCK")
 
 
 def absence(gateway: Gateway, client: Client, count: int, elsewhere: int, round: int) -> tuple[int, int, float, float]:

@@ -104,7 +104,6 @@ struct RetentionKeeper {
 
     private func note(_ outcome: RetentionOutcome, _ namespace: Int64) {
         metrics.droppedEntries.add(Int(clamping: outcome.dropped))
-        if outcome.tookSnapshot { metrics.snapshots.add() }
         if let message = outcome.message {
             metrics.failures.add()
             logger.warning("a log was not shortened", [("namespace", "\(namespace)"), ("reason", message)])

@@ -20,7 +20,6 @@ public struct RetentionSettings: Sendable {
 /// What this gateway has done about logs.
 public final class RetentionMetrics: Sendable {
     public let droppedEntries = Counter()
-    public let snapshots = Counter()
     public let failures = Counter()
     /// Namespaces of the last look whose log somebody still needs more of than their policy keeps.
     public let heldBack = Gauge()

@@ -63,53 +63,55 @@ public final class Histogram: Sendable {
     }
 }
 
-/// Writes metrics in Prometheus' text form, version 0.0.4.
+/// What a family of metrics measures, as the text format names it.
+public enum MetricKind: String, Sendable, CaseIterable {
+    case counter, gauge, histogram
+}
+
+/// The numbers of one family at one time.
+public enum MetricReading: Sendable {
+    case count(Int)
+    case seconds(Double)
+    /// One number for each value of the family's label.
+    case counts([(String, Int)])
+    /// Seconds for each value of the family's label.
+    case secondsByLabel([(String, Double)])
+    case histogram(Histogram)
+}
+
+/// Writes metrics in the text format of Prometheus, version 0.0.4.
 public struct MetricsText {
     public private(set) var text = ""
 
     public init() {}
 
-    /// Writes a counter in Prometheus' text format.
-    public mutating func counter(_ name: String, _ help: String, _ value: Int) {
-        header(name, help, "counter")
-        text += "\(name) \(value)\n"
-    }
-
-    /// Writes a gauge in Prometheus' text format.
-    public mutating func gauge(_ name: String, _ help: String, _ value: Int) {
-        header(name, help, "gauge")
-        text += "\(name) \(value)\n"
-    }
-
-    /// One gauge a label value.
-    public mutating func gauges(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {
-        header(name, help, "gauge")
-        for (labelValue, value) in values {
-            text += "\(name){\(label)=\"\(Self.escaped(labelValue))\"} \(value)\n"
+    /// Writes a family with its samples.
+    ///
+    /// - Parameter label: the name of the label by which a reading with several numbers tells them apart; otherwise unused.
+    public mutating func write(
+        _ name: String, _ kind: MetricKind, _ help: String, label: String? = nil, _ reading: MetricReading
+    ) {
+        text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
+        switch reading {
+        case .count(let count): text += "\(name) \(count)\n"
+        case .seconds(let seconds): text += "\(name) \(seconds)\n"
+        case .counts(let counts): for (value, count) in counts { sample(name, label, value, "\(count)") }
+        case .secondsByLabel(let all): for (value, seconds) in all { sample(name, label, value, "\(seconds)") }
+        case .histogram(let histogram): buckets(name, histogram)
         }
     }
 
-    /// One counter a label value.
-    public mutating func counters(_ name: String, _ help: String, label: String, _ values: [(String, Int)]) {
-        header(name, help, "counter")
-        for (labelValue, value) in values {
-            text += "\(name){\(label)=\"\(Self.escaped(labelValue))\"} \(value)\n"
-        }
+    private mutating func sample(_ name: String, _ label: String?, _ value: String, _ number: String) {
+        text += "\(name){\(label ?? "label")=\"\(Self.escaped(value))\"} \(number)\n"
     }
 
-    /// Writes a histogram in Prometheus' text format: cumulative buckets, sum and count.
-    public mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
-        header(name, help, "histogram")
+    private mutating func buckets(_ name: String, _ histogram: Histogram) {
         let snapshot = histogram.current
         for (bound, count) in zip(histogram.bounds, snapshot.cumulative) {
             text += "\(name)_bucket{le=\"\(bound)\"} \(count)\n"
         }
         text += "\(name)_bucket{le=\"+Inf\"} \(snapshot.count)\n"
         text += "\(name)_sum \(snapshot.sum)\n\(name)_count \(snapshot.count)\n"
-    }
-
-    private mutating func header(_ name: String, _ help: String, _ type: String) {
-        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
     }
 
     private static func escaped(_ value: String) -> String {

@@ -111,7 +111,7 @@ import Tree
                 }
             }
             #expect(text.contains("pathmirror_writes_total 1\n"))
-            #expect(text.contains("pathmirror_log_head{namespace=\"default\"} 1\n"))
+            #expect(text.contains("pathmirror_log_head_seq{namespace=\"default\"} 1\n"))
         }
     }
 }

@@ -47,7 +47,7 @@ import Testing
         #expect(histogram.current.count == 5)
         #expect(histogram.current.sum == 16)
         var text = MetricsText()
-        text.histogram("h", "Help.", histogram)
+        text.write("h", .histogram, "Help.", .histogram(histogram))
         #expect(
             text.text == """
                 # HELP h Help.
@@ -64,17 +64,19 @@ import Testing
 
     @Test func anEmptyHistogramIsWhole() {
         var text = MetricsText()
-        text.histogram("h", "Help.", Histogram(bounds: [0.005]))
+        text.write("h", .histogram, "Help.", .histogram(Histogram(bounds: [0.005])))
         #expect(text.text.hasSuffix("h_bucket{le=\"0.005\"} 0\nh_bucket{le=\"+Inf\"} 0\nh_sum 0.0\nh_count 0\n"))
     }
 
     @Test func eachKindHasItsHead() {
         var text = MetricsText()
-        text.counter("c_total", "Counted.", 3)
-        text.gauge("g", "Now.", -2)
-        text.gauges("gs", "By l.", label: "l", [("a", 1), ("b", 2)])
-        text.counters("cs", "By k.", label: "k", [("x", 9)])
-        text.gauges("none", "Nothing.", label: "l", [])
+        text.write("c_total", .counter, "Counted.", .count(3))
+        text.write("g", .gauge, "Now.", .count(-2))
+        text.write("gs", .gauge, "By l.", label: "l", .counts([("a", 1), ("b", 2)]))
+        text.write("cs", .counter, "By k.", label: "k", .counts([("x", 9)]))
+        text.write("s", .gauge, "Seconds.", .seconds(0.25))
+        text.write("ss", .gauge, "By l.", label: "l", .secondsByLabel([("a", 3)]))
+        text.write("none", .gauge, "Nothing.", label: "l", .counts([]))
         #expect(
             text.text == """
                 # HELP c_total Counted.
@@ -90,6 +92,12 @@ import Testing
                 # HELP cs By k.
                 # TYPE cs counter
                 cs{k="x"} 9
+                # HELP s Seconds.
+                # TYPE s gauge
+                s 0.25
+                # HELP ss By l.
+                # TYPE ss gauge
+                ss{l="a"} 3.0
                 # HELP none Nothing.
                 # TYPE none gauge
 
@@ -103,10 +111,7 @@ import Testing
     ])
     func labelsAreEscaped(label: String, written: String) {
         var text = MetricsText()
-        text.gauges("g", "Help.", label: "l", [(label, 3)])
+        text.write("g", .gauge, "Help.", label: "l", .counts([(label, 3)]))
         #expect(text.text.hasSuffix("g{l=\"\(written)\"} 3\n"))
-        var counters = MetricsText()
-        counters.counters("g", "Help.", label: "l", [(label, 3)])
-        #expect(counters.text.hasSuffix("g{l=\"\(written)\"} 3\n"))
     }
 }

@@ -96,12 +96,12 @@ def main():
             watcher.join()
             count = gateway.metric("pathmirror_namespaces")
             print(f"{len(names):,} namespaces written in {written:.0f} s, read in {again:.0f} s; at the end {count:,.0f} in memory; "
-                  f"{gateway.metric('pathmirror_namespaces_let_go_total'):,.0f} let go, "
+                  f"{gateway.metric('pathmirror_namespaces_evicted_total'):,.0f} let go, "
                   f"{gateway.metric('pathmirror_namespace_loads_total'):,.0f} loads")
             print(f"resident {empty >> 20} MiB at the start, at most {most >> 20} MiB with {options.budget_mib} MiB for trees; "
                   f"the estimate was over it by {max(0, over) / 1024:,.0f} KiB at most")
             assert not failures, failures[:5]
-            assert gateway.metric("pathmirror_namespaces_let_go_total") > 0, "too few namespaces for this budget: none had to go"
+            assert gateway.metric("pathmirror_namespaces_evicted_total") > 0, "too few namespaces for this budget: none had to go"
             assert over < 1 << 20, "the budget does not hold"
             assert most - empty < 3 * (options.budget_mib << 20), "memory grows beyond the budget"
         finally:

@@ -125,7 +125,7 @@ def test_crashes_with_batches_under_way(own_postgres, scratch, logs):
                 progress(sessions)
                 time.sleep(dice.uniform(0.0, 0.15))
                 if victim == "gateway":
-                    behind += gateway.metric("pathmirror_batches_behind_total")
+                    behind += gateway.metric("pathmirror_pipelined_batches_total")
                     gateway = kill_gateway(gateway, scratch, logs)
                 else:
                     own_postgres.kill()
@@ -148,7 +148,7 @@ def test_commits_whose_answer_is_lost_with_a_batch_behind(postgres, scratch, log
                 proxy.lose_answer(b"COMMIT\0")
             come_to_the_end(sessions)
             judge(url, sessions)
-            assert gateway.metric("pathmirror_batches_behind_total") > 20
+            assert gateway.metric("pathmirror_pipelined_batches_total") > 20
             assert gateway.metric("pathmirror_commit_unknown_total") >= 20
         finally:
             gateway.sweep()

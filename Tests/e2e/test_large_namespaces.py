@@ -209,8 +209,8 @@ def test_it_grows_beyond_the_budget_while_clients_write_all_the_time(large):
             ended.set()
         assert reads.result(60) > 0
         wait_until(lambda: gateway.metric("pathmirror_tree_bytes") > 2 * BUDGET, "the changed records to count")
-        assert gateway.metric("pathmirror_namespaces_let_go_total") == 0
-    wait_until(lambda: gateway.metric("pathmirror_namespaces_let_go_total") == 1, "the idle namespace to leave memory", 60)
+        assert gateway.metric("pathmirror_namespaces_evicted_total") == 0
+    wait_until(lambda: gateway.metric("pathmirror_namespaces_evicted_total") == 1, "the idle namespace to leave memory", 60)
     wait_until(lambda: gateway.metric("pathmirror_page_file_bytes") == 0, "its pages to be free")
     assert gateway.rest.value("messages", ns="large") == content["messages"]
     assert gateway.metric("pathmirror_page_file_bytes") > 1 << 20

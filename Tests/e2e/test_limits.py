@@ -178,7 +178,7 @@ def test_connections_of_an_address(serve):
         return response.status == 200
 
     wait_until(metrics, "the metrics")
-    line = next(line for line in text.decode().splitlines() if line.startswith("pathmirror_connections_over_address_limit_total "))
+    line = next(line for line in text.decode().splitlines() if line.startswith('pathmirror_http_refused_total{reason="address"} '))
     assert int(line.split()[1]) >= 2
 
 

@@ -40,7 +40,7 @@ def test_health(dev):
 
 
 @pytest.mark.parametrize("words", [
-    ["writes"], ["batch"], ["batch", "size"], ["commit"], ["retries"], ["conflicts"], ["listeners"], ["bytes"], ["conflat"], ["head"]])
+    ["writes"], ["batch"], ["commit"], ["conflicts"], ["streams"], ["bytes"], ["conflat"], ["head"]])
 def test_every_promised_metric_is_there(dev, at, words):
     at.set(value=1)
     families = metrics(dev)
@@ -68,11 +68,11 @@ def test_metrics_count(serve):
         for number in range(10):
             rest.set("x", number)
         listener.wait_for_value({"x": 9})
-        wait_until(lambda: total(metrics(gateway), "listeners") >= 1, "the listener to be counted")
+        wait_until(lambda: total(metrics(gateway), "streams") >= 1, "the listener to be counted")
         after = metrics(gateway)
     assert total(after, "writes") - total(before, "writes") == 10
     assert total(after, "head") >= 11
-    wait_until(lambda: total(metrics(gateway), "listeners") == total(before, "listeners"), "the listener to be gone")
+    wait_until(lambda: total(metrics(gateway), "streams") == total(before, "streams"), "the listener to be gone")
 
 
 def test_conflicts_are_counted(serve):

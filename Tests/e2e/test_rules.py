@@ -280,7 +280,7 @@ def test_no_tree_is_loaded_for_whom_the_rules_refuse_whatever_is_stored(serve):
         assert answer.status in (400, 401), name
         assert (answer.status, answer.body) == (expected.status, expected.body), name
     assert late.metric("pathmirror_namespace_loads_total") == 0
-    assert late.metric("pathmirror_writes_denied_total") > 0
+    assert late.metric('pathmirror_writes_refused_total{reason="rules"}') > 0
     # What the rules may let in has to have the data.
     assert late.rest.get("open").status == 200 and late.rest.value("mine/a", auth=SECRET) == 1
     assert late.metric("pathmirror_namespace_loads_total") == 1

@@ -17,7 +17,7 @@ FILLING = "x" * 150_000
 
 def is_loaded(gateway, ns: str) -> bool:
     text = gateway.rest.send("GET", "/.metrics").body.decode()
-    return re.search(rf'^pathmirror_log_head{{namespace="{ns}"}}', text, re.MULTILINE) is not None
+    return re.search(rf'^pathmirror_log_head_seq{{namespace="{ns}"}}', text, re.MULTILINE) is not None
 
 
 def crowd_out(gateway, ns: str, round: int = 0):
@@ -49,8 +49,8 @@ def test_what_was_written_is_there_and_goes_on(gateways):
         assert answer.seq == last and answer.json()[round] == round
         crowd_out(here, "mine", round + 10)
     assert here.rest.value(ns="mine") == {"a": [0, 1, 2], "b": [0, 1, 2]}
-    assert here.metric("pathmirror_namespaces_let_go_total") > 30
-    assert here.metric("pathmirror_tree_memory_bytes") == 1 << 20
+    assert here.metric("pathmirror_namespaces_evicted_total") > 30
+    assert here.metric("pathmirror_tree_limit_bytes") == 1 << 20
     wait_until(lambda: here.metric("pathmirror_tree_bytes") <= 1 << 20, "what was used just now to be let go")
 
 

@@ -76,8 +76,7 @@ struct BatchCommit {
     /// Does what the machine says; nil after the last effect.
     private mutating func execute(_ effect: CommitMachine.Effect) throws(LogStoreError) -> CommitMachine.Event? {
         switch effect {
-        case .connect(let isRetry):
-            if isRetry { context.core.metrics.retries.add() }
+        case .connect:
             if isTooLateToAsk { return .failed(.connectionLost, context.circumstances) }
             // Who stops waits for the shortest attempt only.
             let connection = try context.connection.get(by: context.core.stopsNow ? 0 : waiting.first?.deadline)

@@ -20,7 +20,6 @@ public final class EngineMetrics: Sendable {
     public let jointNamespaces = Counter()
     /// Transactions of several namespaces that came to nothing: each of their batches went alone.
     public let jointRetries = Counter()
-    public let retries = Counter()
     public let unknownCommits = Counter()
     /// Named writes that were answered without being done, as they had been before.
     public let repeatedWrites = Counter()
@@ -29,8 +28,6 @@ public final class EngineMetrics: Sendable {
     /// Writes that were prepared beside the others, and how often one had to be prepared anew.
     public let largeWrites = Counter()
     public let largeWriteRetries = Counter()
-    /// Entries of other gateways that were read from the log.
-    public let followedEntries = Counter()
     public let notifications = Counter()
     /// Namespaces that were read from the database.
     public let loads = Counter()

@@ -33,12 +33,10 @@ struct NamespaceFollower {
             case .entries(let entries):
                 batches.append(contentsOf: entries.map(\.batchID))
                 apply(entries, to: namespace)
-                core.metrics.followedEntries.add(entries.count)
             case .bulk(let logged):
                 batches.append(logged.batchID)
                 do throws(LogStoreError) {
                     try applyBulk(logged, to: namespace, connection)
-                    core.metrics.followedEntries.add()
                 } catch .partMissing {
                     // Retention removed the entry after it was read, or the log is damaged; only the tree has what the entry made.
                     try reload(namespace, connection)
@@ -47,7 +45,6 @@ struct NamespaceFollower {
             case .rules(let logged):
                 batches.append(logged.batchID)
                 try applyRules(logged, to: namespace, connection)
-                core.metrics.followedEntries.add()
             case .missing(_, let read):
                 // The entries between were pruned; only the tree has what they made.
                 batches.append(contentsOf: read.map(\.batchID))

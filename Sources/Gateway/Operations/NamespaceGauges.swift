@@ -1,5 +1,4 @@
 import Engine
-import Runtime
 import Tree
 
 /// What the metrics say of namespaces: of each for the oldest thousand that are loaded, of all others together. A series for
@@ -14,7 +13,6 @@ struct NamespaceGauges {
         var lag: Int
         var rows: Int
         var waiting: Int
-        var listeners: Int
     }
 
     /// How many namespaces have series of their own.
@@ -30,12 +28,11 @@ struct NamespaceGauges {
         count = loaded.count
         var facts = Array(loaded.prefix(Self.mostNamed))
         if loaded.count > Self.mostNamed {
-            var others = Facts(name: Self.others, head: nil, lag: 0, rows: 0, waiting: 0, listeners: 0)
+            var others = Facts(name: Self.others, head: nil, lag: 0, rows: 0, waiting: 0)
             for fact in loaded.dropFirst(Self.mostNamed) {
                 others.lag = max(others.lag, fact.lag)
                 others.rows += fact.rows
                 others.waiting += fact.waiting
-                others.listeners += fact.listeners
             }
             facts.append(others)
         }
@@ -52,27 +49,7 @@ struct NamespaceGauges {
                 let snapshot = namespace.snapshot
                 return Facts(
                     name: namespace.name, head: Int(snapshot.seq), lag: Int(namespace.lag),
-                    rows: snapshot.root.rowCount,
-                    waiting: namespace.waitingWrites, listeners: namespace.listenerCount)
+                    rows: snapshot.root.rowCount, waiting: namespace.waitingWrites)
             })
-    }
-
-    func write(to metrics: inout MetricsText) {
-        metrics.gauge("pathmirror_namespaces", "Namespaces that are loaded.", count)
-        metrics.gauges(
-            "pathmirror_log_head", "The newest seq that this gateway has applied.", label: "namespace",
-            facts.compactMap { fact in fact.head.map { (fact.name, $0) } })
-        metrics.gauges(
-            "pathmirror_tail_lag_entries", "Entries in the log that this gateway has not applied yet.",
-            label: "namespace", facts.map { ($0.name, $0.lag) })
-        metrics.gauges(
-            "pathmirror_tree_rows", "Leaves and priorities in the tree.", label: "namespace",
-            facts.map { ($0.name, $0.rows) })
-        metrics.gauges(
-            "pathmirror_waiting_writes", "Writes that wait for a batch.", label: "namespace",
-            facts.map { ($0.name, $0.waiting) })
-        metrics.gauges(
-            "pathmirror_listener_groups", "Distinct paths, queries and forms that are listened to.",
-            label: "namespace", facts.map { ($0.name, $0.listeners) })
     }
 }

@@ -33,7 +33,7 @@ final class OperationsHandler {
             guard isOperator else { return services.responder.respond(.permissionDenied, to: exchange) }
             exchange.respond(
                 status: 200, headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
-                body: Array(MetricsReport(facts).text.utf8))
+                body: Array(Metric.page(MetricSources(facts)).utf8))
         }
     }
 

@@ -29,14 +29,12 @@ public struct ServerReport: Sendable {
 /// What this gateway has done about logs that are shortened by themselves.
 public struct RetentionFacts: Sendable, Equatable {
     public var dropped = 0
-    public var snapshots = 0
     public var failures = 0
     /// Namespaces whose log somebody still needs more of than their policy keeps.
     public var heldBack = 0
 
-    public init(dropped: Int = 0, snapshots: Int = 0, failures: Int = 0, heldBack: Int = 0) {
+    public init(dropped: Int = 0, failures: Int = 0, heldBack: Int = 0) {
         self.dropped = dropped
-        self.snapshots = snapshots
         self.failures = failures
         self.heldBack = heldBack
     }

@@ -50,6 +50,7 @@ extension RealtimeSession {
     }
 
     private func refuseResumption(_ number: Int64, _ listen: RealtimeListen) {
+        context.metrics.resumesFresh.add()
         forget(listen)
         answer(number, RealtimeStatus.notResumed.rawValue, .none)
         settled()

@@ -17,6 +17,8 @@ public final class GatewayMetrics: Sendable {
     public let waitingTransactions = Gauge()
     public let listens = Gauge()
     public let listensResumed = Counter()
+    /// Streams and listens that named an entry and got a fresh value.
+    public let resumesFresh = Counter()
     public let listenEvents = Counter()
     public let clientErrors = Counter()
     public let serverErrors = Counter()

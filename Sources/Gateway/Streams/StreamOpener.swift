@@ -29,7 +29,7 @@ final class StreamOpener: StreamHost {
         let start = StreamStart(
             stream.resumeID, isAdmin: stream.identity.context.isAdmin, stream.group, snapshot)
         switch start {
-        case .fresh: sendValue(stream, snapshot)
+        case .fresh: startFresh(stream, snapshot)
         case .behind(let seen): resume(stream, seen, snapshot)
         case .waiting(let seq): awaitSeen(stream, seq)
         }
@@ -56,16 +56,22 @@ final class StreamOpener: StreamHost {
 
     // MARK: Resuming
 
+    /// Begins a stream with the value, and counts the streams among them that could have continued.
+    private func startFresh(_ stream: Stream, _ snapshot: Snapshot) {
+        if stream.resumeID != nil { services.metrics.resumesFresh.add() }
+        sendValue(stream, snapshot)
+    }
+
     /// Continues a stream behind what its client has seen: from memory if nothing happened since, else from the log. What
     /// can't be told as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
     private func resume(_ stream: Stream, _ seen: EventIDs.Seen, _ snapshot: Snapshot) {
         if seen.seq == snapshot.seq {
-            guard seen.isOf(snapshot.batch) else { return sendValue(stream, snapshot) }
+            guard seen.isOf(snapshot.batch) else { return startFresh(stream, snapshot) }
             services.metrics.streamsResumed.add()
             return stream.begin(with: [], at: seen.seq)
         }
         guard snapshot.seq - seen.seq <= services.settings.maxResumeEntries else {
-            return sendValue(stream, snapshot)
+            return startFresh(stream, snapshot)
         }
         let group = stream.group
         let id = stream.id
@@ -79,7 +85,7 @@ final class StreamOpener: StreamHost {
             let missed = reading.finish(result, expecting: snapshot.seq)
             link.post { opener in
                 guard let stream = opener.streams.find(id, in: ObjectIdentifier(group)) else { return }
-                guard let missed else { return opener.sendValue(stream, snapshot) }
+                guard let missed else { return opener.startFresh(stream, snapshot) }
                 opener.services.metrics.streamsResumed.add()
                 stream.begin(with: missed, at: snapshot.seq)
             }
@@ -110,7 +116,7 @@ final class StreamOpener: StreamHost {
         guard snapshot.seq < awaited else { return begin(stream, snapshot) }
         // Programs can tell by the id, which is smaller than the one that they named.
         stream.exchange.send(SharedBytes(Array(Self.repeatsNote.utf8)))
-        sendValue(stream, snapshot)
+        startFresh(stream, snapshot)
     }
 
     private static let repeatsNote =

@@ -152,10 +152,9 @@ final class Service {
             server: server?.statistics ?? HTTPServerStatistics(),
             certificateExpiresAt: server?.settings.tls?.expiresAt,
             mirrors: all.flatMap { $0.mirrors.reports.map(facts) },
-            feeds: all.flatMap { $0.feeds.figures.map { FeedFacts($0, now: Clock.unixMilliseconds) } },
+            feeds: all.flatMap { $0.feeds.figures.map { FeedFacts($0) } },
             retention: RetentionFacts(
                 dropped: retention.reduce(0) { $0 + $1.droppedEntries.current },
-                snapshots: retention.reduce(0) { $0 + $1.snapshots.current },
                 failures: retention.reduce(0) { $0 + $1.failures.current },
                 heldBack: retention.reduce(0) { $0 + $1.heldBack.current }),
             stretches: server?.loops.map(\.stretches) ?? [])

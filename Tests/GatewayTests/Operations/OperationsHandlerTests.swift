@@ -153,9 +153,9 @@ import Wire
             bench.report.content.certificateExpiresAt = 99
             let text = try bench.ask("/.metrics").text
             #expect(text.contains("\npathmirror_writes_total 1\n"))
-            #expect(text.contains("pathmirror_log_head{namespace=\"n\"} 1\n"))
-            #expect(text.contains("\npathmirror_connections_total 12\n"))
-            #expect(text.contains("\npathmirror_tls_certificate_expiry_seconds 99\n"))
+            #expect(text.contains("pathmirror_log_head_seq{namespace=\"n\"} 1\n"))
+            #expect(text.contains("\npathmirror_connections_opened_total 12\n"))
+            #expect(text.contains("\npathmirror_tls_certificate_expiry_timestamp_seconds 99\n"))
             #expect(text.contains("pathmirror_rate_limited_total{limit=\"address\"} 0\n"))
         }
     }

@@ -37,6 +37,9 @@ import Tree
             let line = lines.first { $0.hasPrefix(name + " ") }
             return Int(line?.split(separator: " ").last ?? "") ?? -1
         }
-        return (value("pathmirror_rest_reads_total"), value("pathmirror_rest_writes_total"))
+        func requests(_ operation: String) -> Int {
+            value(#"pathmirror_rest_requests_total{operation="\#(operation)"}"#)
+        }
+        return (requests("read"), requests("write"))
     }
 }

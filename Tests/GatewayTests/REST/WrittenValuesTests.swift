@@ -175,7 +175,7 @@ import Tree
                 }
             }
             try check(json)
-            #expect(try kept(client) >= 8)
+            #expect(gateway.gateway.metrics.readsKept.current >= 8)
             _ = try client.request("PUT", "/a/v/deep/er.json", body: "1")
             let now = try client.request("GET", "/a/v.json?format=export").text
             try check(now)
@@ -184,10 +184,4 @@ import Tree
     }
 
     private static let bigTree: String = String(decoding: JSONWriter.encode(tree(500), form: .plain), as: UTF8.self)
-
-    private func kept(_ client: WebClient) throws -> Int {
-        let text = try client.request("GET", "/.metrics").text
-        let line = text.split(separator: "\n").first { $0.hasPrefix("pathmirror_rest_reads_kept_total ") }
-        return Int(line?.split(separator: " ").last ?? "") ?? -1
-    }
 }

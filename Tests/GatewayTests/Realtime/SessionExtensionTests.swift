@@ -165,6 +165,7 @@ import Wire
             _ = try next(again)
             #expect(try next(again).mark?.seq == bench.namespace.snapshot.seq)
             #expect(bench.gateway.metrics.listensResumed.current == 0)
+            #expect(bench.gateway.metrics.resumesFresh.current == 5)
         }
     }
 

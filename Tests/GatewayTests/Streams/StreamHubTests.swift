@@ -185,7 +185,7 @@ import Wire
             bench.namespace.commit((path: "a", value: .int(2)))
             let event = try client.event()
             #expect(event.id == 6 && event.data == "{\"path\":\"/\",\"data\":2}")
-            #expect(bench.metrics.streamsResumed.current == 1)
+            #expect(bench.metrics.streamsResumed.current == 1 && bench.metrics.resumesFresh.current == 0)
         }
     }
 
@@ -196,7 +196,7 @@ import Wire
             let client = try bench.open(lastEventID: ids.id(5, Array("another batch".utf8)))
             #expect(try client.head().status == 200)
             #expect(try client.event().data == "{\"path\":\"/\",\"data\":1}")
-            #expect(bench.metrics.streamsResumed.current == 0)
+            #expect(bench.metrics.streamsResumed.current == 0 && bench.metrics.resumesFresh.current == 1)
         }
     }
 

@@ -25,7 +25,9 @@ extension EndToEnd {
 
         private func resumedListens() async throws -> Int {
             let text = try await rest("GET", "/.metrics").text
-            let line = text.split(separator: "\n").first { $0.hasPrefix("pathmirror_listens_resumed_total ") }
+            let line = text.split(separator: "\n").first {
+                $0.hasPrefix("pathmirror_stream_resumes_total{outcome=\"continued\"} ")
+            }
             return try #require(line?.split(separator: " ").last.flatMap { Int($0) })
         }
 

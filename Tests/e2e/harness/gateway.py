@@ -41,9 +41,9 @@ class Gateway:
             connection.close()
 
     def metric(self, name: str) -> float:
-        """The value of a metric without labels, now."""
+        """The value of a metric, now; `name` has the labels, if there are any."""
         text = self.rest.send("GET", "/.metrics").body.decode()
-        return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE).group(1))
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE).group(1))
 
     def wait_ready(self, patience: float = 30):
         def look():
