@@ -58,7 +58,7 @@ let package = Package(
 
         // One wrapper per C library that does I/O, over Runtime.
         target("Runtime", ["CEpoll"]),
-        target("SQLite", ["CSQLite", "Runtime"]),
+        target("SQLite", ["CSQLite"]),
         target("Postgres", ["CPostgres", "Runtime"]),
         target("PostgresCluster", ["Postgres", "Runtime"]),
         // Both sides of TLS: the server's and the client's.
@@ -72,7 +72,7 @@ let package = Package(
         target("WebSocketClient", ["ClientCore", "Crypto", "TLS", "Runtime"]),
 
         // The library for Swift apps: no server in it.
-        target("PathmirrorClient", ["ClientCore", "WebSocketClient", "SQLite", "Wire", "Tree", "Runtime"]),
+        target("PathmirrorClient", ["ClientCore", "WebSocketClient", "SQLite", "TLS", "Wire", "Tree", "Runtime"]),
 
         // All SQL of schema pathmirror.
         .target(
@@ -145,7 +145,7 @@ let package = Package(
             ]),
 
         // The databases of a gateway: which there are, and which of them has which namespace.
-        target("Placement", ["Engine", "Feeds", "LogStore", "Runtime"]),
+        target("Placement", ["Engine", "Feeds", "LogStore"]),
 
         // The doors: REST and its streams, operations.
         .target(

@@ -1,46 +1,8 @@
 import Testing
 
-/// The arrows between the rooms point down only. SwiftPM does not see to it: it lets a target import what its
-/// dependencies depend on.
+/// A target imports its direct dependencies in Package.swift, which is the only definition, and nothing else. SwiftPM does not
+/// check that: it lets a target import what its dependencies depend on.
 @Suite struct ImportTests {
-    /// What each room may import of the others.
-    static let allowed: [String: Set<String>] = [
-        "JSONText": [],
-        "Crypto": ["CCrypto"],
-        "Compression": ["CZlib"],
-        "Tree": ["Crypto", "JSONText"],
-        "Tokens": ["Tree", "Crypto", "JSONText"],
-        "Rules": ["Tree", "JSONText", "CRE2"],
-        "Wire": ["Tree", "Crypto"],
-        "Runtime": ["CEpoll"],
-        "Postgres": ["CPostgres", "Runtime"],
-        "PostgresCluster": ["Postgres", "Runtime"],
-        "TLS": ["COpenSSL"],
-        "HTTPServer": ["CEvent", "CHTTPParser", "TLS", "CWSLay", "Runtime"],
-        "ClientCore": ["Tree", "Wire"],
-        "SQLite": ["CSQLite", "Runtime"],
-        "WebSocketClient": ["ClientCore", "Crypto", "TLS", "Runtime"],
-        "HTTPClient": ["CCurl", "TLS", "Runtime"],
-        "NATSClient": ["CNATS", "JSONText", "Runtime"],
-        "KafkaClient": ["CKafka", "Runtime"],
-        "LogStore": ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
-        "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
-        "Mirrors": ["LogStore", "Postgres", "Rules", "Tree", "JSONText", "Crypto", "Runtime"],
-        "Retention": ["LogStore", "Postgres", "Runtime"],
-        "Feeds": [
-            "LogStore", "Postgres", "HTTPClient", "NATSClient", "KafkaClient", "Rules", "Crypto", "JSONText", "Tree",
-            "Runtime",
-        ],
-        "Placement": ["Engine", "Feeds", "LogStore", "Runtime"],
-        "Gateway": [
-            "Placement", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire",
-            "Tokens", "Tree",
-            "Crypto",
-            "Compression", "JSONText", "Runtime",
-        ],
-        "PathmirrorClient": ["ClientCore", "WebSocketClient", "SQLite", "TLS", "Wire", "Tree", "Runtime"],
-    ]
-
     /// Rooms that may import everything: the executable, and the programs that feed the parsers.
     static let top: Set<String> = ["pathmirror", "Fuzz"]
 
@@ -56,8 +18,8 @@ import Testing
         let files = SourceFiles.swift(below: "Sources")
         #expect(files.count > 100, "the sources are found")
         for file in files where !Self.top.contains(file.room) {
-            guard let allowed = Self.allowed[file.room] else {
-                Issue.record("\(file.room) is a new room: say in this table what it may import (\(file.path))")
+            guard let allowed = Manifest.dependencies[file.room] else {
+                Issue.record("Package.swift has no target \(file.room) (\(file.path))")
                 continue
             }
             var system = Self.pure.contains(file.room) ? [] : Self.ofTheSystem
@@ -67,6 +29,58 @@ import Testing
             for module in file.lines.compactMap(Self.importedModule) where !allowed.union(system).contains(module) {
                 Issue.record("\(file.path) imports \(module), which \(file.room) may not")
             }
+        }
+    }
+
+    /// No dependency that nothing imports: the manifest says what is used.
+    @Test func dependenciesAreUsed() {
+        var imported: [String: Set<String>] = [:]
+        for file in SourceFiles.swift(below: "Sources") {
+            imported[file.room, default: []].formUnion(file.lines.compactMap(Self.importedModule))
+        }
+        for (target, dependencies) in Manifest.dependencies {
+            guard let modules = imported[target] else { continue }
+            #expect(dependencies.subtracting(modules).isEmpty, "\(target) does not import these")
+        }
+    }
+
+    @Test func dependenciesHaveNoCycle() {
+        var rest = Manifest.dependencies
+        #expect(rest.count > 25, "the targets are found")
+        while let leaf = rest.first(where: { $0.value.allSatisfy { rest[$0] == nil } })?.key { rest[leaf] = nil }
+        #expect(rest.isEmpty, "\(rest.keys.sorted()) depend on one another")
+    }
+
+    @Test func targetsAreFound() {
+        let manifest = """
+                target("A"),
+                .target(
+                    name: "B", dependencies: ["A", "C"],
+                    resources: [.embedInCode("x.sql")], swiftSettings: settings),
+                .executableTarget(name: "d", dependencies: ["B"], path: "Sources/D", swiftSettings: settings),
+                .target(name: "Support", dependencies: ["B"], path: "Tests/Support", swiftSettings: settings),
+                tests("BTests", ["B"]),
+            """
+        #expect(Manifest.targets(in: manifest) == ["A": [], "B": ["A", "C"], "D": ["B"]])
+    }
+
+    /// The table of docs/architecture.md says the same as Package.swift.
+    @Test func theArchitecturePageSaysTheSame() {
+        let page = SourceFiles.text("docs/architecture.md")
+        var documented: [String: Set<String>] = [:]
+        for row in page.matches(of: #/^\| ([A-Za-z; ]+) \| ([A-Za-z0-9,; –]+) \| /#.anchorsMatchLineEndings()) {
+            let targets = row.1.split(separator: ";")
+            let imports = row.2.split(separator: ";")
+            guard targets.count == imports.count else { continue }
+            for (target, names) in zip(targets, imports) {
+                let name = target.filter { $0 != " " }
+                guard Manifest.dependencies[name] != nil else { continue }
+                documented[name] = Set(names.split(separator: ",").map { $0.filter { $0 != " " } }).subtracting(["–"])
+            }
+        }
+        for (target, dependencies) in Manifest.dependencies where !Self.isLibrary(target) && target != "pathmirror" {
+            let system: Set<String> = target == Self.library ? ["Foundation"] : []
+            #expect(documented[target] == dependencies.union(system), "\(target) in docs/architecture.md")
         }
     }
 
@@ -91,7 +105,7 @@ import Testing
         var needed: Set<String> = []
         var rest = [room]
         while let next = rest.popLast() {
-            if needed.insert(next).inserted { rest += allowed[next] ?? [] }
+            if needed.insert(next).inserted { rest += Manifest.dependencies[next] ?? [] }
         }
         return needed
     }
@@ -101,7 +115,7 @@ import Testing
         var needed: Set<String> = []
         var rest = ["WebSocketClient"]
         while let next = rest.popLast() {
-            if needed.insert(next).inserted { rest += Self.allowed[next] ?? [] }
+            if needed.insert(next).inserted { rest += Manifest.dependencies[next] ?? [] }
         }
         let rooms = needed.filter { !Self.isLibrary($0) }
         #expect(
