@@ -3,7 +3,7 @@ extension Logger {
     ///
     /// - Parameter count: such stretches since the last warning.
     public func longStretch(of thread: String, _ kind: String, _ nanoseconds: UInt64, _ count: Int) {
-        warning(
+        self.warning(
             "kept from all else for too long",
             [
                 ("thread", thread), ("by", kind), ("milliseconds", "\(nanoseconds / 1_000_000)"),

@@ -63,4 +63,10 @@ enum SourceFiles {
         while case let count = read(descriptor, &piece, piece.count), count > 0 { bytes += piece[..<count] }
         return String(decoding: bytes, as: UTF8.self)
     }
+    /// Writes a page that is printed from the sources.
+    static func write(_ text: String, to path: String) {
+        guard let file = fopen(root + "/" + path, "w") else { return }
+        fputs(text, file)
+        fclose(file)
+    }
 }

@@ -1,0 +1,112 @@
+/// What an operator does about each event of the log. The messages are those of the sources; docs/reference/log-events.md is
+/// printed from both.
+enum LogEventTable {
+    /// By message, with `…` for what is interpolated.
+    static let advice: [String: String] = [
+        "a connection held a namespace's writers up and heard nothing of its client; it was ended":
+            "None once. Often: find out what kills gateways or cuts their connections.",
+        """
+        the database has committed a batch alone, without its synchronous standby; its outcome is open until a \
+        commit after it is on a standby
+        """:
+            "Repair the standby ([runbook](../high-availability.md#runbook)).",
+        "commit failed": "Act on `error`. The clients of these writes got an error.",
+        "the log is gone with its namespace": "None: the namespace was removed.",
+        "the log can't be read": "Act on `error`. Listeners of the namespace stand still until it is repaired.",
+        "connections given up, as the database is silent": "Look whether PostgreSQL and the network to it answer.",
+        "database lost": "Act on `error`. Writes get 503 until `database connected`.",
+        "database connected": "None.",
+        "a namespace takes more memory than --tree-memory, and is kept all the same": "Raise `--tree-memory`.",
+        "the trees in use take more memory than --tree-memory": "Raise `--tree-memory`, or move namespaces.",
+        "THE DATABASE HAS LOST ENTRIES: this gateway had them, and has gone back to what the database has":
+            "Find out what failed over or was restored ([what was lost](../high-availability.md#what-was-lost)).",
+        "namespace moved to another database": "None.",
+        "namespace removed": "None.",
+        "THE DATABASE HAS LOST A NAMESPACE: this gateway had it": "The same as for lost entries.",
+        "namespace loaded": "None.",
+        "the stored rules can't be used; nobody is let in": "Set rules that compile: `pathmirror rules set`.",
+        "a gateway gives no sign of life: its sessions are ended": "Look what became of that gateway.",
+        "the page file takes no more, and trees stay in memory beyond --tree-memory":
+            "Make room on the disk of `--page-directory`.",
+        "the database has been migrated by a newer version: replace this gateway soon, it will not start again":
+            "Finish the [update](../operations.md#updates).",
+        "commits can't be announced: others find them by looking at the heads":
+            "Act on `error`. Other gateways follow up to a second later.",
+        "feeds can't read the log": "Act on `error`. Feeds deliver nothing until it is repaired.",
+        "a feed's tree could not be kept": "None: it is tried again. Until then a takeover of the feed takes longer.",
+        "a feed has no room for more dead letters: retry or drop some": "`pathmirror feed dead ls` shows them.",
+        "a feed has room for dead letters again": "None.",
+        "others have taken this gateway's feeds over, as it gave no sign of life":
+            "Find out what stopped this gateway: processor, memory, its connection to PostgreSQL.",
+        "a gateway that works feeds gives no sign of life: they are taken over": "Look what became of that gateway.",
+        "a feed was not started, as the connection to the database was lost: it is claimed again": "None.",
+        "THE DATABASE HAS LOST ENTRIES that a feed has delivered: it goes on with those that are there":
+            "Consumers have messages of entries that no longer exist: correct what they did with them.",
+        "feed is broken": "[PathmirrorFeedNotRunning](../operations.md#pathmirrorfeednotrunning).",
+        "feeds can't write down their progress":
+            "Act on `error`. After a restart messages since then are delivered again.",
+        "the last progress of feeds was not written down": "None: some messages are delivered again.",
+        "keys fetched": "None.",
+        "the issuer's keys can't be fetched":
+            "Make `--jwks-url` reachable from here. Tokens are checked with the last keys while those are valid.",
+        """
+        what realtime sessions want done is not this gateway's any more (others took it for dead, or the \
+        database has lost entries); closing them all
+        """:
+            "Find out what stopped this gateway, or what the database lost. Clients connect again.",
+        "a realtime message is larger than --max-user-body-bytes: its connection is closed":
+            "Correct the client, or raise the limit.",
+        "the database was promoted": "None, if a failover was meant to happen.",
+        "another database cluster answers": "Check the address of the database: it is a different installation.",
+        "mirror made anew": "None. Create again what `lost` names.",
+        "mirror can't be made anew now": "Act on `error`. It is tried again.",
+        "THE DATABASE HAS LOST ENTRIES that a mirror's table has: it is made anew from …":
+            "None: the table is built again. Reports may have shown what was lost.",
+        "mirrors stopped": "Act on `error`. They are tried again.",
+        "mirrors can't be looked up": "Act on `error`. Mirrors do not start or change until it is repaired.",
+        "mirror is broken, as its definition can't be used: apply another one":
+            "`pathmirror mirror apply` with a corrected definition.",
+        "mirror runs again": "None.",
+        "mirror is broken": "Act on `error`; `pathmirror mirror status` has it as well. It is tried again.",
+        "logs can't be shortened": "Act on `reason`. Logs grow until it is repaired.",
+        "names of writes can't be forgotten": "Act on `reason`.",
+        "a log was not shortened": "`pathmirror retention ls` says what holds it.",
+        "log shortened": "None.",
+        "kept from all else for too long":
+            "Once: none. Often: the machine lacks processor time or memory; `by` names the step.",
+        "PostgreSQL stopped": "None: `dev` ends.",
+        "migrated": "None.",
+        "functions applied": "None.",
+        "clients that are not on this machine get into namespaces with rules of their own only, or as administrators":
+            "Set rules for the namespaces that they need.",
+        "PostgreSQL ended by itself; starting it again": "Read the file that `log` names.",
+        "no --rules: in namespaces without rules nobody but administrators gets in":
+            "Give `--rules FILE`, or set rules for each namespace.",
+        "certificate loaded": "None.",
+        "the certificate can't be loaded; the one before stays": "Act on `error`, before the old certificate expires.",
+        "the certificate expires soon, or has": "Renew it, and replace its files.",
+        """
+        a database is not one of the home's any more: its namespaces are not served, and it may be added again \
+        once this gateway was restarted
+        """:
+            "None, if it was removed on purpose.",
+        "a database is somewhere else now: this gateway goes on with the old address until it is restarted":
+            "Restart this gateway.",
+        "a database can't be used": "Act on `error`. Its namespaces are not served.",
+        "database added": "None.",
+        """
+        PostgreSQL is reached over a network and not asked to prove who it is: whoever is on the way can read \
+        and change everything
+        """:
+            "Do what `fix` says.",
+        "others can read or change a file of secrets": "Do what `fix` says.",
+        "secrets read": "None.",
+        "the secrets can't be read; those before stay": "Act on `error`.",
+        "shutting down": "None.",
+        "stopped": "None.",
+        "the program ends, as a part of a tree can't be read from the page file":
+            "Check the disk of `directory`, and start the gateway again. Nothing that was acknowledged is lost.",
+        "there is no page file, and trees that take more than --tree-memory stay in memory":
+            "Make `directory` writable, or name another one by `--page-directory`.",
+    ]
+}
