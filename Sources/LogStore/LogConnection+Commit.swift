@@ -103,11 +103,11 @@ extension LogConnection {
             // The transaction has failed, under the lock too.
             if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
-            switch (error as? PostgresError)?.sqlState {
+            switch SchemaErrorCode(error) {
             // Under the lock it means another history.
-            case "PM001": return .headMoved
-            case "PM002": return .alreadyClaimed
-            case "PM003": return .alreadyDone
+            case .headMoved: return .headMoved
+            case .ordersTaken: return .alreadyClaimed
+            case .alreadyDone: return .alreadyDone
             default: throw LogStoreError(error)
             }
         }

@@ -218,7 +218,7 @@ extension LogConnection {
             return []
         } catch {
             if postgres.isOpen { try? postgres.executeScript("rollback") }
-            guard error.sqlState == "PM003" else { throw LogStoreError(error) }
+            guard SchemaErrorCode(error) == .alreadyDone else { throw LogStoreError(error) }
             for move in moves { feedPlaces[move.claim.feed] = nil }
             guard moves.count > 1 else { return Set(moves.map(\.claim)) }
             // One of them is another's: each by itself.

@@ -203,7 +203,7 @@ extension LogConnection {
         do throws(PostgresError) {
             return try body()
         } catch {
-            guard error.sqlState == "PM005" else { throw .database(error) }
+            guard SchemaErrorCode(error) == .misplaced else { throw .database(error) }
             throw .misplaced("\(error.message.prefix(1).uppercased())\(error.message.dropFirst()).")
         }
     }

@@ -7,8 +7,8 @@ internal import Wire
 /// As an `NSError` it has the domain `com.firebase` and the code's raw value, as apps that were written for the vendor's
 /// SDK may compare them.
 public struct DatabaseError: Error, Sendable, Equatable {
-    /// The kinds of errors.
-    public enum Code: Int, Sendable {
+    /// The kinds of errors. docs/client.md has the table of them.
+    public enum Code: Int, Sendable, CaseIterable {
         /// The rules don't allow it.
         case permissionDenied = 1
         /// The server can't be reached, or can't do it now, and the client has no data of its own to answer with.
