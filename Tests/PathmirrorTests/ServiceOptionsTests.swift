@@ -102,7 +102,7 @@ import Testing
         },
         .init("stream-buffer", .size, 1...(1 << 30), 1 << 20) { $0.gateway.streamBufferBytes },
         .init("session-timeout", .duration, 100...day, 60_000) { Int($0.gateway.sessionTimeoutMilliseconds) },
-        .init("dead-after", .duration, 50...day, 15_000) { Int($0.engine.leaseExpiryMilliseconds) },
+        .init("dead-after", .duration, 50...3_600_000, 15_000) { Int($0.engine.leaseExpiryMilliseconds) },
         .init("commit-deadline", .duration, 1...day, 10_000) { Int($0.engine.commitDeadlineMilliseconds) },
         .init("shutdown-timeout", .duration, 0...3_600_000, 10_000) { Int($0.shutdownMilliseconds) },
         .init("max-body", .size, 1...(1 << 30), 256 << 20) { $0.gateway.maxBodyBytes },
@@ -219,10 +219,19 @@ import Testing
         ])
         #expect(other.gateway.maxStreams == 100 && other.gateway.maxSessions == 200)
         #expect(other.gateway.answerCacheBytes == 2 << 20)
-        #expect(other.gateway.keepAliveTimeoutMilliseconds == 20_000)
+        // SDKs send something every 45 s: the time without data stays longer than that.
+        #expect(other.gateway.keepAliveTimeoutMilliseconds == 120_000)
         #expect(other.engine.heartbeatMilliseconds == 300)
         // Feeds are not taken over sooner than a busy machine may be silent.
         #expect(other.feeds.expiryMilliseconds == 1_000 && other.feeds.beatMilliseconds == 200)
+        let large = try Self.options([
+            "--request-memory", "64GiB", "--session-timeout", "5m", "--dead-after", "1h",
+        ])
+        #expect(large.gateway.answerCacheBytes == 32 << 20)
+        #expect(large.gateway.keepAliveTimeoutMilliseconds == 600_000)
+        // `doctor` takes a gateway for silent after 30 s.
+        #expect(large.engine.heartbeatMilliseconds == 3_000)
+        #expect(large.feeds.expiryMilliseconds == 60_000 && large.feeds.beatMilliseconds == 12_000)
     }
 
     // MARK: Constants that tests change

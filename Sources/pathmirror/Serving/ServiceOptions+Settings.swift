@@ -36,8 +36,8 @@ extension ServiceOptions {
             "what ids of realtime sessions begin with, up to 8 hex digits, for a proxy that must know the gateway by it"
         ) { $0.gateway.sessionLabel = try sessionLabel($1) },
         .duration(
-            "dead-after", 50...day,
-            "how long a gateway gives no sign of life before others end its sessions, and, after a third of it, take over its feeds; default 15s"
+            "dead-after", 50...3_600_000,
+            "how long a gateway gives no sign of life before others end its sessions, and, after a third of it and at most a minute, take over its feeds; default 15s"
         ) {
             $0.engine.leaseExpiryMilliseconds = $1
         },
@@ -71,10 +71,14 @@ extension ServiceOptions {
         gateway.maxStreams = server.maxConnections
         // A client that polls keeps no connection of its own.
         gateway.maxSessions = 2 * server.maxConnections
-        gateway.answerCacheBytes = gateway.memory.bytes / 32
-        gateway.keepAliveTimeoutMilliseconds = 2 * gateway.sessionTimeoutMilliseconds
-        engine.heartbeatMilliseconds = engine.leaseExpiryMilliseconds / 5
-        setFeedTakeover(max(1_000, engine.leaseExpiryMilliseconds / 3))
+        // Each event loop has a cache, and no budget counts it.
+        gateway.answerCacheBytes = min(32 << 20, gateway.memory.bytes / 32)
+        // SDKs send something every 45 s, however short the session timeout is.
+        gateway.keepAliveTimeoutMilliseconds = max(120_000, 2 * gateway.sessionTimeoutMilliseconds)
+        // `doctor` counts a gateway as silent after 30 s without a heartbeat.
+        engine.heartbeatMilliseconds = min(3_000, engine.leaseExpiryMilliseconds / 5)
+        // A takeover sets how often the gateway looks for new feeds, too, so that it has to stay short.
+        setFeedTakeover(min(60_000, max(1_000, engine.leaseExpiryMilliseconds / 3)))
     }
 
     /// Sets how long a gateway gives no sign of life before others take over its feeds, and how often it gives one.

@@ -59,10 +59,10 @@ def spoken(program: str, options, tune: str = "") -> tuple[list[str], dict[str, 
     for pair in filter(None, tune.split(",")):
         name, value = pair.split("=")
         found += [_CONSTANTS[name], _number(value)]
-    # A third of it takes feeds over now.
+    # These follow from it now.
     if "feed-takeover" not in tune and "--dead-after-ms" in found:
-        takeover = max(1000, int(found[found.index("--dead-after-ms") + 1]) // 3)
+        takeover = min(60_000, max(1000, int(found[found.index("--dead-after-ms") + 1]) // 3))
         found += ["--feed-takeover-ms", str(takeover)]
     if "heartbeat" not in tune and "--dead-after-ms" in found:
-        found += ["--heartbeat-ms", str(int(found[found.index("--dead-after-ms") + 1]) // 5)]
+        found += ["--heartbeat-ms", str(min(3000, int(found[found.index("--dead-after-ms") + 1]) // 5))]
     return found, {}
