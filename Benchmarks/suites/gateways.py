@@ -66,7 +66,7 @@ class Others:
                 self.children.append(process.start(
                     [self.gateway.binary, "serve", "--database-url", url, "--listen", f"127.0.0.1:{port}",
                      "--admin-secret-file", secret, *Gateway.OPTIONS],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.gateway.variables}))
             self.ports.append(port)
         end = time.monotonic() + 120
         for port in self.ports:

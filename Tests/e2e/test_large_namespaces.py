@@ -37,7 +37,7 @@ def large(serve, database_url, scratch):
     cli.succeeds("import", "--database-url", database_url, "--ns", "large", "-", stdin=json.dumps(content).encode())
     pages = scratch / "pages"
     pages.mkdir()
-    gateway = serve("--tree-memory", str(BUDGET), "--page-directory", str(pages), "--create-namespaces")
+    gateway = serve("--tree-memory", f"{BUDGET}B", "--page-directory", str(pages), "--create-namespaces")
     assert gateway.rest.value("numbers/0", ns="large") == 0
     yield gateway, content
     assert list(pages.iterdir()) == [], "the file has no name"
@@ -133,7 +133,7 @@ def test_a_feed_that_another_gateway_takes_over_behind_the_head(large, serve, sc
     taken = feed.take(100)
     gateway.process.stop()
     (scratch / "other").mkdir()
-    other = serve("--tree-memory", str(BUDGET), "--page-directory", str(scratch / "other"), name="other")
+    other = serve("--tree-memory", f"{BUDGET}B", "--page-directory", str(scratch / "other"), name="other")
     feed = feed.through(other.rest)
     taken += feed.take(50)
     within(other)
