@@ -86,7 +86,7 @@ static inline void add_put(struct text *out, int key, const char *value, int len
 
 static inline void add_pull(struct text *out, const char *feed, int max, int consumer) {
     struct text body = {0};
-    add(&body, "{\"max\":%d,\"wait_ms\":2000,\"consumer\":\"c%d\"}", max, consumer);
+    add(&body, "{\"max\":%d,\"wait\":\"2s\",\"consumer\":\"c%d\"}", max, consumer);
     add_post(out, feed, "pull", &body);
     free(body.bytes);
 }

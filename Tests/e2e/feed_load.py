@@ -72,7 +72,7 @@ class Consumer(Worker):
 
     def step(self):
         feed, asked = self.dice.choice(self.feeds), self.model.now()
-        answer = feed.call("POST", "pull", {"max": self.dice.randrange(1, 30), "wait_ms": 200, "consumer": self.consumer})
+        answer = feed.call("POST", "pull", {"max": self.dice.randrange(1, 30), "wait": "200ms", "consumer": self.consumer})
         if answer.status in PASSING:
             self.stop.wait(0.02)
             return
@@ -85,10 +85,10 @@ class Consumer(Worker):
         ids = [message["id"] for message in messages]
         cut = self.dice.randrange(len(ids)) if self.dice.random() < self.refuses else len(ids)
         if self.dice.random() < 0.1:
-            self.settle("extend", ids, delay_ms=600_000)
+            self.settle("extend", ids, delay="10m")
         self.settle("ack", ids[:cut])
         if cut < len(ids):
-            self.settle("nack", ids[cut:], delay_ms=0)
+            self.settle("nack", ids[cut:], delay="0s")
 
     def settle(self, what: str, ids: list[str], **members):
         """Asks until it is answered, as a consumer that means it does."""

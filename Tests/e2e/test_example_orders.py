@@ -139,7 +139,7 @@ def judge(service: Service, tree, consumed: Feed):
     # A second feed of the same place says which messages there were; the namespace was empty at first.
     every = consumed.named("every").make(start="beginning", ack_deadline="10m")
     ids = []
-    while messages := every.pull(1000, 1000):
+    while messages := every.pull(1000, "1s"):
         every.ack(messages)
         ids += [message["id"] for message in messages]
     seen = [id for id, in service.rows("select message from seen")]

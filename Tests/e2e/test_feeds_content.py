@@ -115,7 +115,7 @@ def test_include_old(feed, tree):
 def test_include_nothing(feed, tree):
     feed.make(include=[], **PATIENT)
     tree.set("orders/a", {"secret": "tango"})
-    answer = feed.call("POST", "pull", {"wait_ms": 10_000})
+    answer = feed.call("POST", "pull", {"wait": "10s"})
     assert b"tango" not in answer.body
     message, = answer.json()["messages"]
     assert (message["key"], message["event"]) == ("a", "created")
@@ -126,7 +126,7 @@ def test_include_old_only(feed, tree):
     tree.set("orders/a", {"secret": "before"})
     feed.make(include=["old"], **PATIENT)
     tree.set("orders/a", {"secret": "after"})
-    answer = feed.call("POST", "pull", {"wait_ms": 10_000})
+    answer = feed.call("POST", "pull", {"wait": "10s"})
     assert b"after" not in answer.body
     assert answer.json()["messages"][0]["old"] == {"secret": "before"}
 

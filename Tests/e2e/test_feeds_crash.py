@@ -123,7 +123,7 @@ def test_a_gateway_that_is_gone_for_good(pair, dice):
         other = pair.feeds[1 - number]
 
         def answers():
-            answer = other.call("POST", "pull", {"consumer": "b", "wait_ms": 1000})
+            answer = other.call("POST", "pull", {"consumer": "b", "wait": "1s"})
             assert answer.status in (200, 503), (answer.status, answer.body)
             assert answer.status != 503 or answer.headers["Retry-After"], "a 503 says when to try again"
             found.extend(answer.json()["messages"] if answer.status == 200 else [])
@@ -158,7 +158,7 @@ def test_a_frozen_gateway(pair, dice):
 
                 def goes_on():
                     try:
-                        answer = other.call("POST", "pull", {"consumer": "fresh", "max": 5, "wait_ms": 200})
+                        answer = other.call("POST", "pull", {"consumer": "fresh", "max": 5, "wait": "200ms"})
                     except TimeoutError:
                         return False
                     if answer.status != 200 or not (messages := answer.json()["messages"]):
@@ -229,7 +229,7 @@ def test_an_acknowledgement_is_durable_before_it_is_answered(pair):
         again = []
 
         def comes_again():
-            answer = two.call("POST", "pull", {"consumer": "d", "wait_ms": 500})
+            answer = two.call("POST", "pull", {"consumer": "d", "wait": "500ms"})
             again.extend(answer.json()["messages"] if answer.status == 200 else [])
             return again
 

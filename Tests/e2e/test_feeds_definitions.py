@@ -170,12 +170,12 @@ def test_a_definition_is_bounded(feed, dev):
 
 @pytest.mark.parametrize("method, what, body", [
     ("POST", "pull", {"max": 1001}), ("POST", "pull", {"max": "many"}), ("POST", "pull", {"max": 1.5}),
-    ("POST", "pull", {"wait_ms": -1}), ("POST", "pull", {"wait_ms": 60_001}), ("POST", "pull", {"consumer": 7}),
+    ("POST", "pull", {"wait": "-1s"}), ("POST", "pull", {"wait": 20_000}), ("POST", "pull", {"wait_ms": 20_000}), ("POST", "pull", {"wait": "60001ms"}), ("POST", "pull", {"consumer": 7}),
     ("POST", "pull", {"maximum": 7}), ("POST", "pull", []), ("POST", "pull", b"{"),
-    ("POST", "ack", {}), ("POST", "ack", {"ids": "a"}), ("POST", "ack", {"ids": [1]}), ("POST", "ack", {"ids": [], "delay_ms": 5}),
+    ("POST", "ack", {}), ("POST", "ack", {"ids": "a"}), ("POST", "ack", {"ids": [1]}), ("POST", "ack", {"ids": [], "delay": "5ms"}),
     ("POST", "ack", {"id": ["a"]}), ("POST", "ack", {"ids": ["a"] * 1001}), ("POST", "pull", {"consumer": "c" * 1000}),
-    ("POST", "nack", {"ids": [], "delay_ms": -1}), ("POST", "nack", {"ids": [], "reason": 4}),
-    ("POST", "extend", {"ids": []}), ("POST", "extend", {"ids": [], "delay_ms": "long"}),
+    ("POST", "nack", {"ids": [], "delay": "-1s"}), ("POST", "nack", {"ids": [], "reason": 4}),
+    ("POST", "extend", {"ids": []}), ("POST", "extend", {"ids": [], "delay": "long"}),
     ("POST", "seek", {}), ("POST", "seek", {"seq": -1}), ("POST", "seek", {"seq": "1"}), ("POST", "seek", {"to": "end"}),
     ("POST", "seek", {"time": "soon"}), ("POST", "seek", {"time": "infinity"}), ("POST", "seek", {"time": "-infinity"}),
     ("POST", "seek", {"time": "head"}), ("POST", "seek", {"to": "head"}), ("POST", "seek", {"time": "2026-13-01T00:00:00Z"}), ("POST", "seek", {"seq": 1, "to": "now"}),

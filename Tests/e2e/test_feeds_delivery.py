@@ -45,7 +45,7 @@ def test_nothing_is_there_until_something_is_written(feed, tree):
 def test_a_pull_waits_for_what_is_written_meanwhile(feed, tree):
     feed.make(**PATIENT)
     found = []
-    puller = threading.Thread(target=lambda: found.extend(feed.pull(wait_ms=20_000)))
+    puller = threading.Thread(target=lambda: found.extend(feed.pull(wait="20s")))
     puller.start()
     tree.set("orders/a", 1)
     puller.join(15)
@@ -55,21 +55,21 @@ def test_a_pull_waits_for_what_is_written_meanwhile(feed, tree):
 def test_a_pull_gives_up_in_time(feed):
     feed.make(**PATIENT)
     start = time.monotonic()
-    assert feed.pull(wait_ms=300) == []
+    assert feed.pull(wait="300ms") == []
     assert 0.25 < time.monotonic() - start < 5
 
 
 def test_who_waits_and_goes_away_takes_nothing_along(feed, tree):
     """A consumer that was killed while it waited is given nothing that then belongs to nobody until a deadline."""
     feed.make(**PATIENT)
-    body = b'{"wait_ms":60000,"consumer":"gone"}'
+    body = b'{"wait":"60s","consumer":"gone"}'
     for _ in range(5):
         with raw_connection(feed.rest.port) as plain:
             plain.sendall(f"POST {feed.target('pull')} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer owner\r\n"
                           f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
             # Behind it on the same connection nothing is answered, so it is another that shows that the pull has arrived.
-            assert feed.pull(wait_ms=50) == []
-    assert feed.pull(wait_ms=50) == []
+            assert feed.pull(wait="50ms") == []
+    assert feed.pull(wait="50ms") == []
     tree.set("orders/a", 1)
     assert keys(feed.take()) == ["a"]
 
@@ -80,7 +80,7 @@ def test_many_wait_and_each_message_goes_to_one(feed, tree):
 
     def consume(name):
         while True:
-            messages = feed.pull(1, 10_000, name)
+            messages = feed.pull(1, "10s", name)
             with lock:
                 found.extend((name, message["key"]) for message in messages)
                 if len(found) >= 24:
@@ -109,7 +109,7 @@ def test_max_is_kept(feed, tree):
     feed.wait_for_free(130)
     assert len(feed.pull()) == 100, "the default"
     assert len(feed.next(7)) == 7
-    assert len(feed.pull(1000, 5000)) == 23
+    assert len(feed.pull(1000, "5s")) == 23
     assert feed.pull(1000) == []
 
 
@@ -120,7 +120,7 @@ def test_an_acknowledged_message_does_not_come_again(feed, tree):
     assert feed.settle("ack", [message]) == {message["id"]: "done"}
     assert feed.settle("ack", [message]) == {message["id"]: "unknown"}
     assert feed.settle("nack", [message]) == {message["id"]: "unknown"}
-    assert feed.settle("extend", [message], delay_ms=1000) == {message["id"]: "unknown"}
+    assert feed.settle("extend", [message], delay="1s") == {message["id"]: "unknown"}
     # The deadline would be over by the time that this one came a second time.
     tree.set("orders/b", 1)
     assert (feed.one()["key"], feed.one()["key"], feed.one()["attempt"]) == ("b", "b", 3)
@@ -173,7 +173,7 @@ def test_a_nack_may_say_when(feed, tree):
     feed.make(**PATIENT)
     tree.set("orders/a", 1)
     start = time.monotonic()
-    feed.nack([feed.one()], delay_ms=700)
+    feed.nack([feed.one()], delay="700ms")
     tree.set("orders/b", 1)
     assert keys(feed.take()) == ["b"], "another key need not wait"
     assert feed.one()["attempt"] == 2
@@ -216,11 +216,11 @@ def test_extending_keeps_a_message(feed, tree):
     tree.set("orders/a", 1)
     tree.set("orders/b", 1)
     a, b = feed.next(2, "c1")
-    assert feed.settle("extend", [a], delay_ms=600_000) == {a["id"]: "done"}
+    assert feed.settle("extend", [a], delay="10m") == {a["id"]: "done"}
     again = feed.one("c2")
     assert (again["key"], again["attempt"]) == ("b", 2), "only the other one comes again"
-    feed.settle("extend", [again], delay_ms=600_000)
-    assert feed.pull(wait_ms=600, consumer="c3") == []
+    feed.settle("extend", [again], delay="10m")
+    assert feed.pull(wait="600ms", consumer="c3") == []
     assert feed.settle("ack", [a, again]) == {a["id"]: "done", again["id"]: "done"}
 
 
@@ -228,7 +228,7 @@ def test_extending_can_shorten(feed, tree):
     feed.make(**PATIENT)
     tree.set("orders/a", 1)
     message = feed.one()
-    assert feed.settle("extend", [message], delay_ms=50) == {message["id"]: "done"}
+    assert feed.settle("extend", [message], delay="50ms") == {message["id"]: "done"}
     assert feed.one()["attempt"] == 2
 
 
@@ -272,14 +272,14 @@ def test_the_waits_of_one_feed_leave_room_for_others(serve):
 
     def wait(feed):
         """A pull that waits until its connection is closed."""
-        body = b'{"wait_ms":60000}'
+        body = b'{"wait":"60s"}'
         connection = socket.create_connection(("127.0.0.1", gateway.port))
         connection.sendall(f"POST {feed.target('pull')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SECRET}\r\n"
                            f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         return connection
 
     def is_full(feed) -> bool:
-        return feed.call("POST", "pull", {"wait_ms": 300}).status == 429
+        return feed.call("POST", "pull", {"wait": "300ms"}).status == 429
 
     def fill(feed):
         """Has pulls wait until one is refused."""

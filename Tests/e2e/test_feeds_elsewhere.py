@@ -122,7 +122,7 @@ def waiting_pulls(pair, headers) -> tuple[list[threading.Thread], dict]:
     answers: dict = {}
 
     def pull(number, feed):
-        answers[number] = feed.by(headers).call("POST", "pull", {"wait_ms": 60_000, "consumer": f"w{number}"})
+        answers[number] = feed.by(headers).call("POST", "pull", {"wait": "60s", "consumer": f"w{number}"})
 
     threads = [threading.Thread(target=pull, args=one, daemon=True) for one in enumerate(pair.both)]
     for thread in threads:
@@ -156,7 +156,7 @@ def test_a_pull_ends_with_the_secret_that_signed_its_token(pair, secret):
 def test_a_target_with_a_scheme_and_host(pair):
     pair.other.rest.set("orders/a", 1)
     target = f"http://127.0.0.1:{pair.other.rest.port}{pair.other.target('pull')}"
-    answer = pair.other.rest.send("POST", target, b'{"wait_ms":5000}', ADMIN)
+    answer = pair.other.rest.send("POST", target, b'{"wait":"5s"}', ADMIN)
     assert answer.status == 200 and [message["key"] for message in answer.json()["messages"]] == ["a"]
 
 

@@ -122,7 +122,7 @@ def test_what_never_reached_the_consumer_is_not_acknowledged(feed, tree):
     with FeedStream(feed, consumer="c1", max=1) as stream:
         last, = stream.wait_for_count(1)
     assert last["key"] == "b"
-    feed.nack([lost], consumer="c2", delay_ms=0)
+    feed.nack([lost], consumer="c2", delay="0s")
     with FeedStream(feed, last_event_id=last["id"], consumer="c1") as stream:
         again, = stream.wait_for_count(1)
         assert again["id"] == lost["id"]
@@ -156,7 +156,7 @@ def test_a_nacked_message_is_not_acknowledged_by_a_later_id(feed, tree):
     tree.set("orders/b", 1)
     with FeedStream(feed, consumer="c1", max=2) as stream:
         first, last = stream.wait_for_count(2)
-        feed.nack([first], consumer="c1", delay_ms=60_000)
+        feed.nack([first], consumer="c1", delay="60s")
     with FeedStream(feed, last_event_id=last["id"], consumer="c1"):
         wait_until(lambda: feed.status()["acknowledged"] == 1, "the last message to be acknowledged")
     assert feed.status()["pending_messages"] == 1
@@ -173,7 +173,7 @@ def test_the_id_that_an_opening_began_with_says_nothing_about_it(feed, tree):
     tree.set("orders/b", 1)
     with FeedStream(feed, last_event_id=known["id"], consumer="c1") as stream:
         missed, = stream.wait_for_count(1)
-        feed.nack([known], consumer="c2", delay_ms=0)
+        feed.nack([known], consumer="c2", delay="0s")
         stream.wait_for_count(2)
     with FeedStream(feed, last_event_id=known["id"], consumer="c1") as stream:
         assert {message["id"] for message in stream.wait_for_count(2)} == {known["id"], missed["id"]}
@@ -188,7 +188,7 @@ def test_an_event_of_an_older_connection_acknowledges_nothing(feed, tree):
     tree.set("orders/a", 1)
     with FeedStream(feed, consumer="c1") as stream:
         known, = stream.wait_for_count(1)
-    feed.nack([other], consumer="c2", delay_ms=0)
+    feed.nack([other], consumer="c2", delay="0s")
     # Both are sent on this connection, the other message first; the consumer reads neither.
     with FeedStream(feed, consumer="c1") as lost:
         assert [message["id"] for message in lost.wait_for_count(2)] == [other["id"], known["id"]]
@@ -215,7 +215,7 @@ def test_a_pull_that_resumes_acknowledges_the_one_before(feed, tree):
         tree.set(f"orders/k{number}", number)
 
     def pull(most: int, **members) -> list[dict]:
-        return feed.ask("POST", "pull", {"max": most, "wait_ms": 5000, "consumer": "c1", **members})["messages"]
+        return feed.ask("POST", "pull", {"max": most, "wait": "5s", "consumer": "c1", **members})["messages"]
 
     feed.wait_for_free(4)
     plain, = pull(1)
@@ -224,7 +224,7 @@ def test_a_pull_that_resumes_acknowledges_the_one_before(feed, tree):
     again = pull(4, resume=True, after=first["id"])
     assert [message["id"] for message in again][0] == second["id"] and len(again) == 3
     wait_until(lambda: feed.status()["acknowledged"] == 1, "one to be acknowledged")
-    assert pull(4, resume=True, after=again[-1]["id"], wait_ms=0) == []
+    assert pull(4, resume=True, after=again[-1]["id"], wait="0s") == []
     wait_until(lambda: feed.status()["acknowledged"] == 4, "all to be acknowledged")
     # What a pull without `resume` was given is acknowledged by itself only.
     tree.set("orders/z", 1)

@@ -24,7 +24,7 @@ def take_all(feed, count: int) -> list[dict]:
     taken = []
 
     def enough():
-        messages = feed.pull(500, 500)
+        messages = feed.pull(500, "500ms")
         feed.ack(messages)
         taken.extend(messages)
         return len(taken) >= count

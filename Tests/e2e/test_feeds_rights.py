@@ -12,7 +12,7 @@ from harness.waiting import wait_until
 EVERYTHING = [
     ("GET", "", None), ("PUT", "", {"path": "/orders/{order_id}"}), ("DELETE", "", None), ("POST", "pull", {}),
     ("POST", "ack", {"ids": ["default:1:0"]}), ("POST", "nack", {"ids": ["default:1:0"]}),
-    ("POST", "extend", {"ids": ["default:1:0"], "delay_ms": 1}), ("GET", "stream", None), ("POST", "seek", {"to": "now"}),
+    ("POST", "extend", {"ids": ["default:1:0"], "delay": "1ms"}), ("GET", "stream", None), ("POST", "seek", {"to": "now"}),
     ("GET", "dead", None), ("POST", "dead/retry", {"all": True}), ("POST", "dead/drop", {"all": True}), ("GET", "status", None),
 ]
 DATABASE_SECRET = "a-database-secret-of-the-default-namespace"
@@ -94,7 +94,7 @@ def mint(scratch):
 def test_the_token_of_a_feed(orders, mint):
     consumer = orders.by(mint("orders"))
     message = consumer.one("c1")
-    assert consumer.settle("extend", [message], delay_ms=60_000) == {message["id"]: "done"}
+    assert consumer.settle("extend", [message], delay="60s") == {message["id"]: "done"}
     assert consumer.settle("ack", [message], consumer="c1") == {message["id"]: "done"}
     assert consumer.status()["acknowledged"] == 1
 

@@ -151,7 +151,7 @@ def folded(feed, before: int, last: int, final: dict):
     joined = None
     seen = set()
     while "end" not in records:
-        messages = feed.pull(1000, 10_000)
+        messages = feed.pull(1000, "10s")
         assert messages, "the feed has ended early"
         for message in messages:
             assert message["id"] not in seen, message
@@ -212,7 +212,7 @@ def test_seeking_forward_leaves_out(feed, tree):
     # What had been read before may still be handed out while the feed is moved.
     found = []
     while not found or found[-1]["seq"] < seqs[2]:
-        messages = feed.pull(1, 5000)
+        messages = feed.pull(1, "5s")
         assert messages, found
         feed.settle("ack", messages)
         found += messages

@@ -112,7 +112,7 @@ def test_streams_and_pulls_share_a_feed(feed, tree):
                 for message in stream.messages[len(settled[name]):]:
                     settled[name].append(message)
                     feed.ack([message], consumer=name)
-            pulled = feed.pull(2, 0, "p")
+            pulled = feed.pull(2, "0s", "p")
             settled["p"] += pulled
             feed.ack(pulled, consumer="p")
             return sum(map(len, settled.values())) >= 30

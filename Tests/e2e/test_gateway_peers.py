@@ -180,7 +180,7 @@ def test_what_was_forwarded_is_good_once(pair):
     head = request.split(b"\r\n\r\n")[0]
     line = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"x-pathmirror-gateway: "))
     forged = [
-        request, request.replace(b"/orders/pull", b"/others/pull"), request.replace(b'"max": 1', b'"max": 9'),
+        request, request.replace(b"/orders/pull", b"/others/pull"), request.replace(b'"max":1,', b'"max":9,'),
         request.replace(b"ns=default", b"ns=another"), request.replace(line, line[:-1] + (b"0" if line[-1:] != b"0" else b"1")),
         request.replace(b"POST /.feeds/orders/pull", b"DELETE /.feeds/orders"),
     ]
@@ -191,6 +191,20 @@ def test_what_was_forwarded_is_good_once(pair):
             assert Responses(connection).next()[0] == 503, bytes[:300]
     # Nothing was handed out for it.
     assert two.owner.one("c2")["attempt"] == 1
+
+
+def test_durations_between_gateways_are_milliseconds(pair):
+    """Gateways of the previous version understand nothing else."""
+    two = pair()
+    with Recorder(two.working.port) as recorder:
+        two.reached_at(f"http://127.0.0.1:{recorder.port}")
+        wait_until(lambda: two.other.call("POST", "ack", {"ids": []}).status == 200 and recorder.requests, "requests to be forwarded")
+        assert two.other.call("POST", "pull", {"wait": "1ms", "consumer": "c1"}).json()["messages"] == []
+        for verb in ("nack", "extend"):
+            assert two.other.call("POST", verb, {"ids": [], "delay": "5s"}).status == 200
+    sent = b"".join(recorder.requests)
+    assert b'"wait_ms":1,' in sent and sent.count(b'"delay_ms":5000') == 2
+    assert b'"wait":' not in sent and b'"delay":' not in sent
 
 
 # A pull that stands for itself, with and without the name of its consumer, and one that opens a connection of it.

@@ -163,7 +163,7 @@ def test_a_feed_that_nobody_takes_messages_of(large, scratch):
     count = RECORDS + RECORDS // 2 + RECORDS
     messages = first
     while len(messages) < count:
-        some = feed.pull(1_000, 1_000)
+        some = feed.pull(1_000, "1s")
         feed.ack(some)
         messages += some
     assert len(messages) == count

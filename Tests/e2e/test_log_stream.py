@@ -480,7 +480,7 @@ def test_seqs_near_where_numbers_end(gateway, seq):
     feed = Feed(gateway.rest, headers=ADMIN).make(start="beginning")
     message = feed.one()
     ids = [f"default:{one}:{two}" for one in (1, seq) for two in (seq, f"s{seq}", 0)]
-    for verb, members in (("ack", {}), ("nack", {}), ("extend", {"delay_ms": 43_200_000})):
+    for verb, members in (("ack", {}), ("nack", {}), ("extend", {"delay": "12h"})):
         assert set(feed.settle(verb, [id for id in ids if id != message["id"]], **members).values()) == {"unknown"}
     for id in ids:
         assert feed.call("POST", "pull", {"max": 0, "resume": True, "after": id}).status == 200

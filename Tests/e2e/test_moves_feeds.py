@@ -48,7 +48,7 @@ def test_letters_of_every_state(way):
     rest.set("orders/c", 0)
     failed = feed.one()
     assert failed["key"] == "c"
-    feed.nack([failed], delay_ms=3_600_000, reason="later")
+    feed.nack([failed], delay="1h", reason="later")
     assert feed.retry_dead(key="b") == 1
     wait_until(lambda: feed.status()["set_aside"] == 2, "what is set aside")
     before = wait_until(lambda: len(found := sql.rows(source, STATES)) == 5 and found, "five letters")
@@ -116,9 +116,9 @@ def test_whoever_asks_meanwhile_is_told_to_come_again(way):
     feed = Feed(rest, ns="m", headers=ADMIN).make()
     rest.set("orders/a", 0)
     feed.take()
-    pull = {"max": 1, "wait_ms": 0}
+    pull = {"max": 1, "wait": "0s"}
     with ThreadPoolExecutor(2) as threads:
-        waiting = threads.submit(feed.call, "POST", "pull", {"max": 1, "wait_ms": 20_000})
+        waiting = threads.submit(feed.call, "POST", "pull", {"max": 1, "wait": "20s"})
         left = "select 1 from pathmirror.former_namespace where name = 'm' and moved_to is not null"
         # The mover writes there when the namespace has left.
         with held(home, "lock table pathmirror.placement in share row exclusive mode"):

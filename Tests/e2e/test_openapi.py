@@ -110,10 +110,10 @@ def test_feeds_are_as_described(gateway, document):
     ask("PUT", body=definition)
     ask("GET")
     gateway.rest.set("orders", {"o1": {"total": 5}, "o2": "yes", "o3": 3})
-    messages = ask("POST", "pull", {"wait_ms": 20000, "consumer": "c"})["messages"]
+    messages = ask("POST", "pull", {"wait": "20s", "consumer": "c"})["messages"]
     assert len(messages) == 3
     ids = [message["id"] for message in messages]
-    ask("POST", "extend", {"ids": ids, "delay_ms": 60000})
+    ask("POST", "extend", {"ids": ids, "delay": "60s"})
     ask("POST", "ack", {"ids": [ids[0], "default:9:9"], "consumer": "c"})
     ask("GET", "status")
     ask("POST", "nack", {"ids": ids[1:], "reason": "no"})

@@ -152,7 +152,7 @@ def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
         rest.set("posts/a", 1)
 
         def pull():
-            return feed.ask("POST", "pull", {"max": 10, "wait_ms": 500, "consumer": "one"})["messages"]
+            return feed.ask("POST", "pull", {"max": 10, "wait": "500ms", "consumer": "one"})["messages"]
 
         message = wait_until(pull, "the message", 30)[0]
         pair.cut_standby_off()
@@ -189,7 +189,7 @@ def test_everything_follows_the_primary(pair, scratch, logs):
         taken: set[str] = set()
 
         def pull():
-            answer = feed.call("POST", "pull", {"max": 10, "wait_ms": 500, "consumer": "one"})
+            answer = feed.call("POST", "pull", {"max": 10, "wait": "500ms", "consumer": "one"})
             if answer.status == 200:
                 taken.update(message["key"] for message in answer.json()["messages"])
             return {"a", "b", "c"} <= taken

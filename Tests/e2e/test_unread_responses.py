@@ -38,7 +38,7 @@ def test_dead_letters_are_bounded_as_they_are_written(serve):
     feed.rest.set("orders", {f"k{number:04}": "x" * 7_000 for number in range(count)})
     for _ in range(8):
         messages = feed.next(count, "c1", 60)
-        feed.nack(messages, consumer="c1", delay_ms=0, reason="\u0001" * 2000)
+        feed.nack(messages, consumer="c1", delay="0s", reason="\u0001" * 2000)
     wait_until(lambda: feed.status()["dead_letters"] == count, "all to be dead letters", 30)
     seen, after = [], {}
     while True:

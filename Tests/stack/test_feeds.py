@@ -39,7 +39,7 @@ def take(service: Feed, wanted: set[str]) -> list[dict]:
     found, done = [], set()
 
     def consumed():
-        answer = service.call("POST", "pull", {"max": 10, "wait_ms": 2000, "consumer": "mailer-1"})
+        answer = service.call("POST", "pull", {"max": 10, "wait": "2s", "consumer": "mailer-1"})
         if answer.status != 200:
             # No gateway works the feed at the moment, or the proxy found none.
             assert answer.status in (502, 503, 504), (answer.status, answer.body)

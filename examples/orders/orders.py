@@ -82,7 +82,7 @@ def apply(table: sqlite3.Connection, message: dict) -> bool:
 
 def run(gateway: Gateway, table: sqlite3.Connection, consumer: str, until_idle: bool):
     while True:
-        messages = gateway.ask("POST", "/pull", {"max": 50, "wait_ms": 1000 if until_idle else 20_000, "consumer": consumer})["messages"]
+        messages = gateway.ask("POST", "/pull", {"max": 50, "wait": "1s" if until_idle else "20s", "consumer": consumer})["messages"]
         if not messages and until_idle:
             status = gateway.ask("GET", "/status")
             if status["lag_entries"] == 0 and status["pending_messages"] == 0 and status["held_messages"] == 0:

@@ -4,6 +4,9 @@ import Runtime
 import Wire
 
 /// What requests to feeds say in their bodies. Pure.
+///
+/// Clients give durations a unit, `"wait": "20s"`. Gateways send one another milliseconds, `"wait_ms": 20000`, which those of the previous version
+/// understand as well: during an update, requests are forwarded between gateways of both versions.
 enum FeedBodies {
     /// Bounds of what consumers may ask for.
     enum Limits {
@@ -30,11 +33,13 @@ enum FeedBodies {
         var after: String?
     }
 
-    static func pull(_ bytes: [UInt8]) throws(RESTError) -> Pull {
-        var body = try Body(bytes, known: ["max", "wait_ms", "consumer", "max_held", "resume", "after"])
+    /// - Parameter isForwarded: whether another gateway has sent the body.
+    static func pull(_ bytes: [UInt8], isForwarded: Bool = false) throws(RESTError) -> Pull {
+        let known = ["max", "wait", "consumer", "max_held", "resume", "after"]
+        var body = try Body(bytes, known: known + (isForwarded ? ["wait_ms"] : []))
         var pull = Pull()
         pull.most = Int(try body.number("max", 0...Int64(Limits.pull)) ?? 100)
-        pull.waitMilliseconds = try body.number("wait_ms", 0...Limits.waitMilliseconds) ?? 0
+        pull.waitMilliseconds = try body.duration("wait", 0...Limits.waitMilliseconds) ?? 0
         pull.consumer = try body.text("consumer", Limits.consumerBytes) ?? ""
         pull.mostHeld = try body.number("max_held", 1...100_000).map { Int($0) }
         pull.resumes = try body.flag("resume") ?? false
@@ -53,14 +58,18 @@ enum FeedBodies {
         case ack, nack, extend
     }
 
-    static func settlement(_ verb: Verb, _ bytes: [UInt8]) throws(RESTError) -> Settlement {
+    /// - Parameter isForwarded: whether another gateway has sent the body.
+    static func settlement(
+        _ verb: Verb, _ bytes: [UInt8], isForwarded: Bool = false
+    ) throws(RESTError) -> Settlement {
         let extra: [String] =
             switch verb {
             case .ack: []
-            case .nack: ["delay_ms", "reason"]
-            case .extend: ["delay_ms"]
+            case .nack: ["delay", "reason"]
+            case .extend: ["delay"]
             }
-        var body = try Body(bytes, known: ["ids", "consumer"] + extra)
+        let known = ["ids", "consumer"] + extra
+        var body = try Body(bytes, known: known + (isForwarded && known.contains("delay") ? ["delay_ms"] : []))
         guard let ids = try body.texts("ids", most: Limits.ids) else { throw RESTError(400, "ids is missing") }
         let consumer = try body.text("consumer", Limits.consumerBytes)
         switch verb {
@@ -69,11 +78,11 @@ enum FeedBodies {
             return Settlement(
                 ids: ids, consumer: consumer,
                 settlement: .reject(
-                    delayMilliseconds: try body.number("delay_ms", 0...Limits.delayMilliseconds),
+                    delayMilliseconds: try body.duration("delay", 0...Limits.delayMilliseconds),
                     reason: try body.text("reason", Limits.reasonBytes) ?? "rejected by its consumer"))
         case .extend:
-            guard let delay = try body.number("delay_ms", 0...Limits.delayMilliseconds) else {
-                throw RESTError(400, "delay_ms is missing")
+            guard let delay = try body.duration("delay", 0...Limits.delayMilliseconds) else {
+                throw RESTError(400, "delay is missing")
             }
             return Settlement(ids: ids, consumer: consumer, settlement: .extend(milliseconds: delay))
         }
@@ -148,6 +157,17 @@ enum FeedBodies {
                     400, "\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound)")
             }
             return number
+        }
+
+        /// A duration in milliseconds, said as text or, by another gateway, as a number.
+        mutating func duration(_ name: String, _ range: ClosedRange<Milliseconds>) throws(RESTError) -> Milliseconds? {
+            guard let value = members[name] else { return try number("\(name)_ms", range) }
+            guard case .string(let text) = value.kind, let time = TimeSpan.milliseconds(text), range.contains(time)
+            else {
+                let (least, most) = (TimeSpan.text(range.lowerBound), TimeSpan.text(range.upperBound))
+                throw RESTError(400, "\(name) must be a duration such as \"5s\", from \(least) to \(most)")
+            }
+            return time
         }
 
         mutating func text(_ name: String, _ most: Int) throws(RESTError) -> String? {

@@ -56,24 +56,13 @@ final class FeedStream {
     ///
     /// - Parameter most: 0 only asks whether there is such a feed, and changes nothing.
     func pullBody(most: Int, waitMilliseconds: Milliseconds) -> [UInt8] {
-        let resumes = resumes && most > 0
-        var writer = JSONWriter(form: .plain)
-        writer.raw("{\"max\":")
-        writer.writeInteger(Int64(most))
-        writer.raw(",\"wait_ms\":")
-        writer.writeInteger(waitMilliseconds)
-        writer.raw(",\"consumer\":")
-        writer.writeString(consumer)
-        writer.raw(",\"max_held\":")
-        writer.writeInteger(Int64(self.most))
-        if resumes {
-            writer.raw(",\"resume\":true")
-            if let lastEventID {
-                writer.raw(",\"after\":")
-                writer.writeString(lastEventID)
-            }
-        }
-        writer.raw("}")
-        return writer.bytes
+        var pull = FeedBodies.Pull()
+        pull.most = most
+        pull.waitMilliseconds = waitMilliseconds
+        pull.consumer = consumer
+        pull.mostHeld = self.most
+        pull.resumes = resumes && most > 0
+        pull.after = pull.resumes ? lastEventID : nil
+        return pull.forwarded
     }
 }

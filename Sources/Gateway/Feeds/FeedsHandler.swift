@@ -245,7 +245,7 @@ final class FeedsHandler {
         _ feeds: FeedService, _ call: FeedCall, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
         let (feed, access) = (call.feed, call.access)
-        let body = try FeedBodies.pull(request.body)
+        let body = try FeedBodies.pull(request.body, isForwarded: call.isForwarded)
         let (opening, isFirst) = opening(feeds, call, body)
         let hasEventIDs = call.isForwarded && call.opening != nil
         let reference = exchange.reference
@@ -273,7 +273,7 @@ final class FeedsHandler {
             case .failure(let error):
                 // A pull that stands for itself gets a name, by which what it was handed can go back.
                 forwarding.forward(
-                    call, "pull", request.body, reference, error.refusal, wait: body.waitMilliseconds,
+                    call, "pull", body.forwarded, reference, error.refusal, wait: body.waitMilliseconds,
                     consumer: body.consumer, opening: body.resumes ? opening : FeedOpening())
             }
         }
@@ -300,7 +300,7 @@ final class FeedsHandler {
         _ feeds: FeedService, _ call: FeedCall, _ verb: FeedBodies.Verb, _ request: HTTPRequest,
         _ exchange: HTTPExchange
     ) throws(RESTError) {
-        let body = try FeedBodies.settlement(verb, request.body)
+        let body = try FeedBodies.settlement(verb, request.body, isForwarded: call.isForwarded)
         let reference = exchange.reference
         feeds.settle(
             call.feed, as: call.access, ids: body.ids, consumer: body.consumer, body.settlement
@@ -310,7 +310,7 @@ final class FeedsHandler {
                 let answer = FeedAnswer(ids: body.ids, results: results)
                 reference.perform { answer.send(to: $0) }
             case .failure(let error):
-                forwarding.forward(call, verb.rawValue, request.body, reference, error.refusal)
+                forwarding.forward(call, verb.rawValue, body.forwarded, reference, error.refusal)
             }
         }
     }

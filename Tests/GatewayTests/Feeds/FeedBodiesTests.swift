@@ -42,9 +42,9 @@ import Wire
         let long = text(300)
         #expect(
             refusal { _ = try FeedBodies.pull(body(#"{"\#(long)":1}"#)) }
-                == "\"\(text(100))\" is unknown here; known are max, wait_ms, consumer, max_held, resume, after")
+                == "\"\(text(100))\" is unknown here; known are max, wait, consumer, max_held, resume, after")
         // What one verb knows another does not.
-        #expect(refusal { _ = try FeedBodies.settlement(.ack, body(#"{"ids":[],"delay_ms":1}"#)) } != nil)
+        #expect(refusal { _ = try FeedBodies.settlement(.ack, body(#"{"ids":[],"delay":"1s"}"#)) } != nil)
         #expect(refusal { _ = try FeedBodies.settlement(.extend, body(#"{"ids":[],"reason":"x"}"#)) } != nil)
         #expect(refusal { _ = try FeedBodies.letters(body(#"{"id":"x"}"#)) } != nil)
         #expect(refusal { _ = try FeedBodies.seek(body(#"{"seq":1,"max":1}"#)) } != nil)
@@ -61,12 +61,12 @@ import Wire
         let all = FeedBodies.Pull(
             most: 7, waitMilliseconds: 20_000, consumer: "é", mostHeld: 5, resumes: true, after: "default:1:0")
         let said = """
-            {"max":7,"wait_ms":20000,"consumer":"\\u00e9","max_held":5,"resume":true,"after":"default:1:0"}
+            {"max":7,"wait":"20s","consumer":"\\u00e9","max_held":5,"resume":true,"after":"default:1:0"}
             """
         #expect(try FeedBodies.pull(body(said)) == all)
     }
 
-    @Test(arguments: [("max", 0, 1_000), ("wait_ms", 0, 60_000), ("max_held", 1, 100_000)])
+    @Test(arguments: [("max", 0, 1_000), ("max_held", 1, 100_000)])
     func pullsNumbers(_ name: String, _ least: Int, _ most: Int) throws {
         for number in [least, most] { _ = try FeedBodies.pull(body("{\"\(name)\":\(number)}")) }
         let outside = ["\(least - 1)", "\(most + 1)", "1.0", "1e2", "\"1\"", "null", "true", "[]", "{}"]
@@ -74,6 +74,20 @@ import Wire
             #expect(
                 refusal { _ = try FeedBodies.pull(body("{\"\(name)\":\(wrong)}")) }
                     == "\(name) must be a whole number from \(least) to \(most)", "\(wrong)")
+        }
+    }
+
+    @Test func pullsTime() throws {
+        for (text, time) in [("0s", 0), ("250ms", 250), ("20s", 20_000), ("1m", 60_000), ("60s", 60_000)] {
+            #expect(try FeedBodies.pull(body("{\"wait\":\"\(text)\"}")).waitMilliseconds == Int64(time))
+        }
+        let outside = [
+            "\"60001ms\"", "\"2m\"", "\"-1s\"", "\"1.5s\"", "\"20\"", "\"0\"", "\"\"", "20000", "null", "true",
+        ]
+        for wrong in outside + ["\"9223372036854775808ms\""] {
+            #expect(
+                refusal { _ = try FeedBodies.pull(body("{\"wait\":\(wrong)}")) }
+                    == "wait must be a duration such as \"5s\", from 0s to 1m", "\(wrong)")
         }
     }
 
@@ -104,14 +118,14 @@ import Wire
                 == FeedBodies.Settlement(
                     ids: ["a"], consumer: nil,
                     settlement: .reject(delayMilliseconds: nil, reason: "rejected by its consumer")))
-        let later = try FeedBodies.settlement(.nack, body(#"{"ids":[],"delay_ms":0,"reason":""}"#))
+        let later = try FeedBodies.settlement(.nack, body(#"{"ids":[],"delay":"0s","reason":""}"#))
         #expect(later.settlement == .reject(delayMilliseconds: 0, reason: ""))
-        let extend = try FeedBodies.settlement(.extend, body(#"{"ids":["a"],"delay_ms":43200000}"#))
+        let extend = try FeedBodies.settlement(.extend, body(#"{"ids":["a"],"delay":"12h"}"#))
         #expect(extend.settlement == .extend(milliseconds: 43_200_000))
     }
 
     @Test(arguments: [FeedBodies.Verb.ack, .nack, .extend]) func settledIDs(_ verb: FeedBodies.Verb) throws {
-        let rest = verb == .extend ? ",\"delay_ms\":1" : ""
+        let rest = verb == .extend ? ",\"delay\":\"1ms\"" : ""
         #expect(try FeedBodies.settlement(verb, body("{\"ids\":\(ids(1_000))\(rest)}")).ids.count == 1_000)
         #expect(
             try FeedBodies.settlement(verb, body("{\"ids\":[\"\(text(300))\"]\(rest)}")).ids == [text(300)])
@@ -125,17 +139,63 @@ import Wire
 
     @Test func settlingsOtherMembers() {
         #expect(
-            refusal { _ = try FeedBodies.settlement(.extend, body(#"{"ids":["a"]}"#)) } == "delay_ms is missing")
+            refusal { _ = try FeedBodies.settlement(.extend, body(#"{"ids":["a"]}"#)) } == "delay is missing")
         for verb in [FeedBodies.Verb.nack, .extend] {
-            for wrong in ["-1", "43200001", "1.5", "\"1\""] {
+            for wrong in ["\"-1s\"", "\"43200001ms\"", "\"1.5s\"", "\"1\"", "1", "null"] {
                 #expect(
-                    refusal { _ = try FeedBodies.settlement(verb, body("{\"ids\":[\"a\"],\"delay_ms\":\(wrong)}")) }
-                        == "delay_ms must be a whole number from 0 to 43200000")
+                    refusal { _ = try FeedBodies.settlement(verb, body("{\"ids\":[\"a\"],\"delay\":\(wrong)}")) }
+                        == "delay must be a duration such as \"5s\", from 0s to 12h")
             }
         }
         #expect(
             refusal { _ = try FeedBodies.settlement(.nack, body("{\"ids\":[],\"reason\":\"\(text(2_001))\"}")) }
                 == "reason must be a string of at most 2000 bytes")
+    }
+
+    // MARK: Between gateways
+
+    /// A gateway of the previous version forwards what its clients say, and understands nothing else: numbers of milliseconds.
+    @Test func gatewaysSayMilliseconds() throws {
+        let pull = #"{"wait_ms":20000,"consumer":"c"}"#
+        #expect(try FeedBodies.pull(body(pull), isForwarded: true).waitMilliseconds == 20_000)
+        #expect(refusal { _ = try FeedBodies.pull(body(pull)) }?.hasPrefix("\"wait_ms\" is unknown here") == true)
+        for (verb, settlement) in [
+            (FeedBodies.Verb.nack, FeedSettlement.reject(delayMilliseconds: 5, reason: "rejected by its consumer")),
+            (.extend, .extend(milliseconds: 5)),
+        ] {
+            let text = #"{"ids":["a"],"delay_ms":5}"#
+            #expect(try FeedBodies.settlement(verb, body(text), isForwarded: true).settlement == settlement)
+            #expect(refusal { _ = try FeedBodies.settlement(verb, body(text)) } != nil)
+        }
+        #expect(
+            refusal { _ = try FeedBodies.settlement(.ack, body(#"{"ids":[],"delay_ms":5}"#), isForwarded: true) } != nil
+        )
+        // A gateway of a later version may say them as clients do.
+        #expect(try FeedBodies.pull(body(#"{"wait":"20s"}"#), isForwarded: true).waitMilliseconds == 20_000)
+    }
+
+    @Test func forwardedPulls() throws {
+        let plain = try FeedBodies.pull(body(#"{"wait":"20s"}"#))
+        #expect(String(decoding: plain.forwarded, as: UTF8.self) == #"{"max":100,"wait_ms":20000,"consumer":""}"#)
+        let all = try FeedBodies.pull(
+            body(#"{"max":0,"wait":"1m","consumer":"é\"","max_held":5,"resume":true,"after":"default:1:0"}"#))
+        #expect(
+            String(decoding: all.forwarded, as: UTF8.self)
+                == #"{"max":0,"wait_ms":60000,"consumer":"é\"","max_held":5,"resume":true,"after":"default:1:0"}"#)
+        #expect(try FeedBodies.pull(all.forwarded, isForwarded: true) == all)
+    }
+
+    @Test(arguments: [
+        (FeedBodies.Verb.ack, #"{"ids":["a","b\""],"consumer":"c"}"#, #"{"ids":["a","b\""],"consumer":"c"}"#),
+        (.ack, #"{"ids":[]}"#, #"{"ids":[]}"#),
+        (.nack, #"{"ids":["a"],"delay":"5s","reason":"no"}"#, #"{"ids":["a"],"delay_ms":5000,"reason":"no"}"#),
+        (.nack, #"{"ids":["a"]}"#, #"{"ids":["a"],"reason":"rejected by its consumer"}"#),
+        (.extend, #"{"ids":["a"],"delay":"12h"}"#, #"{"ids":["a"],"delay_ms":43200000}"#),
+    ])
+    func forwardedSettlements(_ verb: FeedBodies.Verb, _ said: String, _ forwarded: String) throws {
+        let settlement = try FeedBodies.settlement(verb, body(said))
+        #expect(String(decoding: settlement.forwarded, as: UTF8.self) == forwarded)
+        #expect(try FeedBodies.settlement(verb, settlement.forwarded, isForwarded: true) == settlement)
     }
 
     // MARK: Seeking

@@ -13,7 +13,8 @@ import Wire
 @Suite struct RequestFuzzTests {
     private static let pieces: [[UInt8]] = [
         "{", "}", "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "1.0", "0", "1001", "9223372036854775808",
-        "\\u0000", "\\ud800", "é", "\"ids\":", "\"max\":", "\"wait_ms\":", "\"consumer\":", "\"delay_ms\":",
+        "\\u0000", "\\ud800", "é", "\"ids\":", "\"max\":", "\"wait\":", "\"wait_ms\":", "\"20s\"", "\"consumer\":",
+        "\"delay\":", "\"delay_ms\":",
         "\"reason\":", "\"seq\":", "\"time\":", "\"to\":", "\"key\":", "\"all\":", "\"max_held\":", "\"resume\":", "\n",
         "default:1:0", "&", "=", "%", "%2", "%C3%A9", "%FF", "path=", "offset=", "live=", "cursor=",
         "now", "-1", "oldest", "long-poll", "sse", "/", "..", ".feeds", "pull", "dead", "retry", "_", "-",
@@ -51,9 +52,9 @@ import Wire
     }
 
     private static let bodies = [
-        "", "{}", #"{"max":7,"wait_ms":20000,"consumer":"c","max_held":5,"resume":true,"after":"default:1:0"}"#,
+        "", "{}", #"{"max":7,"wait":"20s","consumer":"c","max_held":5,"resume":true,"after":"default:1:0"}"#,
         #"{"ids":["default:1:0","default:2:s0"],"consumer":"c"}"#,
-        #"{"ids":["default:1:0"],"delay_ms":5,"reason":"no"}"#,
+        #"{"ids":["default:1:0"],"delay":"5ms","reason":"no"}"#, #"{"ids":["default:1:0"],"delay_ms":5}"#,
         #"{"seq":42}"#, #"{"time":"2026-11-22T10:00:00Z"}"#, #"{"to":"snapshot"}"#, #"{"key":"a/b"}"#, #"{"all":true}"#,
     ]
 
@@ -63,14 +64,19 @@ import Wire
         for _ in 0..<5_000 {
             let bytes = mutate(Array(random.pick(Self.bodies).utf8), &random)
             let what = Comment(rawValue: String(decoding: bytes, as: UTF8.self))
-            if let pull = try read(bytes, { try FeedBodies.pull(bytes) }) {
+            let isForwarded = random.oneIn(2)
+            if let pull = try read(bytes, { try FeedBodies.pull(bytes, isForwarded: isForwarded) }) {
                 understood += 1
+                #expect(try FeedBodies.pull(pull.forwarded, isForwarded: true) == pull, what)
                 #expect((0...1_000).contains(pull.most) && (0...60_000).contains(pull.waitMilliseconds), what)
                 #expect(pull.consumer.utf8.count <= 200 && (1...100_000).contains(pull.mostHeld ?? 1), what)
             }
             for verb in [FeedBodies.Verb.ack, .nack, .extend] {
-                guard let settled = try read(bytes, { try FeedBodies.settlement(verb, bytes) }) else { continue }
+                guard
+                    let settled = try read(bytes, { try FeedBodies.settlement(verb, bytes, isForwarded: isForwarded) })
+                else { continue }
                 understood += 1
+                #expect(try FeedBodies.settlement(verb, settled.forwarded, isForwarded: true) == settled, what)
                 #expect(settled.ids.count <= 1_000 && settled.consumer?.utf8.count ?? 0 <= 200, what)
                 switch settled.settlement {
                 case .acknowledge: #expect(verb == .ack, what)

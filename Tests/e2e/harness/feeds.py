@@ -74,8 +74,8 @@ class Feed:
 
     # MARK: messages
 
-    def pull(self, max: int | None = None, wait_ms: int | None = None, consumer: str | None = None) -> list[dict]:
-        return self.ask("POST", "pull", given(max=max, wait_ms=wait_ms, consumer=consumer))["messages"]
+    def pull(self, max: int | None = None, wait: str | None = None, consumer: str | None = None) -> list[dict]:
+        return self.ask("POST", "pull", given(max=max, wait=wait, consumer=consumer))["messages"]
 
     def next(self, count: int = 1, consumer: str | None = None, patience: float = PATIENCE) -> list[dict]:
         """Waits until there are so many messages that nobody holds, and pulls them: no more than those.
@@ -87,7 +87,7 @@ class Feed:
         found: list[dict] = []
 
         def enough():
-            found.extend(self.pull(count - len(found), 500, consumer))
+            found.extend(self.pull(count - len(found), "500ms", consumer))
             return len(found) >= count
 
         wait_until(enough, f"{count} messages of {self.name}", patience, 0)

@@ -108,7 +108,7 @@ class Puller(Restarting):
 
     def step(self) -> bool:
         asked = time.monotonic()
-        body = {"max": self.dice.randrange(1, 20), "wait_ms": 300, "consumer": self.known_as}
+        body = {"max": self.dice.randrange(1, 20), "wait": "300ms", "consumer": self.known_as}
         if self.resumes:
             body |= {"resume": True} | ({"after": self.cursor} if self.cursor else {})
         if not self.calm and self.dice.random() < 0.2:
@@ -206,7 +206,7 @@ class StreamConsumer(Restarting):
         """Processes an event; False if it could not be, and the stream is to end."""
         die = self.dice.random()
         if self.poison(message) or (die < 0.02 and not self.calm):
-            self.settle("nack", [message["id"]], reason="refused", delay_ms=0)
+            self.settle("nack", [message["id"]], reason="refused", delay="0s")
             # What was before it and is not acknowledged comes again.
             self.cursor = None
             return False

@@ -139,7 +139,7 @@ class FeedField:
             for port in self.rig.ports.values():
                 asked = time.monotonic()
                 try:
-                    answer = Rest(port, patience=3).send("POST", notes.target("pull"), b'{"max":5,"wait_ms":300,"consumer":"gone"}', ADMIN)
+                    answer = Rest(port, patience=3).send("POST", notes.target("pull"), b'{"max":5,"wait":"300ms","consumer":"gone"}', ADMIN)
                 except (OSError, http.client.HTTPException):
                     continue
                 if answer.status == 200 and (messages := answer.json()["messages"]):

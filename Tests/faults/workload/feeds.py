@@ -142,7 +142,7 @@ class Consumer(Client):
     def step(self) -> bool:
         asked = time.monotonic()
         resume = {"resume": True} if self.resumes else {}
-        gateway, answer = self.call("pull", {"max": self.dice.randrange(1, 40), "wait_ms": 500, "consumer": self.known_as, **resume})
+        gateway, answer = self.call("pull", {"max": self.dice.randrange(1, 40), "wait": "500ms", "consumer": self.known_as, **resume})
         if answer is None:
             return False
         self.resumes = False
@@ -161,7 +161,7 @@ class Consumer(Client):
         if die < 0.09:
             self.stopped.wait(DEADLINE_MS / 1000 * self.dice.uniform(0.8, 1.5))
         elif die < 0.13:
-            self.settle("extend", [message["id"] for message in messages], delay_ms=DEADLINE_MS)
+            self.settle("extend", [message["id"] for message in messages], delay=f"{DEADLINE_MS}ms")
         refuses = 0.3 if 0.13 <= die < 0.25 else 0.0
         good, bad, stopped = [], [], set()
         for message in messages:
@@ -176,7 +176,7 @@ class Consumer(Client):
         if good:
             self.settle("ack", good)
         if bad:
-            self.settle("nack", bad, reason="refused", **self.dice.choice([{}, {"delay_ms": 0}]))
+            self.settle("nack", bad, reason="refused", **self.dice.choice([{}, {"delay": "0s"}]))
 
     def settle(self, what: str, ids: list[str], **members):
         """Asks until it is answered, as a consumer that means it does."""

@@ -94,7 +94,7 @@ def thousands_of_feeds(target: Target, _) -> list[str]:
 
 def waiting_pulls(target: Target, _) -> list[str]:
     """Pulls that wait for what never comes: more than there may be, and then their ends."""
-    body = b'{"wait_ms":60000,"consumer":"c%d"}'
+    body = b'{"wait":"60s","consumer":"c%d"}'
     pulls, found = [], set()
     try:
         for number in range(WAITS):
@@ -179,7 +179,7 @@ def storm(target: Target, _) -> list[str]:
 
 EVERYTHING = [
     ("GET", "", None), ("PUT", "", b'{"path":"/{all}"}'), ("DELETE", "", None), ("POST", "pull", b"{}"), ("POST", "ack", b'{"ids":["default:1:0"]}'),
-    ("POST", "nack", b'{"ids":["default:1:0"]}'), ("POST", "extend", b'{"ids":["default:1:0"],"delay_ms":1}'), ("GET", "stream", None),
+    ("POST", "nack", b'{"ids":["default:1:0"]}'), ("POST", "extend", b'{"ids":["default:1:0"],"delay":"1ms"}'), ("GET", "stream", None),
     ("POST", "seek", b'{"to":"beginning"}'), ("GET", "dead", None), ("POST", "dead/retry", b'{"all":true}'),
     ("POST", "dead/drop", b'{"all":true}'), ("GET", "status", None)]
 
@@ -203,7 +203,7 @@ def malformed_ids(target: Target, _) -> list[str]:
            "default:1:s", "default:1:ss0", "default:01:0", "default:1:0:0", "other:1:0", "default:٣:0", "default:1:\U0001f600", "\u0000" * 40,
            *("".join(chr(dice.randrange(1, 0xd7ff)) for _ in range(dice.randrange(60))) for _ in range(300))]
     found = {ask(target, "POST", what, json.dumps({"ids": ids, **more}).encode())
-             for what, more in (("ack", {}), ("nack", {}), ("extend", {"delay_ms": 5}), ("dead/retry", {}), ("dead/drop", {}))}
+             for what, more in (("ack", {}), ("nack", {}), ("extend", {"delay": "5ms"}), ("dead/retry", {}), ("dead/drop", {}))}
     return sorted(found | {ask(target, "POST", "ack", json.dumps({"ids": [id]}).encode()) for id in ids[:20]})
 
 
@@ -275,7 +275,7 @@ ATTACKS = [
     body_of("an acknowledgement 150,000 deep", "ack", lambda: b'{"ids":' + nested(150_000) + b"}"),
     body_of("a reason of 900 kB", "nack", lambda: json.dumps({"ids": [], "reason": "x" * 900_000}).encode()),
     body_of("a consumer of 900 kB", "pull", lambda: json.dumps({"consumer": "x" * 900_000}).encode()),
-    body_of("a delay of 500 kB of digits", "extend", lambda: b'{"ids":[],"delay_ms":' + b"9" * 500_000 + b"}"),
+    body_of("a delay of 500 kB of digits", "extend", lambda: b'{"ids":[],"delay":"' + b"9" * 500_000 + b's"}'),
     body_of("a key of 900 kB", "dead/retry", lambda: json.dumps({"key": "x" * 900_000}).encode()),
     body_of("32 kB of gzip that unpack to 32 MB", "pull", lambda: packed(b" " * 32_000_000 + b"{}"), TOO_LARGE, **{"Content-Encoding": "gzip"}),
 ]

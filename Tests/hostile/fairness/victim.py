@@ -189,7 +189,7 @@ class Operations:
 
         async def consume():
             while True:
-                _, data = await pulling.ask("POST", self.feed("waited", "pull"), self.tokens["waited"], b'{"max":100,"wait_ms":20000}')
+                _, data = await pulling.ask("POST", self.feed("waited", "pull"), self.tokens["waited"], b'{"max":100,"wait":"20s"}')
                 messages = json.loads(data)["messages"]
                 for message in messages:
                     metric.end(message["value"])
@@ -215,7 +215,7 @@ class Operations:
                     await supplying.ask("PATCH", f"/acked.json?ns={self.ns}&print=silent", self.secret, body)
                     wanted = FETCH
                     while wanted > 0:
-                        _, data = await supplying.ask("POST", self.feed("acked", "pull"), self.tokens["acked"], b'{"max":1000,"wait_ms":1000}')
+                        _, data = await supplying.ask("POST", self.feed("acked", "pull"), self.tokens["acked"], b'{"max":1000,"wait":"1s"}')
                         found = [message["id"] for message in json.loads(data)["messages"]]
                         ids.extend(found)
                         wanted -= len(found)

@@ -18,7 +18,7 @@ def arm(spec):
     names = [f"{number:05d}-{'c' * 90}" for number in range(CONSUMERS)]
     random.Random(7).shuffle(names)
     target = f"/.feeds/prey/pull?ns={spec.ns}"
-    pulls = [request("POST", target, spec.token, b'{"max":1,"wait_ms":20000,"consumer":"%s"}' % name.encode()) for name in names]
+    pulls = [request("POST", target, spec.token, b'{"max":1,"wait":"20s","consumer":"%s"}' % name.encode()) for name in names]
     Queue(spec.port, 64, pulls).finish()
 
 

@@ -27,10 +27,10 @@ def arm(spec):
 
     failures = 0
     while failures < spec.messages * ATTEMPTS:
-        ids = [message["id"] for message in ask("POST", "pull", max=1_000, wait_ms=5_000)["messages"]]
+        ids = [message["id"] for message in ask("POST", "pull", max=1_000, wait="5s")["messages"]]
         if not ids:
             break
-        ask("POST", "nack", ids=ids, reason=REASON, delay_ms=0)
+        ask("POST", "nack", ids=ids, reason=REASON, delay="0s")
         failures += len(ids)
 
 

@@ -13,7 +13,7 @@ def prepare(tenant, short: bool) -> dict:
 
 
 def run(spec) -> dict:
-    pull = request("POST", f"/.feeds/prey/pull?ns={spec.ns}", spec.token, b'{"wait_ms":60000}')
+    pull = request("POST", f"/.feeds/prey/pull?ns={spec.ns}", spec.token, b'{"wait":"60s"}')
     crowd = Repeaters(spec.port, PULLS, pull)
     crowd.run()
     return crowd.result()

@@ -43,7 +43,7 @@ def run(spec) -> dict:
         idle.turn(0)
         ids = [message["id"] for message in ask("pull", max=1_000).get("messages", [])]
         if ids:
-            counts["nacks"] += list(ask("nack", ids=ids, reason=reason(dice), delay_ms=0).get("results", {}).values()).count("done")
+            counts["nacks"] += list(ask("nack", ids=ids, reason=reason(dice), delay="0s").get("results", {}).values()).count("done")
         else:
             idle.turn(0.01)
             # Where all have become dead letters it begins again.

@@ -18,7 +18,7 @@ def prepare(tenant, short: bool) -> dict:
 def arm(spec):
     """The pulls wait already when the attack begins: what is measured is their coming and going."""
     spec.crowd = crowd = Crowd(spec.port)
-    spec.pull = request("POST", f"/.feeds/prey/pull?ns={spec.ns}", spec.token, b'{"wait_ms":60000}')
+    spec.pull = request("POST", f"/.feeds/prey/pull?ns={spec.ns}", spec.token, b'{"wait":"60s"}')
     spec.waiting = deque()
     while len(spec.waiting) < PULLS and not crowd.over:
         for _ in range(STEP):
