@@ -215,10 +215,13 @@ struct FeedDefinitionReader: DefinitionNoting {
             definition.deadPolicy = choice(value, "on_dead", FeedDefinition.DeadPolicy.self) ?? .continue
         }
         if let value = members["retention"], let text = text(value, "retention") {
-            if let seconds = TimeSpan.seconds(text), (1...Self.longestRetentionSeconds).contains(seconds) {
+            if let seconds = Self.retentionSeconds(text) {
                 definition.retentionSeconds = seconds
             } else {
-                note(value.place, "retention", "\"\(text)\" is no duration such as 7d, 12h or 45m")
+                note(
+                    value.place, "retention",
+                    "\"\(text)\" is no duration such as 7d, 12h or 45m, from 1s to 999999d and at most 999999 of its unit"
+                )
             }
         }
         if let value = members["when_retention_ends"] {
@@ -256,8 +259,15 @@ struct FeedDefinitionReader: DefinitionNoting {
         return FeedDestination.read(member, value, in: form, problems: &problems)
     }
 
-    /// 999,999 days.
-    private static let longestRetentionSeconds: Int64 = 999_999 * 86_400
+    /// Reads how long a feed may hold back pruning.
+    ///
+    /// - Returns: nil also for a duration whose stored text has more than 999,999 units: gateways of the previous version refuse to read it.
+    private static func retentionSeconds(_ text: String) -> Int64? {
+        guard let seconds = TimeSpan.seconds(text), seconds > 0, seconds <= 999_999 * 86_400,
+            let count = Int64(TimeSpan.text(seconds * 1_000).dropLast()), count <= 999_999
+        else { return nil }
+        return seconds
+    }
 
     // MARK: Values
 

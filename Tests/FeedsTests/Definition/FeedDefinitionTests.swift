@@ -1,5 +1,6 @@
 import JSONText
 import Rules
+import Runtime
 import Testing
 import Tree
 
@@ -65,6 +66,26 @@ import Tree
         #expect(throws: DefinitionError.self) { try FeedDefinition.read(stored: Array(shown.utf8), name: "f") }
     }
 
+    /// Gateways of the previous version take a whole number below a million, and d, h, m or s.
+    @Test(arguments: [
+        "1s", "1000ms", "60000ms", "59s", "999999s", "1000000s", "1000001s", "60000000s", "59999940s", "999999m",
+        "1000000m", "1000001m", "3600000000s", "36000000s", "999999h", "1000000h", "24000000h", "999999d", "52w",
+        "142857w", "1000000000ms",
+    ])
+    func aStoredRetentionIsReadByThePreviousVersion(_ retention: String) throws {
+        guard let definition = try? read(#"{"path":"/a/{x}","retention":"\#(retention)"}"#) else {
+            // Only what is beyond that in every unit that it is whole in.
+            let seconds = try #require(TimeSpan.seconds(retention))
+            #expect([1, 60, 3_600, 86_400].allSatisfy { seconds % $0 != 0 || seconds / $0 > 999_999 })
+            return
+        }
+        let stored = String(decoding: definition.json(as: .stored), as: UTF8.self)
+        let text = try #require(stored.firstMatch(of: #/"retention":"([1-9][0-9]{0,5})([dhms])"/#), "\(stored)")
+        let units = ["d": 86_400, "h": 3_600, "m": 60, "s": 1] as [Substring: Int64]
+        let (count, unit) = (try #require(Int64(text.1)), try #require(units[text.2]))
+        #expect(count * unit == TimeSpan.seconds(retention))
+    }
+
     @Test func theOrderOfWordsSaysNothing() throws {
         let first = try read(#"{"path":"/a/{x}","events":["deleted","created"],"include":["old","value"]}"#)
         let second = try read(#"{"include":["value","old"],"events":["created","deleted"],"path":"/a/{x}"}"#)
@@ -96,6 +117,8 @@ import Tree
         (#"{"path":"/a","ack_deadline":"9ms"}"#, "ack_deadline"), (#"{"path":"/a","on_dead":"retry"}"#, "on_dead"),
         (#"{"path":"/a","retention":"7"}"#, "retention"), (#"{"path":"/a","retention":"-7d"}"#, "retention"),
         (#"{"path":"/a","retention":"0d"}"#, "retention"), (#"{"path":"/a","retention":7}"#, "retention"),
+        (#"{"path":"/a","retention":"1500ms"}"#, "retention"), (#"{"path":"/a","retention":"1000000d"}"#, "retention"),
+        (#"{"path":"/a","retention":"142858w"}"#, "retention"),
         (#"{"path":"/a","when_retention_ends":"delete"}"#, "when_retention_ends"), (#"{"path":"/a","x":1}"#, "x"),
     ])
     func aMistakeIsToldByItsPart(_ text: String, _ part: String) {
@@ -114,7 +137,8 @@ extension FeedDefinitionTests {
     @Test(arguments: [
         ("on_dead", #""retry""#, "known are continue, stop"),
         ("when_retention_ends", #""delete""#, "known are alarm, drop"),
-        ("order", #""none""#, "known are key, namespace"), ("retention", #""1 week""#, "such as 7d, 12h or 45m"),
+        ("order", #""none""#, "known are key, namespace"),
+        ("retention", #""1 week""#, "such as 7d, 12h or 45m, from 1s to 999999d"),
         ("filter", #""auth.uid == $x""#, "names auth"),
         ("backoff", #"{"max":"5ms"}"#, "is less than backoff.first (1s, its default)"),
         ("ack_deadline", "30", #"a duration such as "30s", from 10ms to 12h"#),
