@@ -11,7 +11,7 @@ public enum ByteCount {
     /// - Returns: bytes; nil for another text, and for a size beyond 2^63 bytes.
     public static func parse(_ text: String) -> Int? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
-        let unit = text.dropFirst(digits.count).drop { $0 == " " }.lowercased()
+        let unit = text.dropFirst(digits.count).lowercased()
         guard let number = Int(digits), let factor = units.first(where: { $0.name.lowercased() == unit })?.bytes else {
             return nil
         }

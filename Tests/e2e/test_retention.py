@@ -72,7 +72,7 @@ def test_a_reader_is_waited_for_and_named(serve, database_url):
 def test_what_is_not_said_rightly_is_refused(database_url):
     cli.succeeds("migrate", "up", "--database-url", database_url)
     for words in (["--all"], ["--keep", "7d"], ["--all", "--ns", "x", "--keep", "7d"], ["--all", "--keep", "0d"],
-                  ["--all", "--keep", "soon"], ["--all", "--keep", "7d", "--snapshot-every", "9"],
+                  ["--all", "--keep", "soon"], ["--all", "--keep", "7d", "--snapshot-every", "9"], ["--all", "--keep", "7d", "--snapshot-every", "90500ms"],
                   ["--all", "--max-size", "0B"], ["--all", "--max-size", "1000"], ["--all", "--keep", "7"]):
         finished = cli.command("retention", "set", *words, "--database-url", database_url)
         assert finished.returncode == 2, (words, finished.stderr)

@@ -1,4 +1,5 @@
 import LogStore
+import Runtime
 
 /// Says what of logs stays.
 struct RetentionSetCommand: Command {
@@ -41,6 +42,10 @@ struct RetentionSetCommand: Command {
     }
 
     private static func snapshotSeconds(_ arguments: ParsedArguments) throws -> Int64? {
-        try arguments.duration("snapshot-every", in: 60_000...36_500 * 86_400_000).map { $0 / 1_000 }
+        guard let text = arguments["snapshot-every"] else { return nil }
+        guard let seconds = TimeSpan.seconds(text), (60...36_500 * 86_400).contains(seconds) else {
+            throw UsageError("--snapshot-every must be a duration of whole seconds such as 6h, from 1m to 36500d.")
+        }
+        return seconds
     }
 }
