@@ -54,7 +54,7 @@ enum LogEventTable {
         database has lost entries); closing them all
         """:
             "Find out what stopped this gateway, or what the database lost. Clients connect again.",
-        "a realtime message is larger than --max-user-body-bytes: its connection is closed":
+        "a realtime message is larger than --max-user-body: its connection is closed":
             "Correct the client, or raise the limit.",
         "the database was promoted": "None, if a failover was meant to happen.",
         "another database cluster answers": "Check the address of the database: it is a different installation.",
@@ -102,6 +102,9 @@ enum LogEventTable {
         "others can read or change a file of secrets": "Do what `fix` says.",
         "secrets read": "None.",
         "the secrets can't be read; those before stay": "Act on `error`.",
+        "environment variables are ignored, as no option has their name":
+            "Give them the [new names](../operations.md#renamed-options), or remove them.",
+        "constants are changed, as only tests should do": "Start the gateway without `PATHMIRROR_TUNE`.",
         "shutting down": "None.",
         "stopped": "None.",
         "the program ends, as a part of a tree can't be read from the page file":

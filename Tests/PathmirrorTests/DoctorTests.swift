@@ -120,9 +120,28 @@ import Testing
             #expect(try configured("listen = 127.0.0.1:9000\n")["settings.tls"] == nil)
             let behind = "listen = 0.0.0.0:9000\ntrusted-proxies = 10.0.0.0/8\n"
             #expect(try Self.level(configured(behind)["settings.tls"]) == "ok")
+            // A file is looked at even where it says no more than where the database is.
+            let file = try configured("database-url = host=/nowhere\n")
+            #expect(Self.level(file["settings.options"]) == "ok" && file["settings.administrators"] != nil)
             // Nothing is judged of which nothing is said.
             let bare = try Self.findings(database)
             #expect(Self.level(bare["settings.options"]) == "note" && bare["settings.administrators"] == nil)
+        }
+    }
+
+    /// A gateway would ignore them as well: an option of an earlier version may have been a limit.
+    @Test func variablesThatNothingReadsAreNamed() throws {
+        try withCommands { database throws in
+            let environment = [
+                "PATHMIRROR_WRITE_BYTES_PER_MINUTE": "1000000", "PATHMIRROR_MAX_BODY": "1MiB",
+                "PATHMIRROR_JSON": "true",
+                "PATHMIRROR_SINK_TOKEN": "x", "PATHMIRROR_SERVICE_HOST": "10.0.0.1", "OTHER": "x",
+            ]
+            let run = try database.run(["doctor"], environment: environment)
+            let found = try run.json().first { $0["check"]?.string == "settings.environment" }
+            #expect(Self.level(found) == "warning")
+            #expect(found?["what"]?.string?.hasSuffix(": PATHMIRROR_WRITE_BYTES_PER_MINUTE") == true)
+            #expect(try Self.findings(database)["settings.environment"] == nil)
         }
     }
 

@@ -258,6 +258,26 @@ import Testing
         #expect(error?.message.hasPrefix("PATHMIRROR_TUNE: ") == true)
     }
 
+    /// Options that an earlier version had: they may have been limits, so that their silence is no answer.
+    @Test func variablesThatNoOptionHasAreLogged() throws {
+        let log = try ScratchFile()
+        let old = [
+            "PATHMIRROR_MAX_USER_BODY_BYTES": "secret-1", "PATHMIRROR_DATABASE_SECRETS_FILE": "secret-2",
+            "PATHMIRROR_MAX_BODY": "64MiB",
+        ]
+        _ = try Self.options([], old, log: log)
+        #expect(log.text.contains("no option has their name"))
+        #expect(log.text.contains("PATHMIRROR_DATABASE_SECRETS_FILE,PATHMIRROR_MAX_USER_BODY_BYTES"))
+        #expect(!log.text.contains("secret-"))
+        let others = [
+            "PATHMIRROR_SINK_A": "x", "PATHMIRROR_TUNE": "", "PATHMIRROR_PORT": "tcp://10.0.0.1:9000",
+            "PATHMIRROR_PORT_9000_TCP": "x", "PATHMIRROR_SERVICE_PORT": "9000", "PATHMIRROR_CONFIRM": "x", "PATH": "/",
+        ]
+        let quiet = try ScratchFile()
+        _ = try Self.options([], others, log: quiet)
+        #expect(quiet.text.isEmpty, "\(quiet.text)")
+    }
+
     // MARK: What several places need
 
     @Test func limitsReachTheServerToo() throws {

@@ -68,6 +68,12 @@ struct ServiceOptions {
         databaseLogins = DatabaseLogins(arguments)
         try databaseLogins.warning()?.log(logger)
         for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
+        let unread = UnreadVariables.names(arguments.environment)
+        if !unread.isEmpty {
+            logger.warning(
+                "environment variables are ignored, as no option has their name",
+                [("variables", unread.joined(separator: ","))])
+        }
         try LimitOptions.take(arguments, &gateway, &server)
         server.loops = min(4, Processors.count)
         engine.program = VersionCommand.program

@@ -27,6 +27,7 @@ struct DoctorCommand: Command {
             findings += SettingsDiagnosis.findings(
                 options, listen: arguments["listen"], now: Clock.unixMilliseconds / 1_000)
         }
+        findings += SettingsDiagnosis.variables(arguments.environment)
         findings += SettingsDiagnosis.files([try? DatabaseLogins(arguments).warning()].compactMap { $0 })
         let home = try DatabaseVisit(arguments, options, console.interruption)
         findings += try console.telling("asking the database", isQuiet: arguments.has("json")) { line in
@@ -45,11 +46,12 @@ struct DoctorCommand: Command {
         if problems > 0 { throw CommandFailure("Things that are wrong: \(problems).") }
     }
 
-    /// Whether anything besides the database is said of a gateway.
+    /// Whether a gateway's options are given: a file of them, or any besides the database.
     private static func hasSettings(_ arguments: ParsedArguments) -> Bool {
-        specification.inherited.contains { option in
-            specification.option(named: option.name) == nil && arguments.source(option.name) != nil
-        }
+        arguments["config"] != nil
+            || specification.inherited.contains { option in
+                specification.option(named: option.name) == nil && arguments.source(option.name) != nil
+            }
     }
 
     /// The options as `serve` would take them; nil, with a finding, where it would refuse them.

@@ -30,6 +30,18 @@ enum SettingsDiagnosis {
         }
     }
 
+    /// What the environment says in vain.
+    static func variables(_ environment: Environment) -> [Finding] {
+        let unread = UnreadVariables.names(environment)
+        guard !unread.isEmpty else { return [] }
+        return [
+            .warning(
+                "settings.environment",
+                "environment variables are ignored, as no option has their name: \(unread.joined(separator: ", "))",
+                fix: "give them the names that 'pathmirror serve --help all' shows, or remove them")
+        ]
+    }
+
     private static func access(_ options: ServiceOptions, listen: String?) -> [Finding] {
         var found: [Finding] = []
         if options.authentication.secretFiles.all.isEmpty {
