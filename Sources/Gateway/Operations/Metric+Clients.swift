@@ -18,8 +18,8 @@ extension Metric {
         .counters(
             "stream_resumes_total", by: "outcome",
             """
-            Event streams and listens that named the entry they had seen: `continued` after it, or `fresh` with \
-            the whole value.
+            Event streams and listens that named the entry they had seen: `continued` after it; `compared` by hashes, \
+            as that is less work for a small value; or `fresh` with the whole value.
             """,
             action: """
                 Mostly `fresh`: the log is kept for too short a time for clients that return. Raise the namespace's \
@@ -28,7 +28,7 @@ extension Metric {
         ) {
             [
                 ("continued", $0.gateway.streamsResumed.current + $0.gateway.listensResumed.current),
-                ("fresh", $0.gateway.resumesFresh.current),
+                ("compared", $0.gateway.resumesCompared.current), ("fresh", $0.gateway.resumesFresh.current),
             ]
         },
         .counters(
@@ -40,11 +40,12 @@ extension Metric {
             "conflations_total", "Times that the events of a slow reader were replaced by the whole value.",
             action: """
                 Alert `PathmirrorListenersConflated`: clients are too slow for their data. Let them listen to less; \
-                where values are large, raise `--sse-buffer-bytes`.
+                where values are large, raise `--stream-buffer`.
                 """
         ) { $0.gateway.conflations.current },
         .gauge(
-            "sessions", "Open realtime sessions.", action: "Load. At `--max-sessions` new sessions are refused."
+            "sessions", "Open realtime sessions.",
+            action: "Load. At twice `--max-connections` new sessions are refused."
         ) { $0.gateway.sessions.current },
         .counter(
             "sessions_opened_total", "Realtime sessions that were opened.",
@@ -64,7 +65,7 @@ extension Metric {
                 """
         ) { $0.gateway.waitingTransactions.current },
         .gauge(
-            "log_readers", "Readers of `/.log`.", action: "At `--max-log-readers` new readers are refused."
+            "log_readers", "Readers of `/.log`.", action: "At 128 new readers are refused."
         ) { $0.gateway.logReadings.current },
         .counters(
             "rate_limited_total", by: "limit", "Requests and messages over a rate.",
@@ -138,7 +139,7 @@ extension Metric {
         ) { sources in sources.stalls.map { ($0.thread, $0.seconds) } },
         .gauge(
             "request_memory_bytes", "Memory that bodies, messages and what was parsed of them take.",
-            action: "Near `--memory-bytes`: raise it, or lower `--max-body-bytes`."
+            action: "Near `--request-memory`: raise it, or lower `--max-body`."
         ) { $0.requestMemory.taken },
         .counter(
             "request_memory_refused_total", "Requests and messages that were refused for lack of such memory.",
@@ -146,7 +147,7 @@ extension Metric {
         ) { $0.requestMemory.refused },
         .gauge(
             "output_queued_bytes", "Bytes of responses and streams that clients have not read yet.",
-            action: "Near `--memory-bytes`: some clients do not read. Find their addresses."
+            action: "Near `--request-memory`: some clients do not read. Find their addresses."
         ) { $0.output.queued },
         .counter(
             "output_refused_total",

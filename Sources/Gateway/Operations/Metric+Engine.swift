@@ -111,7 +111,7 @@ extension Metric {
         ) { $0.engine.loadSeconds },
         .gauge(
             "namespace_loads_waiting", "Namespaces that wait to be loaded.",
-            action: "Stays above 0: raise `--loaders`, or keep the namespaces in memory."
+            action: "Stays above 0: raise `--committers`, or keep the namespaces in memory."
         ) { $0.memory?.waitingLoads },
         .gauges(
             "tree_rows", by: "namespace", "Leaves and priorities in the tree.",
@@ -119,7 +119,7 @@ extension Metric {
         ) { sources in sources.namespaces.facts.map { ($0.name, $0.rows) } },
         .gauges(
             "writes_waiting", by: "namespace", "Writes that wait for a batch.",
-            action: "Which namespace's writers wait. When `--max-waiting-writes` wait, writes are refused."
+            action: "Which namespace's writers wait. When 50,000 wait, writes are refused."
         ) { sources in sources.namespaces.facts.map { ($0.name, $0.waiting) } },
     ]
 

@@ -13,8 +13,9 @@ extension RealtimeSession {
         let group = listen.group
         let start = StreamStart(text, isAdmin: login.context.isAdmin, group, joined)
         // A seq without a seal does not say of which history it is.
-        guard case .behind(let seen) = start, seen.mark != nil, isWorthwhile(seen.seq, listen, joined) else {
-            return refuseResumption(number, listen)
+        guard case .behind(let seen) = start, seen.mark != nil else { return refuseResumption(number, listen) }
+        guard isWorthwhile(seen.seq, listen, joined) else {
+            return refuseResumption(number, listen, context.metrics.resumesCompared)
         }
         if seen.seq == joined.seq {
             guard seen.isOf(joined.batch) else { return refuseResumption(number, listen) }
@@ -49,8 +50,9 @@ extension RealtimeSession {
             && missed <= Int64(joined.root[listen.target.path].rowCount) / Self.leavesPerEntry
     }
 
-    private func refuseResumption(_ number: Int64, _ listen: RealtimeListen) {
-        context.metrics.resumesFresh.add()
+    /// - Parameter counter: what is counted; by default that the log can't tell what the client has missed.
+    private func refuseResumption(_ number: Int64, _ listen: RealtimeListen, _ counter: Counter? = nil) {
+        (counter ?? context.metrics.resumesFresh).add()
         forget(listen)
         answer(number, RealtimeStatus.notResumed.rawValue, .none)
         settled()

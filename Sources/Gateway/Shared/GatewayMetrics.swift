@@ -19,6 +19,8 @@ public final class GatewayMetrics: Sendable {
     public let listensResumed = Counter()
     /// Streams and listens that named an entry and got a fresh value.
     public let resumesFresh = Counter()
+    /// Listens that named an entry and were told to compare hashes, as that is less work than to read the log.
+    public let resumesCompared = Counter()
     public let listenEvents = Counter()
     public let clientErrors = Counter()
     public let serverErrors = Counter()

@@ -102,7 +102,12 @@ import Testing
             #expect(alerts.contains("alert: \(alert)\n"), "\(alert)")
         }
         for option in (advice + Self.all.map(\.help).joined()).matches(of: /`--([a-z-]+)`/).map({ $0.1 }) {
-            #expect(options.contains("| `--\(option)"), "--\(option)")
+            // A row of the table of options has the environment variable beside the option; one of renamed options has not.
+            let variable = "PATHMIRROR_" + option.uppercased().replacing("-", with: "_")
+            #expect(
+                options.matches(of: /\| `--([a-z-]+)[^`|]*` \| `(PATHMIRROR_[A-Z_]+)` \|/).contains {
+                    $0.1 == option && $0.2 == variable
+                }, "--\(option)")
         }
         for alert in alerts.matches(of: /alert: (\w+)/).map({ $0.1 }) where alert != "PathmirrorGatewayDown" {
             #expect(advice.contains("`\(alert)`"), "\(alert) is in the advice of no metric")
