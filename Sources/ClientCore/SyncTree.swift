@@ -6,6 +6,34 @@ public import Tree
 /// Pure but for its cache, and confined to the thread of its database. Each call returns what follows from it; nothing
 /// is told that mixes two states. The cost of a change depends on its size and on whose view it alters, not on the size
 /// of the tree or on other listeners, other queries at the same place included.
+///
+///     app: apply(write)            server: applyServer(data)
+///           |                            |
+///           v                            v
+///       WriteTree                  Place.known    whole values, once, at the topmost known path
+///       writes without             View.own       the children that the server sent for one filtered query
+///       an answer                        |
+///           |                            |
+///           +----- laid over ------------+
+///                      |
+///                      v
+///                Place.local       what this client has at a path with listeners
+///                      |  query: order, bounds, limit
+///                      v
+///                View.shown        compared with the value before: SyncEffects.events
+///
+/// - A filtered query with `View.own` chooses from those children, under the writes, instead of from `Place.local`.
+/// - A write is in the tree from `apply` to `acknowledge`. After a refusal listeners see the server's data again. For an
+///   accepted write, `assume` puts the values, except increments, into the client's copy of paths whose listens the
+///   server has not answered. For all other paths the server has sent its data before it answers the write.
+/// - `Place` objects form a tree of the paths that have listeners or known values, and of the paths above those.
+/// - `SyncEffects.listens` says which listens the connection has to start and stop. One listen for all data of a path
+///   serves all queries at and below the path.
+/// - `refresh` (SyncTree+Refresh.swift) visits only the places at, above and below a change, and emits its events.
+///
+/// The other files of this type: SyncTree+Listening.swift adds and removes listeners; SyncTree+Server.swift takes the
+/// server's data; SyncTree+Accepting.swift handles listens without an answer and accepted writes; SyncTree+Marks.swift
+/// tracks the log positions of values.
 public final class SyncTree {
     /// - Parameter cache: what is kept across restarts; nil for a database that keeps nothing.
     public convenience init(cache: CacheManager? = nil) { self.init(cache: cache, many: 8) }

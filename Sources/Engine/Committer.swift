@@ -3,6 +3,25 @@ import Postgres
 import Runtime
 
 /// One committer: a thread with a connection that takes namespaces with work, one at a time.
+///
+///     CommitterJobs.next
+///       |
+///       +-- .work(namespace), more work waits --> JointCommit    batches of several namespaces, one transaction
+///       |                                            |
+///       |                                            |  the first namespace has to go alone
+///       |                                            v
+///       +-- .work(namespace) ---------------------> follow the log, if its head may have moved; then
+///       |                                              LargeCommit    one large write
+///       |                                              CommitChain    batches of the namespace, one after another
+///       |
+///       +-- .goOn(batch) -------------------------> BatchCommit    a batch that a committer has begun before
+///       |
+///       +-- .stop --------------------------------> the thread closes its connection and ends
+///
+/// A namespace is with at most one committer at a time: `NamespaceSchedule` hands it out, and `finishedTask` says whether
+/// the committer queues it again. The committer passes such namespaces to the next call of `CommitterJobs.next`, which puts
+/// them behind all work that waits. While a committer works in the database, `DatabaseStays` has the backend of its
+/// connection, and `BlockerWatch` looks for the sessions that the backend waits for.
 final class Committer {
     private let core: EngineCore
     private let context: CommitterContext

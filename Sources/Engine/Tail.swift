@@ -5,6 +5,23 @@ import Runtime
 /// Announces what this gateway commits, and follows what is announced: one thread, and the one connection of the program
 /// that listens. A lost announcement does no harm, as the heads are looked at every so often, too; the same look tells
 /// whether the database is there, and whether it still has what this gateway has.
+///
+///     committers -- tellOfCommit --> CommitNews -- announce --> NOTIFY: the newest head of each namespace
+///
+///     NOTIFY -- listen --+-- commit ----> LiveNamespace.headAnnounced: a committer follows the log
+///                        +-- message ---> PeerMailbox
+///                        +-- placement -> a look, if this engine keeps the placements
+///                        +-- any kind --> Announcements: mirrors, feeds and readers of the log
+///
+///     every `pollMilliseconds` -- look --> heads in the database compared with the snapshots in memory
+///                                            head is ahead -----------> a committer follows the log
+///                                            head is missing, behind
+///                                            or of another batch -----> suspect: a committer looks for another history
+///
+/// `AnnouncementLoop` calls `connect`, `look` and `listen` in this order, and repeats `look` and `listen` until the
+/// connection is lost. LISTEN comes before the first look, so a commit between the two is seen by both. The tail announces
+/// at most once per `announceMilliseconds`, and once more when the engine stops. Heads of a namespace that are committed
+/// in between replace one another in `CommitNews`.
 final class Tail: AnnouncementListener {
     private let core: EngineCore
     private let wake: WakeHandle

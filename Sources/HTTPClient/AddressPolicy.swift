@@ -1,3 +1,4 @@
+internal import CCurl
 public import Runtime
 
 /// Which addresses a request may connect to.
@@ -91,5 +92,95 @@ public enum AddressPolicy: Sendable, Equatable {
         }
         guard address.isPublic else { return .refused }
         return url.scheme == "https" ? .outside : .needsTLS
+    }
+}
+
+/// Decides which addresses a transfer may connect to, by its redirects up to now. Belongs to the client's thread, as the transfer does.
+final class AddressGuard {
+    private let policy: AddressPolicy
+    /// Where the transfer is going now.
+    private var url: ClientURL?
+    /// Some server on the internet has had the request, and has sent it on.
+    private var comesFromOutside = false
+    private var lastVerdict = AddressPolicy.Verdict.excepted
+    /// Some address was let through.
+    private var isConnecting = false
+    private var refusal: HTTPClientError?
+
+    init(_ policy: AddressPolicy) { self.policy = policy }
+
+    /// A request to `url` is next.
+    func begin(_ url: ClientURL?) {
+        if lastVerdict == .outside { comesFromOutside = true }
+        self.url = url
+        isConnecting = false
+        refusal = nil
+    }
+
+    /// Why libcurl was told not to go on, where that is what ended the request.
+    func refusal(for code: CURLcode) -> HTTPClientError? {
+        code == CURLE_ABORTED_BY_CALLBACK || !isConnecting ? refusal : nil
+    }
+
+    /// Whether the transfer may connect to an address, as far as it has come.
+    func mayReach(_ address: IPAddress?) -> Bool {
+        lastVerdict = policy.verdict(on: address, of: url, comesFromOutside: comesFromOutside)
+        switch lastVerdict {
+        case .outside, .excepted: return true
+        case .refused: refusal = .addressNotAllowed(host: url.map { String($0.host.prefix(253)) } ?? "The server")
+        case .needsTLS: refusal = .insecure("plain HTTP is only for addresses that are allowed by name")
+        }
+        return false
+    }
+
+    /// Whether the transfer may open a socket to an address.
+    func mayConnect(_ address: IPAddress?) -> Bool {
+        guard mayReach(address) else { return false }
+        isConnecting = true
+        return true
+    }
+}
+
+/// The parts of an address that say where it leads, as libcurl reads them when it connects.
+public struct ClientURL: Sendable, Equatable {
+    /// In lower case.
+    public let scheme: String
+    /// In lower case, without a dot at its end; an IPv6 address without brackets.
+    public let host: String
+    public let port: String
+    /// Has a user's name or password before the host.
+    public let hasCredentials: Bool
+
+    /// Nil where the text is no address with a host.
+    public init?(_ text: String) {
+        guard !text.utf8.contains(0), let handle = curl_url() else { return nil }
+        defer { curl_url_cleanup(handle) }
+        // As libcurl does when it is about to connect.
+        let flags = UInt32(CURLU_NON_SUPPORT_SCHEME | CURLU_GUESS_SCHEME)
+        guard curl_url_set(handle, CURLUPART_URL, text, flags) == CURLUE_OK,
+            let scheme = Self.part(handle, CURLUPART_SCHEME), let host = Self.part(handle, CURLUPART_HOST),
+            !host.isEmpty
+        else { return nil }
+        self.scheme = scheme.lowercased()
+        self.host = Self.normalized(host)
+        port = Self.part(handle, CURLUPART_PORT) ?? ""
+        hasCredentials = Self.part(handle, CURLUPART_USER) != nil || Self.part(handle, CURLUPART_PASSWORD) != nil
+    }
+
+    /// Whether both lead to one server by one protocol.
+    func hasOrigin(of other: ClientURL) -> Bool { scheme == other.scheme && host == other.host && port == other.port }
+
+    static func normalized(_ host: String) -> String {
+        var text = host.lowercased()
+        if text.hasPrefix("["), text.hasSuffix("]") { text = String(text.dropFirst().dropLast()) }
+        if text.hasSuffix(".") { text.removeLast() }
+        return text
+    }
+
+    private static func part(_ handle: OpaquePointer, _ part: CURLUPart) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(handle, part, &text, UInt32(CURLU_DEFAULT_PORT)) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
     }
 }

@@ -1,17 +1,23 @@
 public import Tree
 
-/// Security rules as they were uploaded, and the entry from which on they hold.
-public struct StoredRules: Sendable, Equatable {
-    public let seq: Int64
-    public let source: [UInt8]
-
-    public init(seq: Int64, source: [UInt8]) {
-        self.seq = seq
-        self.source = source
-    }
-}
-
 /// The writes that go into one SQL transaction.
+///
+///     batch                                  transaction of `LogConnection.commit`
+///     -------------------------------------  ------------------------------------------------------------------
+///     expectedHead = S, expectedBatch, id    namespace: moves the head from S to S + n, sets last_batch = id
+///     records (n of them)                    log: rows S + 1 to S + n, each with batch_id = id
+///     names, writers                         named_write: notes the names as done
+///     rows                                   node: one upsert or delete per path
+///     rules                                  rule: one row per upload
+///     claims                                 session: deletes the rows whose operations are executed
+///
+/// The move of the head takes the lock of the namespace's row, which the transaction holds until it commits. So the batches
+/// of all gateways form one sequence per namespace. A transaction that fails writes nothing. Three failures have outcomes
+/// of their own: the head is not S, or the entry there is of another batch than `expectedBatch` (`headMoved`); another
+/// gateway has executed or changed a claimed session's operations (`alreadyClaimed`); a named write was done before
+/// (`alreadyDone`).
+///
+/// The id is the answer to a lost connection: `findBatch` looks for it in the log at S + 1.
 public struct Batch: Sendable {
     /// One write's row of the log.
     public struct Record: Sendable {
@@ -73,4 +79,50 @@ public struct Batch: Sendable {
 
     /// The head after this batch.
     public var newHead: Int64 { expectedHead + Int64(records.count) }
+}
+
+/// The rows of the tree that a batch writes and removes: at most one change a row, whatever the batch's writes did to it
+/// in between.
+public struct RowChanges: RowSink, Sendable {
+    struct Row: Sendable {
+        /// Whether the row existed before the batch.
+        let existed: Bool
+        var value: Node
+        var version: Int64
+    }
+    private(set) var rows: [[UInt8]: Row] = [:]
+    /// The seq of the write whose rows come next.
+    public var seq: Int64 = 0
+
+    public init() {}
+
+    /// How many bytes the texts of leaves have more than those that were in their places, of all writes together, and the paths of
+    /// rows that were not there, whose keys take room as well. Nothing is taken off for what went without another leaf in its
+    /// place, and keys that paths share count for each.
+    public private(set) var textGrowth = 0
+
+    public var count: Int { rows.count }
+    public var isEmpty: Bool { rows.isEmpty }
+
+    /// Takes one row that a difference of two trees found; a later change of the same row replaces an earlier one.
+    public mutating func row(_ path: [UInt8], old: Node, new: Node) {
+        // A leaf that went as there are places below it now is found once for each of them.
+        if !new.isNull { textGrowth += Self.textBytes(new) + (old.isNull ? path.count : -Self.textBytes(old)) }
+        Self.merge(into: &rows[path], old: old, new: new, seq: seq)
+    }
+
+    private static func textBytes(_ leaf: Node) -> Int {
+        if case .string(let text) = leaf { text.utf8.count } else { 0 }
+    }
+
+    private static func merge(into row: inout Row?, old: Node, new: Node, seq: Int64) {
+        let existed = row?.existed ?? !old.isNull
+        row = new.isNull && !existed ? nil : Row(existed: existed, value: new, version: seq)
+    }
+
+    /// Forgets all rows, and keeps the memory for the next batch.
+    public mutating func removeAll() {
+        rows.removeAll(keepingCapacity: true)
+        textGrowth = 0
+    }
 }

@@ -5,6 +5,16 @@ import Tree
 ///
 /// One transaction writes the entry's changes and the tree's rows under a number of its own, then takes the lock, moves the
 /// head and says which entry the number stands for. Who writes the same rows meanwhile waits for it, and may end it.
+///
+///     beginLarge            begin; a number N from the sequence large_write_number
+///     stagePart             log_part: rows with seq = -N                  no lock that other writers need,
+///     stageRows             node: rows with version = -N                  except on the same rows
+///     lockHeadForLarge      locks the head, which is at S
+///     commitLarge           namespace: head = S + 1
+///                           log: row S + 1 with the number of parts, and no changes of its own
+///                           log_part: seq = S + 1 in place of -N
+///                           large_write: N stands for S + 1
+///                           commit
 extension LogConnection {
     private enum SQL {
         static let append = """

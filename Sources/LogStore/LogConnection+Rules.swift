@@ -1,6 +1,17 @@
 import Postgres
 public import Tree
 
+/// Security rules as they were uploaded, and the entry from which on they hold.
+public struct StoredRules: Sendable, Equatable {
+    public let seq: Int64
+    public let source: [UInt8]
+
+    public init(seq: Int64, source: [UInt8]) {
+        self.seq = seq
+        self.source = source
+    }
+}
+
 extension LogConnection {
     /// The rules that hold at the head, or nil when none were ever uploaded.
     public func currentRules(_ namespace: Int64) throws(LogStoreError) -> StoredRules? {

@@ -1,3 +1,5 @@
+import Glibc
+
 /// The binary forms of values, as parameters, arrays and COPY have them alike: only what stands around them differs.
 extension [UInt8] {
     /// One byte.
@@ -29,3 +31,88 @@ let postgresEpochUnixMicroseconds: Int64 = 946_684_800_000_000
 private let postgresEpochUnixDays = 10_957
 /// The first byte of jsonb's binary format.
 private let jsonbVersion: UInt8 = 1
+
+/// The bytes of one non-NULL value in PostgreSQL's binary format, and how to read them.
+struct Field {
+    let bytes: UnsafeRawBufferPointer
+    /// Nil where the type isn't known: binary COPY sends none.
+    let type: PostgresType?
+
+    /// int2, int4 and int8 alike.
+    func int64() throws(PostgresError) -> Int64 {
+        switch (type, bytes.count) {
+        case (.int8, 8), (nil, 8): return bytes.loadBigEndian(Int64.self, at: 0)
+        case (.int4, 4), (nil, 4): return Int64(bytes.loadBigEndian(Int32.self, at: 0))
+        case (.oid, 4): return Int64(bytes.loadBigEndian(UInt32.self, at: 0))
+        case (.int2, 2), (nil, 2): return Int64(bytes.loadBigEndian(Int16.self, at: 0))
+        default: throw mismatch("an integer")
+        }
+    }
+
+    func int32() throws(PostgresError) -> Int32 {
+        let wide = try int64()
+        guard let narrow = Int32(exactly: wide) else { throw mismatch("a 32-bit integer") }
+        return narrow
+    }
+
+    func bool() throws(PostgresError) -> Bool {
+        guard type == .bool || type == nil, bytes.count == 1 else { throw mismatch("a bool") }
+        return bytes[0] != 0
+    }
+
+    func double() throws(PostgresError) -> Double {
+        switch (type, bytes.count) {
+        case (.float8, 8), (nil, 8): return Double(bitPattern: bytes.loadBigEndian(UInt64.self, at: 0))
+        case (.float4, 4), (nil, 4): return Double(Float(bitPattern: bytes.loadBigEndian(UInt32.self, at: 0)))
+        default: return Double(try int64())
+        }
+    }
+
+    func unixMicroseconds() throws(PostgresError) -> Int64 {
+        guard type == .timestamptz || type == nil, bytes.count == 8 else { throw mismatch("a timestamptz") }
+        let (sum, overflow) = bytes.loadBigEndian(Int64.self, at: 0)
+            .addingReportingOverflow(postgresEpochUnixMicroseconds)
+        // The two infinities are the ends of the range.
+        return overflow ? Int64.max : sum
+    }
+
+    /// Any type whose binary format is its text: text, varchar, name, json, enums. Numbers and times are refused.
+    func string() throws(PostgresError) -> String {
+        switch type {
+        case .int8, .int4, .int2, .oid, .bool, .float4, .float8, .timestamptz, .uuid:
+            throw mismatch("text")
+        default:
+            return String(decoding: payload, as: UTF8.self)
+        }
+    }
+
+    /// The value's bytes; for jsonb its text, without the version byte before it.
+    var payload: UnsafeRawBufferPointer {
+        type == .jsonb && bytes.count > 0 ? UnsafeRawBufferPointer(rebasing: bytes[1...]) : bytes
+    }
+
+    private func mismatch(_ wanted: String) -> PostgresError {
+        let found = type.map { "\($0)" } ?? "\(bytes.count) bytes"
+        return PostgresError(.decoding, "asked for \(wanted), but the column is \(found)")
+    }
+}
+
+extension [UInt8] {
+    /// Appends `value` in network byte order, as every binary format of PostgreSQL wants it.
+    mutating func appendBigEndian<Value: FixedWidthInteger>(_ value: Value) {
+        Swift.withUnsafeBytes(of: value.bigEndian) { append(contentsOf: $0) }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// The integer in network byte order at `offset`. The caller has checked the bounds.
+    func loadBigEndian<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
+        Value(bigEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+
+    /// Whether any byte is zero.
+    var containsNUL: Bool {
+        guard let baseAddress else { return false }
+        return memchr(baseAddress, 0, count) != nil
+    }
+}

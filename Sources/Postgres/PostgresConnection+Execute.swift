@@ -180,3 +180,12 @@ extension PostgresConnection {
         }
     }
 }
+
+extension PostgresConnection {
+    /// Drops a prepared statement, which is prepared again at its next use.
+    public func forget(_ statement: PostgresStatement) throws(PostgresError) {
+        guard let known = prepared.removeValue(forKey: statement.name) else { return }
+        let name = String(decoding: known.serverName.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        try executeScript("deallocate \(quotedIdentifier(name))")
+    }
+}

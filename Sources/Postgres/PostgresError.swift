@@ -1,3 +1,5 @@
+import CPostgres
+
 /// Everything that can go wrong between this process and PostgreSQL.
 ///
 /// No text of this type holds a password or a parameter's value: where PostgreSQL itself quotes data (data
@@ -107,5 +109,97 @@ extension PostgresError: CustomStringConvertible {
             text += "; \(hint)"
         }
         return text
+    }
+}
+
+extension PostgresError {
+    /// The error that a failed `PGresult` reports. `isConnectionLost` is what the connection's status says
+    /// afterwards.
+    static func from(result: OpaquePointer, isConnectionLost: Bool, statement: String?) -> PostgresError {
+        let state = text(pathmirror_pq_sqlstate(result)) ?? ""
+        let severity = text(pathmirror_pq_severity(result))
+        let isFatal = severity == "FATAL" || severity == "PANIC"
+        // Without an SQLSTATE the message is libpq's own: about the connection, or about a protocol breach.
+        var kind = Kind.server(sqlState: state)
+        if isConnectionLost || isFatal {
+            kind = .connectionLost
+        } else if state.isEmpty {
+            kind = .protocol
+        }
+        let primary = text(pathmirror_pq_message(result)) ?? firstLine(text(PQresultErrorMessage(result)))
+        var error = PostgresError(kind, withoutData(primary, state), statement: statement)
+        error.sqlState = state.isEmpty ? nil : state
+        error.constraint = text(pathmirror_pq_constraint(result))
+        error.table = text(pathmirror_pq_table(result))
+        error.hint = text(pathmirror_pq_hint(result))
+        if !quotesData(state) {
+            error.detail = text(pathmirror_pq_detail(result))
+        }
+        return error
+    }
+
+    /// Class 22 is "data exception", class 23 "integrity constraint violation": their texts quote values.
+    private static func quotesData(_ state: String) -> Bool {
+        state.hasPrefix("22") || state.hasPrefix("23")
+    }
+
+    /// `invalid input syntax for type integer: "4711x"` keeps what is before the colon.
+    private static func withoutData(_ message: String, _ state: String) -> String {
+        guard state.hasPrefix("22"), let colon = message.firstIndex(of: ":") else { return message }
+        return String(message[..<colon])
+    }
+
+    static func firstLine(_ message: String?) -> String {
+        guard let line = message?.split(whereSeparator: \.isNewline).first else { return "no message" }
+        return String(line)
+    }
+
+    private static func text(_ pointer: UnsafePointer<CChar>?) -> String? {
+        guard let pointer else { return nil }
+        let text = String(cString: pointer)
+        return text.isEmpty ? nil : text
+    }
+}
+
+/// What names an SQL text in messages: its beginning, ending before the first literal, as that may be data.
+func statementLabel(_ sql: String) -> String {
+    var label = ""
+    var lastWasSpace = true
+    for scalar in sql.unicodeScalars {
+        if scalar == "'" || scalar == "$" && label.hasSuffix("$") || label.unicodeScalars.count >= 60 {
+            return label + "…"
+        }
+        let isSpace = scalar.properties.isWhitespace
+        if isSpace && lastWasSpace {
+            continue
+        }
+        label.unicodeScalars.append(isSpace ? " " : scalar)
+        lastWasSpace = isSpace
+    }
+    return label
+}
+
+/// Rows that a statement did not write although the server reports no error.
+extension PostgresError {
+    /// The SQLSTATE of triggered_data_change_violation. The server has it for other things as well.
+    private static let keptOutState = "27000"
+
+    /// A trigger of the table returned no row, or a rule replaces the statement.
+    ///
+    /// - Parameter step: the step of the pipeline, if it was one.
+    public static func rowsKeptOut(sent: Int, written: Int, step: Int? = nil) -> PostgresError {
+        var error = PostgresError(
+            .server(sqlState: keptOutState),
+            sent == 1 ? "a trigger keeps it out" : "a trigger or a rule keeps out \(sent - written) of \(sent) rows")
+        error.step = step
+        error.isRowsKeptOut = true
+        return error
+    }
+
+    /// A rule does something else in place of the statement: no row is written until it is dropped.
+    public static func replaced(by rule: String, on table: String) -> PostgresError {
+        // object_not_in_prerequisite_state
+        PostgresError(
+            .server(sqlState: "55000"), "the rule \(rule) replaces what is written to \(table): drop the rule")
     }
 }

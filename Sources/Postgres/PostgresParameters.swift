@@ -1,3 +1,5 @@
+import CPostgres
+
 /// The parameters of one statement, `$1` first, in PostgreSQL's binary format and in one buffer.
 ///
 /// Cheap to build and to reuse (`removeAll()` keeps the storage). What PostgreSQL cannot hold is remembered here and
@@ -176,4 +178,85 @@ extension PostgresParameters: CustomStringConvertible, CustomDebugStringConverti
     public var description: String { "\(count) parameters" }
     public var debugDescription: String { description }
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// The most parameters one statement may have, and the most bytes of one message, which bounds their sum.
+private let parameterCountMax = 65_535
+private let messageBytesMax = 1_073_741_823
+
+extension PostgresParameters {
+    /// What `PQsendQueryParams` and `PQsendQueryPrepared` take; valid during the call that receives it.
+    struct LibpqArrays {
+        var count: Int32
+        var types: UnsafePointer<Oid>?
+        var values: UnsafePointer<UnsafePointer<CChar>?>?
+        var lengths: UnsafePointer<Int32>?
+        var formats: UnsafePointer<Int32>?
+    }
+
+    /// - Throws: `invalidParameter` with the reason why these parameters cannot be sent.
+    func check(_ statement: @autoclosure () -> String) throws(PostgresError) {
+        if let problem {
+            throw PostgresError(.invalidParameter, problem, statement: statement())
+        }
+        if count > parameterCountMax {
+            throw PostgresError(
+                .invalidParameter, "\(count) parameters, but PostgreSQL takes \(parameterCountMax) at most",
+                hint: "send arrays and UNNEST them", statement: statement())
+        }
+        if bytes.count > messageBytesMax {
+            throw PostgresError(
+                .invalidParameter, "parameters of \(bytes.count) bytes, but PostgreSQL takes less than 1 GiB",
+                hint: "send less at once", statement: statement())
+        }
+    }
+
+    func withLibpqArrays(_ body: (LibpqArrays) -> Int32) -> Int32 {
+        let count = slots.count
+        guard count > 0 else {
+            return body(LibpqArrays(count: 0, types: nil, values: nil, lengths: nil, formats: nil))
+        }
+        // Three arrays of 32 bits side by side: types, lengths, formats.
+        return withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 3 * count) { words in
+            withUnsafeTemporaryAllocation(of: UnsafePointer<CChar>?.self, capacity: count) { values in
+                bytes.withUnsafeBytes { storage in
+                    // An empty value still needs an address: a null pointer would mean NULL.
+                    withUnsafeBytes(of: UInt64(0)) { nothing in
+                        guard let words = words.baseAddress, let values = values.baseAddress else { return 0 }
+                        let base = storage.baseAddress ?? nothing.baseAddress
+                        let lengths = UnsafeMutableRawPointer(words + count).assumingMemoryBound(to: Int32.self)
+                        let formats = UnsafeMutableRawPointer(words + 2 * count).assumingMemoryBound(to: Int32.self)
+                        for (index, slot) in slots.enumerated() {
+                            words[index] = slot.type.oid
+                            let address = slot.length < 0 ? nil : base?.advanced(by: slot.offset)
+                            (values + index).initialize(to: address?.assumingMemoryBound(to: CChar.self))
+                            lengths[index] = Int32(max(slot.length, 0))
+                            formats[index] = 1
+                        }
+                        return body(
+                            LibpqArrays(
+                                count: Int32(count), types: words, values: values, lengths: lengths,
+                                formats: formats))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One parameter value, for writing parameters as a literal: `[.int8(7), .text("a"), .null(.bytea)]`.
+/// Hot paths append to ``PostgresParameters`` instead, which builds no enum.
+public enum PostgresValue: Sendable {
+    case null(PostgresType)
+    case bool(Bool)
+    case int4(Int32)
+    case int8(Int64)
+    case float8(Double)
+    case text(String)
+    case textBytes([UInt8])
+    case bytea([UInt8])
+    case uuid([UInt8])
+    case json([UInt8])
+    case jsonb([UInt8])
+    case array(PostgresArray)
 }

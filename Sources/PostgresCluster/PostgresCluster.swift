@@ -8,6 +8,25 @@ import Synchronization
 /// Started as root it runs as an unprivileged user. It has a session of its own, so that Ctrl-C does not reach it,
 /// and outlives this process if that is killed: the next start in the same data directory finds and stops it. The
 /// methods block their thread.
+///
+///     start
+///       |  lock the data directory (`DirectoryLock`)          held by another process: `inUse`
+///       |  find the server's programs (`PostgresBinaries`)    none that fits: `notInstalled`
+///       |
+///       +-- no cluster ---> ClusterCreation: initdb in a folder of its own, then rename
+///       +-- a cluster ----> StalePostmaster: stop a server that an earlier process left
+///       |
+///       |  write postgresql.conf (`ServerConfiguration`)
+///       |  spawn the server, wait until it answers, create the database
+///       v
+///     running
+///       |  stop(.fast): SIGINT, wait `timeoutMilliseconds`; stop(.immediate), or still running: SIGQUIT, wait 5 s
+///       |  still running: SIGKILL
+///       v
+///     stopped: the lock of the data directory is released
+///
+/// A server that ends by itself is not started again: `isRunning` turns false. This type has one server and no failover;
+/// `ServerFence` in LogStore has the state of failovers.
 public final class PostgresCluster: Sendable {
     static let userName = "pathmirror"
     static let databaseName = "pathmirror"
@@ -113,4 +132,71 @@ func shellQuoted(_ text: String) -> String {
     }
     guard !isPlain || text.isEmpty else { return text }
     return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
+}
+
+extension PostgresCluster {
+    /// How to connect to the cluster of a data directory that another process has started; nil when none runs there.
+    public static func runningURL(dataDirectory: String) -> PostgresURL? {
+        // The server writes: process id, data directory, start time, port, socket directory, …
+        let data = dataDirectory + "/pgdata"
+        guard let text = Files.read(data + "/postmaster.pid") else { return nil }
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        guard lines.count > 4, let process = pid_t(lines[0]),
+            ProcessTable.isPostmaster(process, data: data) != .no, let port = Int(lines[3])
+        else { return nil }
+        return PostgresURL(
+            socketDirectory: String(lines[4]), port: port, user: userName, database: databaseName)
+    }
+}
+
+/// What a private PostgreSQL is started with.
+public struct ClusterSettings: Sendable {
+    public enum Durability: Sendable {
+        /// A commit survives a crash of the machine.
+        case full
+        /// A commit survives a crash of PostgreSQL, but not of the machine: fsync is off. For tests.
+        case testFast
+    }
+
+    /// The folder that holds everything: created if it doesn't exist. A relative path counts from the current
+    /// directory.
+    public var dataDirectory: String
+    /// Default: `full`.
+    public var durability = Durability.full
+    /// Further settings for postgresql.conf, over the defaults of this module. `ALTER SYSTEM` still overrides them.
+    public var settings: [String: String] = [:]
+    /// How long PostgreSQL may take to answer; recovery after a crash is part of it.
+    public var startTimeoutMilliseconds: Milliseconds = 120_000
+    /// Told what takes time or is worth knowing, one sentence each. Called on the thread that calls `start`.
+    public var progress: (@Sendable (String) -> Void)?
+
+    public init(dataDirectory: String) {
+        self.dataDirectory = dataDirectory
+    }
+}
+
+/// Why a private PostgreSQL could not be had: one sentence that says what to do.
+public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Kind: Sendable, Equatable {
+        /// No suitable PostgreSQL on this machine.
+        case notInstalled
+        /// Another live process works with the data directory.
+        case inUse(processID: Int32?)
+        /// The operating system refused something: a folder, a permission.
+        case system
+        /// The cluster could not be created.
+        case creation
+        /// PostgreSQL ended instead of starting, or did not answer in time.
+        case start
+    }
+
+    public var kind: Kind
+    public var message: String
+
+    init(_ kind: Kind, _ message: String) {
+        self.kind = kind
+        self.message = message
+    }
+
+    public var description: String { message }
 }

@@ -119,3 +119,69 @@ public struct RuleSet: Sendable {
         }
     }
 }
+
+/// Who asks: the `auth` variable, and whether rules apply at all.
+public struct AuthContext: Sendable {
+    /// `uid`, `token` with all claims, `provider`; `.null` when signed out.
+    public let auth: Node
+    /// Administrators are not judged.
+    public let isAdmin: Bool
+    /// Whether the caller is known not to be on the gateway's machine. Of rules only `RuleSet.allowThisMachine` asks.
+    public let isElsewhere: Bool
+
+    public init(auth: Node, isAdmin: Bool = false, isElsewhere: Bool = false) {
+        self.auth = auth
+        self.isAdmin = isAdmin
+        self.isElsewhere = isElsewhere
+    }
+
+    public static let unauthenticated = AuthContext(auth: .null)
+    public static let admin = AuthContext(auth: .null, isAdmin: true)
+}
+
+/// What the rules say to a read or a write.
+public enum Decision: Sendable, Equatable {
+    case allowed
+    case denied(Denial)
+
+    public var isAllowed: Bool { self == .allowed }
+}
+
+/// Why something was refused. For logs, tests and `explain`; clients are never told (reference: security-rules 14).
+public struct Denial: Sendable, Equatable {
+    public enum Reason: Sendable, Equatable {
+        /// No `.read` from the root to the path was true.
+        case noReadAllowed
+        /// No `.write` from the root to the path was true.
+        case noWriteAllowed
+        /// A `.validate` was false.
+        case invalid
+        /// A `.validate` had no value: a type error, or too many steps.
+        case failed
+    }
+
+    public let reason: Reason
+    /// The place that was refused: for a failed validation where it failed, else the place asked for.
+    public let path: Path
+    /// The rule that refused; nil when none spoke.
+    public let rule: RuleID?
+}
+
+/// Names a rule within its `RuleSet`.
+public struct RuleID: Sendable, Hashable {
+    let index: Int32
+}
+
+/// How long rules may run. A step is one operation of a compiled expression, some ten nanoseconds, or a quarter of a
+/// kilobyte of text gone over.
+public struct RuleLimits: Sendable, Equatable {
+    /// Steps that one expression may take (default 100,000). One that needs more has no value: the rule counts as false.
+    public var maxStepsPerRule: Int
+    /// Steps that all expressions of one read or write may take together (default 20,000,000).
+    public var maxStepsPerOperation: Int
+
+    public init(maxStepsPerRule: Int = 100_000, maxStepsPerOperation: Int = 20_000_000) {
+        self.maxStepsPerRule = maxStepsPerRule
+        self.maxStepsPerOperation = maxStepsPerOperation
+    }
+}

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Synchronization
 
 /// A lock with a condition: for the few places where a thread waits for another.
 ///
@@ -82,5 +83,17 @@ public final class Condition<Value: Sendable>: @unchecked Sendable {
             if let result = body(&value) { return result }
             pthread_cond_wait(condition, mutex)
         }
+    }
+}
+
+/// A value that several threads share by reference, behind a lock.
+public final class MutexBox<Value: Sendable>: Sendable {
+    private let mutex: Mutex<Value>
+
+    public init(_ value: Value) { mutex = Mutex(value) }
+
+    /// Runs the body with the value, alone.
+    public func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+        mutex.withLock { value in body(&value) }
     }
 }

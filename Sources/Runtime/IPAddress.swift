@@ -77,3 +77,96 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 }
+
+/// All addresses that begin with the same bits: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
+public struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
+    /// The first address; the bits behind the prefix are 0.
+    public let base: IPAddress
+    /// 0...32 for IPv4, 0...128 for IPv6.
+    public let prefixLength: Int
+
+    private let highMask: UInt64
+    private let lowMask: UInt64
+
+    /// Reads `ADDRESS/BITS`, or `ADDRESS` alone; nil for anything else, also where bits behind the prefix are set (such
+    /// a network is a slip of the pen more often than not).
+    public init?(_ text: String) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let address = IPAddress(String(parts[0])) else { return nil }
+        let width = address.isVersion4 ? 32 : 128
+        var length = width
+        if parts.count == 2 {
+            guard !parts[1].isEmpty, parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+                let given = Int(parts[1]), given <= width
+            else { return nil }
+            length = given
+        }
+        base = address
+        prefixLength = length
+        let bits = address.isVersion4 ? length + 96 : length
+        highMask = Self.mask(bits)
+        lowMask = address.isVersion4 ? Self.mask(length + 32) & 0xFFFF_FFFF : Self.mask(bits - 64)
+        guard address.low & ~lowMask == 0, address.isVersion4 || address.high & ~highMask == 0 else { return nil }
+    }
+
+    /// The first `bits` of 64 set; all or none beyond that.
+    private static func mask(_ bits: Int) -> UInt64 {
+        bits <= 0 ? 0 : bits >= 64 ? .max : ~(.max >> UInt64(bits))
+    }
+
+    /// Whether an address is of this network.
+    public func contains(_ address: IPAddress) -> Bool {
+        address.isVersion4 == base.isVersion4 && address.high & highMask == base.high
+            && address.low & lowMask == base.low
+    }
+
+    public var description: String { "\(base)/\(prefixLength)" }
+}
+
+extension IPAddress {
+    /// Whether the address may be anywhere on the internet: it is not of this machine, its networks, or a cloud's inside.
+    ///
+    /// For IPv4 all that IANA lists as not globally reachable is refused; for IPv6 only the global unicast range counts, less what
+    /// leads back to IPv4 addresses (6to4, Teredo) or is set aside. An address of NAT64 is as public as the IPv4 address in it.
+    public var isPublic: Bool {
+        if isVersion4 { return !Self.reservedVersion4.contains { $0.contains(self) } }
+        if Self.nat64.contains(where: { $0.contains(self) }) {
+            return IPAddress(version4: UInt32(truncatingIfNeeded: low)).isPublic
+        }
+        guard high >> 61 == 0b001 else { return false }
+        return !Self.reservedVersion6.contains { $0.contains(self) }
+    }
+
+    /// The tables of `isPublic`, for the test that sees that all of them could be read.
+    static let reservedNetworkTexts = reservedVersion4Texts + reservedVersion6Texts + nat64Texts
+    static var reservedNetworks: [IPNetwork] { reservedVersion4 + reservedVersion6 + nat64 }
+
+    private static let reservedVersion4 = reservedVersion4Texts.compactMap(IPNetwork.init)
+    private static let reservedVersion6 = reservedVersion6Texts.compactMap(IPNetwork.init)
+    private static let nat64 = nat64Texts.compactMap(IPNetwork.init)
+
+    private static let reservedVersion4Texts = [
+        "0.0.0.0/8",  // this network
+        "10.0.0.0/8",  // private
+        "100.64.0.0/10",  // carriers' NAT, and some clouds' inside
+        "127.0.0.0/8",  // this machine
+        "169.254.0.0/16",  // link-local: clouds' metadata services
+        "172.16.0.0/12",  // private
+        "192.0.0.0/24",  // protocol assignments
+        "192.0.2.0/24",  // documentation
+        "192.88.99.0/24",  // relays of 6to4
+        "192.168.0.0/16",  // private
+        "198.18.0.0/15",  // benchmarking
+        "198.51.100.0/24",  // documentation
+        "203.0.113.0/24",  // documentation
+        "224.0.0.0/4",  // multicast
+        "240.0.0.0/4",  // reserved, and broadcast
+    ]
+    private static let reservedVersion6Texts = [
+        "2001::/23",  // protocol assignments: Teredo, benchmarking, ORCHID
+        "2001:db8::/32",  // documentation
+        "2002::/16",  // 6to4
+        "3fff::/20",  // documentation
+    ]
+    private static let nat64Texts = ["64:ff9b::/96"]
+}

@@ -1,3 +1,5 @@
+internal import CSQLite
+
 /// Why SQLite did not do what it was asked for.
 public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
     /// What can be done about it.
@@ -42,4 +44,28 @@ extension SQLiteError {
     public init(failure: PrivateFile.Failure) {
         self.init(code: Self.cannotOpenCode, operation: "make or move \(failure.path)", reason: failure.description)
     }
+}
+
+extension SQLiteError {
+    /// The primary code is the lower byte of the extended one.
+    static func kind(of code: Int32) -> Kind {
+        switch code & 0xFF {
+        case SQLITE_BUSY, SQLITE_LOCKED: .inUse
+        case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged
+        case SQLITE_FULL: .full
+        case SQLITE_READONLY, SQLITE_PERM: .readOnly
+        case SQLITE_CANTOPEN: .cannotOpen
+        case SQLITE_IOERR: .inputOutput
+        case SQLITE_ERROR, SQLITE_MISUSE, SQLITE_RANGE, SQLITE_CONSTRAINT, SQLITE_MISMATCH: .misuse
+        default: .other
+        }
+    }
+}
+
+extension SQLiteError {
+    /// For what a reader finds damaged that SQLite took for whole.
+    public static let damagedCode = SQLITE_CORRUPT
+    /// For an operation that is not possible with the file that is there.
+    public static let misuseCode = SQLITE_MISUSE
+    static let cannotOpenCode = SQLITE_CANTOPEN
 }

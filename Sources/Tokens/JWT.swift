@@ -71,3 +71,93 @@ public struct JWT: Sendable {
         String(name.unicodeScalars.prefix(16).filter { $0.isASCII && $0.value > 0x20 }.map(Character.init))
     }
 }
+
+extension JWT {
+    /// A token signed by HMAC-SHA-256.
+    public static func mint(_ claims: Claims, secret: [UInt8]) -> String {
+        let signed = unsigned(["alg": "HS256", "typ": "JWT"], claims)
+        return "\(signed).\(Base64URL.encode(HMAC.sha256(Array(signed.utf8), key: secret)))"
+    }
+
+    /// A token signed by RSA.
+    public static func mint(_ claims: Claims, key: RSAPrivateKey, keyID: String) throws(CryptoError) -> String {
+        let signed = unsigned(["alg": "RS256", "kid": .string(keyID), "typ": "JWT"], claims)
+        return "\(signed).\(Base64URL.encode(try key.sign(Array(signed.utf8))))"
+    }
+
+    /// A token that nobody signed: for development.
+    public static func mintUnsigned(_ claims: Claims) -> String {
+        "\(unsigned(["alg": "none", "typ": "JWT"], claims))."
+    }
+
+    private static func unsigned(_ header: Claims, _ claims: Claims) -> String {
+        "\(Base64URL.encode(ClaimsWriter.encode(header))).\(Base64URL.encode(ClaimsWriter.encode(claims)))"
+    }
+}
+
+/// Why a token is not believed. For logs and `token inspect`; holds nothing of the token but what its form shows.
+public enum JWTError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Not three parts of base64url with JSON in the first two, or JSON that can be read in more than one way.
+    case malformed(String)
+    case tooLarge(bytes: Int)
+    /// The header names an algorithm that is not the key's.
+    case wrongAlgorithm(String)
+    case badSignature
+    /// A claim that is missing or not of its type.
+    case badClaim(String)
+    case expired(secondsAgo: Int64)
+    /// `iat`, `nbf` or `auth_time` lies ahead.
+    case notYetValid(claim: String)
+    case wrongIssuer
+    case wrongAudience
+
+    public var description: String {
+        switch self {
+        case .malformed(let reason): "The token is malformed: \(reason)."
+        case .tooLarge(let bytes): "The token has \(bytes) bytes, which is too many."
+        case .wrongAlgorithm(let name): "The token's algorithm is \(name), which the key is not for."
+        case .badSignature: "The token's signature is not by a known key."
+        case .badClaim(let name): "The token's claim '\(name)' is missing or not what it must be."
+        case .expired(let seconds): "The token expired \(seconds) s ago."
+        case .notYetValid(let claim): "The token's claim '\(claim)' lies in the future."
+        case .wrongIssuer: "The token is by another issuer."
+        case .wrongAudience: "The token is for another audience."
+        }
+    }
+}
+
+/// The times in a token, checked against a clock. All in seconds since 1970.
+public struct TokenTimes: Sendable, Equatable {
+    public let issuedAt: Int64?
+    public let expiresAt: Int64?
+
+    /// - Parameters:
+    ///   - skew: by how much the issuer's clock and this one may differ.
+    ///   - requiresExpiry: whether a token without `exp` is refused.
+    ///   - lifeWithoutExpiry: the life of a token that has no `exp`, from `iat`, which it then needs.
+    /// - Throws: `badClaim`, `expired`, `notYetValid`.
+    public init(
+        _ claims: Claims, now: Int64, skew: Int64, requiresExpiry: Bool = false, lifeWithoutExpiry: Int64? = nil
+    ) throws(JWTError) {
+        let issuedAt = try Self.time("iat", claims)
+        var expiresAt = try Self.time("exp", claims)
+        if expiresAt == nil, requiresExpiry { throw .badClaim("exp") }
+        if expiresAt == nil, let life = lifeWithoutExpiry {
+            guard let issuedAt else { throw .badClaim("iat") }
+            expiresAt = issuedAt + life
+        }
+        // First whether it is over: that is what its owner can do something about.
+        if let expiresAt, expiresAt + skew <= now { throw .expired(secondsAgo: now - expiresAt) }
+        for name in ["iat", "nbf", "auth_time"] {
+            if let time = try Self.time(name, claims), time > now + skew { throw .notYetValid(claim: name) }
+        }
+        self.issuedAt = issuedAt
+        self.expiresAt = expiresAt
+    }
+
+    private static func time(_ name: String, _ claims: Claims) throws(JWTError) -> Int64? {
+        guard let value = claims[name] else { return nil }
+        guard let seconds = value.seconds else { throw .badClaim(name) }
+        return seconds
+    }
+}

@@ -6,6 +6,22 @@ import Wire
 ///
 /// After each call (or several), the owner takes the effects and carries them out in order, then sees to it that
 /// `timePassed` is called at `deadline`. Times are in milliseconds of a clock that never steps back.
+///
+///                  goOnline               server's greeting             login accepted, or no user
+///     idle ------------------> opening -------------------> signingIn ----------------------------> ready
+///       ^                      ^     |                          |                                     |
+///       |            timePassed|     +-----------+--------------+-------------------------------------+
+///       |                      |                 | connection closed, failure, timeout, refused login
+///       |                      |                 v
+///       |                      +------ pausing(until)
+///       |                                        |
+///       +----------------------------------------+      goOffline, from any phase; shutdown by the server
+///
+/// If the server names another host, the machine closes the connection and goes to `opening` without a pause, at most
+/// five times in a row. In `ready` it sends listens first, then `queue` (writes, onDisconnect operations and gets in the
+/// order of the calls), and `waits` once the server has answered the listens that may resume. After a lost
+/// connection the machine keeps listens, writes, onDisconnect operations and waits for the next one; it reports gets
+/// and sent transactions as lost.
 public struct ConnectionMachine: Sendable {
     let settings: ConnectionSettings
     var effects: [ConnectionEffect] = []
@@ -184,5 +200,161 @@ public struct ConnectionMachine: Sendable {
     private mutating func add(_ content: QueuedRequest.Content, now: Int64) {
         queue.add(content)
         sendQueued(now: now)
+    }
+}
+
+extension ConnectionMachine {
+    /// When there is to be another connection.
+    enum Again: Equatable {
+        case never
+        /// After a pause.
+        case later
+        /// The server has said where to go.
+        case atOnce
+    }
+
+    /// The connection is over, or is to be, or did not come about.
+    ///
+    /// - Parameter closes: whether the transport is to close it; false where that has told of its end.
+    mutating func end(reason: String, closes: Bool, _ again: Again, now: Int64) {
+        guard let open = connection else {
+            // Between two tries: gets have been waiting for the next one.
+            if again == .never { lose() }
+            return
+        }
+        let wasConnected = isConnected
+        connection = nil
+        if closes { effects.append(.close(reason: reason)) }
+        login.connectionEnded()
+        lose()
+        if let greetedAt = open.greetedAt {
+            if now - greetedAt >= settings.goodConnection { retry.reset() }
+        } else if again == .later {
+            // Nobody greets where the server had sent the client.
+            place = ServerPlace(host: settings.host, port: settings.port)
+        }
+        if wasConnected { effects.append(.report(.disconnected(reason: reason))) }
+        guard wantsOnline, !isShutDown, again != .never else {
+            phase = .idle
+            return
+        }
+        if again == .atOnce { return self.open(now: now) }
+        let pause = retry.next()
+        phase = .pausing(until: now + pause)
+        if !wasConnected { effects.append(.report(.connectFailed(reason: reason, retryAfter: pause))) }
+    }
+
+    private mutating func lose() {
+        for content in queue.connectionEnded() { tell(content, .lost) }
+    }
+
+    /// The server breaks the protocol.
+    mutating func fail(_ reason: String, now: Int64) {
+        end(
+            reason: "the server sent what is no message of the protocol: \(Self.bounded(reason))", closes: true, .later,
+            now: now)
+    }
+
+    /// Text of a server's, of a length that a log can bear.
+    static func bounded(_ text: String, _ length: Int = 300) -> String {
+        text.utf8.count <= length ? text : String(text.unicodeScalars.prefix(length)) + "…"
+    }
+}
+
+extension ConnectionMachine {
+    /// When `timePassed` wants to be called; nil for never. It changes with every call of the machine.
+    public var deadline: Int64? {
+        switch phase {
+        case .idle: return nil
+        case .pausing(let until): return until
+        case .opening(let since), .signingIn(let since): return since + settings.connectTimeout
+        case .ready:
+            guard let connection else { return nil }
+            let next = min(connection.lastSent + settings.keepAlive, connection.silenceEnds(settings))
+            return [login.refreshAt, connection.waitsAgainAt].compactMap(\.self).reduce(next, min)
+        }
+    }
+
+    /// Does what is due. To be called at `deadline` or a little later; calls before it do nothing.
+    public mutating func timePassed(now: Int64) {
+        switch phase {
+        case .idle: return
+        case .pausing(let until): if now >= until { open(now: now) }
+        case .opening(let since):
+            guard now >= since + settings.connectTimeout else { return }
+            end(reason: "the server did not greet in time", closes: true, .later, now: now)
+        case .signingIn(let since):
+            guard now >= since + settings.connectTimeout else { return }
+            if case .asked = login.token {
+                tokenFailed(reason: "it did not come in time", now: now)
+            } else {
+                end(reason: "the server did not answer the login in time", closes: true, .later, now: now)
+            }
+        case .ready: keepUp(now: now)
+        }
+    }
+
+    private mutating func keepUp(now: Int64) {
+        guard let open = connection else { return }
+        if now >= open.silenceEnds(settings) {
+            guard open.pingedAt == nil else {
+                return end(reason: "the server gives no sign of life", closes: true, .later, now: now)
+            }
+            connection?.pingedAt = now
+            sendText(ClientMessage.ping.text ?? [], now: now)
+        } else if now >= open.lastSent + settings.keepAlive {
+            sendText(ClientMessage.keepAlive, now: now)
+        }
+        if let time = open.waitsAgainAt, now >= time, connection != nil {
+            connection?.waitsAgainAt = nil
+            sendWaits(now: now)
+        }
+        if let refreshAt = login.refreshAt, now >= refreshAt {
+            login.refreshAt = nil
+            effects.append(.askForToken(isForced: true))
+        }
+    }
+
+    private mutating func sendText(_ text: [UInt8], now: Int64) {
+        connection?.lastSent = now
+        effects.append(.send(text))
+    }
+}
+
+/// How long to pause between tries to connect: longer with each failure, up to a limit, and spread by chance so that the
+/// clients of a server that comes back don't come all at once.
+struct RetryDelay: Sendable {
+    private let first: Int64
+    private let longest: Int64
+    private var upcoming: Double
+    private var random: UInt64
+
+    init(_ settings: ConnectionSettings, seed: UInt64) {
+        first = settings.firstRetry
+        longest = settings.longestRetry
+        upcoming = Double(first)
+        random = seed
+    }
+
+    /// Something has succeeded, or the app asks for a try: the next failure is a first one again.
+    mutating func reset() { upcoming = Double(first) }
+
+    /// The next pause is the longest one: what failed will fail again.
+    mutating func giveUpForNow() { upcoming = Double(longest) }
+
+    /// The pause after one more failure, in milliseconds: between half of what is due and all of it.
+    mutating func next() -> Int64 {
+        let pause = min(upcoming, Double(longest))
+        upcoming = min(pause * 1.5, Double(longest))
+        return Int64(pause / 2 + pause / 2 * fraction())
+    }
+
+    /// From 0 to 1, by the generator SplitMix64.
+    private mutating func fraction() -> Double {
+        random &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = random
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return Double((mixed ^ (mixed >> 31)) >> 11) / Double(1 << 53)
     }
 }

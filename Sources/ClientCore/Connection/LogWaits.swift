@@ -1,4 +1,5 @@
 import Tree
+import Wire
 
 /// Those who wait for entries of the server's log, in the order in which they came.
 struct LogWaits: Sendable {
@@ -40,5 +41,53 @@ struct LogWaits: Sendable {
     mutating func removeAll() -> [RequestID] {
         defer { all = [] }
         return all.map(\.id)
+    }
+}
+
+extension ConnectionMachine {
+    /// The most waits that are sent ahead of the server's answers.
+    private static var maxWaitsInFlight: Int { 8 }
+    /// How long after a wait that the server has given up it is asked again, in milliseconds.
+    private static var waitPause: Int64 { 1_000 }
+
+    /// Sends waits behind the listens: those that the server may still refuse to go on with are settled first.
+    mutating func sendWaits(now: Int64) {
+        guard phase == .ready, !waits.all.isEmpty, let open = connection else { return }
+        guard open.isExtended else {
+            for id in waits.removeAll() { effects.append(.report(.waitAnswered(id, .unsupported))) }
+            return
+        }
+        guard open.resuming.isEmpty, open.waitsAgainAt == nil else { return }
+        while let inFlight = connection?.waitsInFlight, inFlight < Self.maxWaitsInFlight, let wait = waits.next() {
+            connection?.waitsInFlight += 1
+            send(.wait(seq: wait.seq, path: wait.path), as: .wait(wait.id), now: now)
+        }
+    }
+
+    mutating func waitAnswered(_ id: RequestID, _ answer: ServerResponse, now: Int64) {
+        connection?.waitsInFlight -= 1
+        if waits.has(id) {
+            switch answer.status {
+            case .ok:
+                let seq = waits.all.first { $0.id == id }?.seq ?? 0
+                waits.remove(id)
+                effects.append(.report(.waitAnswered(id, .reached(seq: answer.mark?.seq ?? seq))))
+            case .unavailable:
+                waits.again(id)
+                connection?.waitsAgainAt = now + Self.waitPause
+            default:
+                waits.remove(id)
+                effects.append(.report(.waitAnswered(id, .refused(failure(answer)))))
+            }
+        }
+        sendWaits(now: now)
+    }
+
+    /// The listen was answered. Returns whether it has been asked for again, with hashes.
+    mutating func resumptionAnswered(_ serial: UInt64, _ answer: ServerResponse, now: Int64) -> Bool {
+        guard connection?.resuming.remove(serial) != nil else { return false }
+        guard answer.status == .notResumed else { return false }
+        if listens[serial] != nil { sendListen(serial, mayResume: false, now: now) }
+        return true
     }
 }

@@ -1,5 +1,5 @@
-internal import Tree
-internal import Wire
+public import Tree
+public import Wire
 
 /// What the store has for a query.
 extension CacheManager {
@@ -58,5 +58,73 @@ extension TrackedQuery {
     /// Whether the server told of it later: one that is listened to is told all the time.
     fileprivate func isFresher(than other: TrackedQuery) -> Bool {
         isActive == other.isActive ? !isActive && lastUse > other.lastUse : isActive
+    }
+}
+
+/// What a store has for a query.
+public struct CachedQuery: Sendable, Equatable {
+    /// The server's data at the query's path as far as it is known. It may hold children that the query doesn't select:
+    /// filter it.
+    public let node: Node
+    /// Whether all that the query selects is in `node`: a value event may be raised.
+    public let isComplete: Bool
+    /// The children of the path that are completely known; nil where everything at the path is.
+    public let knownChildren: Set<Key>?
+
+    /// As of which entry of the server's log that is at least, where it is complete; nil where it isn't known.
+    public let mark: LogMark?
+
+    public init(node: Node, isComplete: Bool, knownChildren: Set<Key>?, mark: LogMark? = nil) {
+        self.mark = mark
+        self.node = node
+        self.isComplete = isComplete
+        self.knownChildren = knownChildren
+    }
+
+    /// Nothing is known.
+    public static let nothing = CachedQuery(node: .null, isComplete: false, knownChildren: [])
+}
+
+extension Query {
+    /// Whether a child may be within the bounds of both: what one of the same order has loaded is nothing for the other where
+    /// they lie apart.
+    func mayShareChildren(with other: Query) -> Bool {
+        guard index == other.index else { return true }
+        return !isLater(start, than: other.end) && !isLater(other.start, than: end)
+    }
+
+    /// Whether all that this query selects is among what another one has loaded, whatever the data: the order is the
+    /// same, the bounds lie within the other's, and no limit of the other's cuts anything off.
+    ///
+    /// - Parameter count: how many children the other has loaded. Fewer than its limit are all within its bounds.
+    func isServed(by other: Query, thatHasLoaded count: @autoclosure () -> Int) -> Bool {
+        guard index == other.index else { return false }
+        let startsWithin = other.start == nil || start == other.start || isLater(start, than: other.start)
+        let endsWithin = other.end == nil || end == other.end || isLater(other.end, than: end)
+        guard startsWithin, endsWithin else { return false }
+        switch other.limit {
+        case nil: return true
+        case .first(let most) where count() < most, .last(let most) where count() < most: return true
+        case .first(let most):
+            guard case .first(let wanted) = limit else { return false }
+            return wanted <= most && start == other.start
+        case .last(let most):
+            guard case .last(let wanted) = limit else { return false }
+            return wanted <= most && end == other.end
+        }
+    }
+
+    /// Whether a bound's value is strictly behind another's. Equal values with other keys are left out: they are rare.
+    private func isLater(_ bound: Bound?, than other: Bound?) -> Bool {
+        guard let bound, let other else { return false }
+        if index == .key {
+            guard case .string(let first) = bound.value.node, case .string(let second) = other.value.node else {
+                return false
+            }
+            // The names of the least and the greatest key are no keys.
+            guard first.utf8.first != UInt8(ascii: "["), second.utf8.first != UInt8(ascii: "[") else { return false }
+            return Key(second) < Key(first)
+        }
+        return ValueOrder.compare(other.value.node, bound.value.node) < 0
     }
 }

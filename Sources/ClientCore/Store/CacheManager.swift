@@ -1,4 +1,5 @@
-internal import Tree
+public import Tree
+public import Wire
 
 /// Decides what of a database is kept, what of it serves a query, and what goes when there is too much. Confined to the
 /// thread of its database.
@@ -226,4 +227,106 @@ extension Node {
         guard case .branch(let branch) = self else { return [] }
         return branch.children.map(\.key)
     }
+}
+
+/// As of which entry of the server's log the queries' data is. A mark is committed together with the data, and is never of a
+/// later entry than that.
+extension CacheManager {
+    /// The server has sent data of a listen.
+    public func note(_ mark: LogMark?, of spec: QuerySpec) {
+        let spec = Self.normalized(spec)
+        guard isOpen(for: spec.path), var query = tracked[spec], query.mark != mark else { return }
+        if mark != nil { hasMarks = true }
+        query.mark = mark
+        tracked.put(query)
+        unsavedMarks.insert(spec)
+    }
+
+    /// Something has been put at a place that is not the server's, or of which it did not say as of when it is.
+    public func forgetMarks(at path: Path) {
+        guard hasMarks, isOpen(for: path) else { return }
+        for query in tracked.overlapping(path) where query.mark != nil { note(nil, of: query.spec) }
+    }
+
+    func saveMarks() {
+        guard !unsavedMarks.isEmpty else { return }
+        for spec in unsavedMarks {
+            if let query = tracked[spec] { store.save(query) }
+        }
+        unsavedMarks = []
+    }
+}
+
+/// Keeping within the budget.
+extension CacheManager {
+    /// Looks at the size, which is at hand, after every change of server data and whenever a query becomes inactive.
+    ///
+    /// First goes what no query needs any longer. Then the queries that were not used for longest, a fifth of them at
+    /// once, until it is enough. What somebody listens to, or what is kept synced, stays.
+    func pruneIfNeeded() {
+        guard pruning.isNeeded(bytes: store.serverDataBytes(), inactive: tracked.inactiveCount) else { return }
+        var inactive = tracked.all().filter { !$0.isActive }.sorted { $0.lastUse < $1.lastUse }[...]
+        store.prune(below: .root, keeping: places())
+        while !inactive.isEmpty, !pruning.isEnough(bytes: store.serverDataBytes(), inactive: inactive.count) {
+            let count = pruning.count(ofInactive: inactive.count)
+            for query in inactive.prefix(count) {
+                tracked.remove(query.spec)
+                store.removeTrackedQuery(query.id)
+            }
+            inactive = inactive.dropFirst(count)
+            store.prune(below: .root, keeping: places())
+        }
+        pruning.didPrune(to: store.serverDataBytes())
+    }
+
+    /// Where the data of the tracked queries is.
+    private func places() -> [Path] {
+        tracked.all().flatMap { query in
+            if query.spec.loadsAllData { return [query.spec.path] }
+            return keys(of: query).map { query.spec.path.appending($0) }
+        }
+    }
+}
+
+/// When the cache is too large, and how much of it goes at once.
+public struct CachePruning: Sendable {
+    /// 10 MB.
+    public static let defaultBudget = 10 << 20
+    /// What a budget may be: 1 to 100 MB.
+    public static let budgets = 1 << 20...100 << 20
+    /// More queries that nobody listens to are not remembered.
+    static let mostInactive = 1000
+
+    /// How many bytes of server data may be kept; within `budgets`.
+    public var budget: Int {
+        didSet {
+            budget = Self.clamped(budget)
+            threshold = budget
+        }
+    }
+    /// Where nothing could be pruned, it is not tried again before there is a tenth of the budget more.
+    private var threshold: Int
+
+    public init(budget: Int) {
+        self.budget = Self.clamped(budget)
+        threshold = self.budget
+    }
+
+    private static func clamped(_ budget: Int) -> Int {
+        min(max(budget, budgets.lowerBound), budgets.upperBound)
+    }
+
+    func isNeeded(bytes: Int, inactive: Int) -> Bool { bytes > threshold || inactive > Self.mostInactive }
+
+    func isEnough(bytes: Int, inactive: Int) -> Bool { bytes <= budget && inactive <= Self.mostInactive }
+
+    /// How many of the inactive queries go at once: a fifth, and all that are too many.
+    func count(ofInactive inactive: Int) -> Int {
+        max((inactive + 4) / 5, inactive - Self.mostInactive)
+    }
+
+    /// There is something to prune that there was not.
+    mutating func queryBecameInactive() { threshold = budget }
+
+    mutating func didPrune(to bytes: Int) { threshold = max(budget, bytes + budget / 10) }
 }

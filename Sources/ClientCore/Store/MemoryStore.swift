@@ -1,4 +1,4 @@
-package import Tree
+public import Tree
 
 /// A store that lasts as long as its object: the plain model of what a store is, for tests.
 package final class MemoryStore: ClientStore {
@@ -68,4 +68,15 @@ package final class MemoryStore: ClientStore {
 
     package func commit() { committed = content }
     package func flush() { committed = content }
+}
+
+extension Node {
+    /// What lies at or below some paths, and nothing else: priorities above them go too.
+    public func keeping(_ paths: [Path]) -> Node {
+        if paths.contains(where: \.isRoot) { return self }
+        return paths.reduce(.null) { kept, path in
+            let part = self[path]
+            return part.isNull ? kept : kept.replacing(path, with: part)
+        }
+    }
 }

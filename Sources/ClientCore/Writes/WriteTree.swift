@@ -1,10 +1,31 @@
-import Tree
+public import Tree
 
 /// The client's writes that the server has not answered, by place.
 ///
 /// They lie over the server's data as layers: at each place the latest write decides, and later writes below it change
 /// what it left. What a place looks like depends only on the writes at, above and below it, so that a write elsewhere
 /// costs nothing.
+///
+///     write 1: set /a to {b: 1, c: 2}        write 2: set /a/b to 5        write 3: remove /d
+///
+///     root                                   newest 3
+///     |- a     entries: 1 = {b: 1, c: 2}     newest 2
+///     |  `- b  entries: 2 = 5                newest 2
+///     `- d     entries: 3 = null             newest 3
+///
+///     server: {a: {c: 9, e: 7}, d: true}     client: {a: {b: 5, c: 2}}
+///
+/// - `add` puts one entry at the path of an overwrite, and one at each path of a merge. `remove` takes the entries of an
+///   answered write out.
+/// - `value(at:over:)` goes from the root to the path. The latest entry at a point replaces the value that was found
+///   above; entries of later writes below the path are then laid over it. `newest` lets the search skip points whose
+///   writes are all older.
+/// - An increment counts from the value below it. Without that value the entry is relative and invisible, and waits until
+///   `countWaiting` finds the value.
+/// - An entry with `isVisible` false belongs to a transaction without local events. Transactions and increments read it;
+///   listeners do not.
+/// - `replayed` applies the writes one after the other where a priority is involved: a node that loses its last child
+///   loses its priority, even if a later write adds a child.
 final class WriteTree {
     /// One value of a write at the place that it goes to.
     struct Entry {
@@ -178,5 +199,91 @@ extension WriteTree.Point {
             if entries[middle].id < id { low = middle + 1 } else { high = middle }
         }
         return low
+    }
+}
+
+/// Priorities of nodes that pending writes empty and fill again.
+extension WriteTree {
+    /// The writes below a point, applied one after the other to what lies under them; nil where that comes to the same as
+    /// laying each over its place, which is nearly always.
+    ///
+    /// A node that loses its last child loses its priority, even if a later write gives it another child: what it is
+    /// then depends on the order of the writes, and not only on the latest at each place.
+    static func replayed(_ base: Node, _ after: WriteID, _ point: Point, _ filter: WriteFilter) -> Node? {
+        guard !base.priority.isNull || point.children[.priority] != nil else { return nil }
+        var steps: [WriteID: [Change]] = [:]
+        var removes = false
+        gather(point, Path(), after, filter) { id, path, value in
+            steps[id, default: []].append(Change(path: path, value: value))
+            if value.isNull, !path.namesPriority { removes = true }
+        }
+        // A priority that was written before there was anything has found nothing.
+        guard removes || point.children[.priority] != nil, steps.count > 1 else { return nil }
+        var node = base
+        for id in steps.keys.sorted() {
+            node = node.replacing(ApplicationOrder.sorted(steps[id] ?? []))
+        }
+        return node
+    }
+
+    private static func gather(
+        _ point: Point, _ path: Path, _ after: WriteID, _ filter: WriteFilter,
+        _ body: (WriteID, Path, Node) -> Void
+    ) {
+        for (key, below) in point.children where below.newest > after {
+            let place = path.appending(key)
+            for entry in below.entries where entry.id > after && filter.admits(entry) {
+                body(entry.id, place, entry.value)
+            }
+            gather(below, place, after, filter, body)
+        }
+    }
+}
+
+/// The number of a write of this client. Later writes have greater numbers, across restarts too.
+public struct WriteID: Sendable, Hashable, Comparable {
+    public let rawValue: Int64
+
+    public init(rawValue: Int64) { self.rawValue = rawValue }
+
+    public static func < (left: WriteID, right: WriteID) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// A write that the server has not answered yet. Its values may hold server values.
+public struct PendingWrite: Sendable, Equatable {
+    public enum Content: Sendable, Equatable {
+        case overwrite(Node)
+        /// Places below the path, relative to it, none above another.
+        case merge([Change])
+    }
+
+    public let id: WriteID
+    public let path: Path
+    public let content: Content
+    /// By which the server knows the write again; nil for a write of an older version of this library.
+    public let name: WriteName?
+
+    public init(id: WriteID, path: Path, content: Content, name: WriteName? = nil) {
+        self.name = name
+        self.id = id
+        self.path = path
+        self.content = content
+    }
+}
+
+extension Node {
+    /// The value with its timestamps filled in, and its increments left as they are. Shares what holds none.
+    func withTimestamps(_ timestamp: Int64) -> Node {
+        switch self {
+        case .serverValue(let value): value.kind == .timestamp ? .int(timestamp) : self
+        case .prioritized(let leaf):
+            leaf.value.withTimestamps(timestamp).withPriority(leaf.priority.withTimestamps(timestamp))
+        case .branch(let branch):
+            branch.children.reduce(withPriority(branch.priority.withTimestamps(timestamp))) { node, entry in
+                let child = entry.node.withTimestamps(timestamp)
+                return child.isIdentical(to: entry.node) ? node : node.replacingChild(entry.key, with: child)
+            }
+        default: self
+        }
     }
 }

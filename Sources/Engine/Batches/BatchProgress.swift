@@ -2,6 +2,27 @@ import LogStore
 import Runtime
 
 /// A batch on its way, between two effects of its machine: what one committer hands to another.
+///
+/// A batch begins as the writes that a committer takes from the namespace's `WriteQueue`. The machine names one effect after
+/// another; `BatchCommit` executes each effect and keeps the result here.
+///
+///     waiting: the writes, with the sinks that their outcomes go to
+///        |
+///        |  evaluate, on `base` or the namespace's snapshot
+///        v
+///     current: the `Batch` for the database, one outcome per write, the snapshot after the batch
+///        |
+///        |  send
+///        +------------- connection lost -------------> lost[0], lost[1], ...
+///        |                                                |
+///        |  committed                                     |  found in the log
+///        v                                                v
+///     publish `current` to the listeners,              publish or answer by `lost[n]`;
+///     then answer the writes                           not found: evaluate and send again
+///
+/// `CommitChain` sends batches of one namespace one after another, `JointCommit` sends batches of several namespaces in
+/// one transaction. A batch that `JointCommit` can not finish moves to `CommitterJobs` as this value, and the next free
+/// committer continues with it.
 struct BatchProgress: Sendable {
     /// The writes as they were evaluated, and the batch that they become.
     struct Evaluated: Sendable {

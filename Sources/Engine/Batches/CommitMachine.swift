@@ -16,6 +16,38 @@ import Runtime
 /// - All writes were refused. That is told only if it is certain that the snapshot is the newest state.
 /// - The database fails. Writes of which nothing was sent fail after one attempt on a new connection. What may have been
 ///   written is searched for until the writes' deadline; after that their outcome is unknown.
+///
+///     connecting -> [searching] -> [following] -> [locking] -> evaluating -> sending -> ended
+///
+///     state             event                                   next state
+///     ----------------  --------------------------------------  -------------------------------------------
+///     connecting        connected, no batch is lost             evaluating; locking if others write here, and
+///                                                               from the third attempt on
+///                       connected, a batch is lost              searching, for the newest lost batch
+///     searching         found, directly after the snapshot      ended: publish the lost batch
+///                       found, but the snapshot has moved       following
+///                       not found                               searching, for the next older one; following
+///                                                               after the oldest
+///     following         for a found batch                       ended: answer by the lost batch
+///                       a lost batch is among the entries       searching
+///                       for a moved head                        connecting, next attempt
+///                       for a search that found nothing         evaluating or locking
+///     locking           the lock is held                        evaluating
+///                       the lock is not held                    connecting, next attempt
+///                       a lost batch is among the entries       [unlocking,] searching
+///     evaluating        there are records to write              sending
+///                       there are none, the lock is held        unlocking, forgettingClaims
+///                       there are none                          checkingHead
+///     checkingHead      the snapshot is the newest state        forgettingClaims
+///                       the snapshot is older                   following
+///     forgettingClaims  done                                    ended: answer
+///     sending           committed; alreadyClaimed               ended: publish; answer
+///                       headMoved                               following
+///     any               failed                                  recovering; keepingLost before it if the
+///                                                               connection was lost while sending
+///     recovering        another attempt is worthwhile           pausing, connecting
+///                       the deadline has passed, or nothing     ended: fail
+///                       can be gained by another attempt
 struct CommitMachine: Hashable, Sendable {
     /// What is to be done next. Each is answered by one event, except the last four, which end the batch.
     enum Effect: Hashable, Sendable {

@@ -69,3 +69,24 @@ public struct EngineSettings: Sendable {
 
     public init() {}
 }
+
+/// How much of a log is read at once.
+public struct LogReadLimits: Sendable {
+    /// The most entries of one slice.
+    public var sliceEntries = 500
+    /// About how many bytes of lines one slice has; it always has one line where there is any.
+    public var sliceBytes = 1 << 20
+    /// The most parts of an entry that are looked at for one slice, whether they have lines or not.
+    public var sliceParts = 8
+
+    public init() {}
+}
+
+/// How long a connection that keeps committers waiting may hear nothing of its client.
+struct BlockerPatience: Sendable {
+    /// For a gateway's connection. PostgreSQL shows nothing of a message that is still coming: it has to be longer than a
+    /// slow line takes for what is sent under the head's lock (see `EngineSettings.maxBatchBytes`).
+    var gatewayMilliseconds: Milliseconds = 6_000
+    /// For any other program of this one's, such as an import, which may read from something slow.
+    var otherMilliseconds: Milliseconds = 60_000
+}

@@ -146,3 +146,73 @@ final class EngineCore: Sendable {
         if health.markUp() { logger.notice("database connected") }
     }
 }
+
+extension EngineCore {
+    /// How long a connection may be silent while it is waited for, unless more was asked of it than usual. Two of these
+    /// pass until a write that waits for the database is given up.
+    static func silenceMilliseconds(_ settings: EngineSettings) -> Milliseconds {
+        max(3_000, settings.commitDeadlineMilliseconds / 2)
+    }
+
+    /// The most that opening a connection may take.
+    static let mostConnectMilliseconds: Milliseconds = 5_000
+
+    /// How long the tail waits for an answer until the database counts as lost.
+    var lookMilliseconds: Milliseconds { min(max(3_000, 2 * settings.pollMilliseconds), 10_000) }
+
+    /// Opens a connection for one of the engine's threads, to a server that may be written to and is not older than any that
+    /// was met before.
+    ///
+    /// - Parameter deadline: the monotonic millisecond at which nobody cares any more.
+    func connect(_ name: String, by deadline: Milliseconds? = nil) throws(LogStoreError) -> LogConnection {
+        var settings = connectionSettings
+        if let deadline {
+            let left = max(500, deadline - Clock.monotonicMilliseconds)
+            settings.connection.connectTimeoutMilliseconds = min(
+                left, settings.connection.connectTimeoutMilliseconds)
+        }
+        let connection = try servers.open(url.withApplicationName("pathmirror \(name)"), settings)
+        connections.add(connection.cancelHandle)
+        return connection
+    }
+
+    /// The database has not answered in time, though nothing says that it is gone: what waits for it on other connections,
+    /// and has heard nothing since, waits in vain.
+    func databaseIsSilent(since moment: Int64, _ error: LogStoreError) {
+        databaseFailed(error, isSilent: true)
+        let count = connections.abandonSilent(since: moment)
+        if count > 0 { logger.warning("connections given up, as the database is silent", [("count", "\(count)")]) }
+    }
+}
+
+extension EngineCore {
+    /// Compares the heads with what this gateway has. Then the database is there, and not before: it may be another one.
+    ///
+    /// - Parameter isNew: this is the first look on a connection. What goes on from entries that this gateway has may go on
+    ///   from others of the same seq as well: a committer has to compare them.
+    func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
+        // Taken before the question: whatever is in them was committed then, and is in the answer.
+        // By their ids: whom this refers to meanwhile would not be let go.
+        let known = namespaces.all.map { namespace -> (id: Int64, snapshot: (seq: Int64, batch: [UInt8]?)) in
+            let snapshot = namespace.snapshot
+            return (namespace.id, (snapshot.seq, snapshot.batch))
+        }
+        var heads: [Int64: (head: Int64, batch: [UInt8]?)] = [:]
+        for (id, head, batch) in try connection.heads(known.map(\.id)) { heads[id] = (head, batch) }
+        for (id, snapshot) in known {
+            // One that was loaded meanwhile is newer, and is only looked at for nothing.
+            guard let namespace = namespaces.live(id: id) else { continue }
+            guard let now = heads[id], now.head >= snapshot.seq,
+                now.head > snapshot.seq || Snapshot.isSame(snapshot.batch, now.batch)
+            else {
+                namespace.suspect()
+                continue
+            }
+            namespace.headSeen(now.head)
+            // Also where a committer could not look yet.
+            if namespace.isSuspect || (isNew && now.head > snapshot.seq) { namespace.suspect() }
+        }
+        // Whoever failed to connect meanwhile is contradicted.
+        databaseAnswered()
+    }
+}

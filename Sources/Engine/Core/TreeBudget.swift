@@ -1,5 +1,6 @@
 public import LogStore
 import Runtime
+import Tree
 
 /// What the trees of all engines of a program may take of memory. Each engine lets go of its own: the one whose namespace has just
 /// been read begins, and where that is not enough, the others do. Any thread.
@@ -86,5 +87,66 @@ public final class TreeBudget: Sendable {
     /// Has the others let go of what they can.
     func needRoom(besides asking: TreeMemory) {
         for member in members.withLock({ $0 }) where member !== asking { member.needRoom() }
+    }
+}
+
+/// What the trees' budget has for trees that are no namespace's. They count for as long as the object lives.
+final class BudgetedRoom: TreeRoom {
+    private let budget: TreeBudget
+    private let memory: NamespaceMemory
+    private let goesOn: @Sendable () -> Bool
+
+    /// Trees that take less than this part of the budget are left as they are.
+    private static let leastShare = 16
+
+    init(_ budget: TreeBudget, _ goesOn: @escaping @Sendable () -> Bool) {
+        self.budget = budget
+        self.goesOn = goesOn
+        memory = NamespaceMemory(in: budget.total)
+    }
+
+    var leastBytes: Int { max(1, budget.total.budget / Self.leastShare) }
+
+    func takes(bytes: Int) {
+        memory.loading(bytes: bytes)
+        if budget.isOver { budget.needRoom() }
+    }
+
+    var isOver: Bool { budget.isOver }
+
+    func packer() -> TreePacker? {
+        guard let pages = budget.pages, isOver else { return nil }
+        return TreePacker(pages, goesOn: goesOn)
+    }
+}
+
+/// Decides when the log says that trees take more memory than their budget: once for each time that they cross it. Pure.
+struct MemoryNotice: Sendable {
+    /// Since when trees have taken more, without a break, in monotonic milliseconds.
+    private var overSince: Milliseconds?
+    /// Whether the log line was written and trees have not shrunk far enough since.
+    private(set) var isGiven = false
+
+    /// Milliseconds for which trees may take too much without a log line: the gateway may still find namespaces to evict.
+    static let patience: Milliseconds = 2_000
+    /// Trees have shrunk far enough once they take an eighth less than the budget. The gateway keeps trees in pages just below
+    /// the budget, and those cross it again and again.
+    static let margin = 8
+
+    /// Records what trees take now.
+    ///
+    /// - Parameter now: Monotonic milliseconds.
+    /// - Returns: Whether the log line is due.
+    mutating func isDue(bytes: Int, budget: Int, now: Milliseconds) -> Bool {
+        guard bytes > budget else {
+            overSince = nil
+            if bytes <= budget - budget / Self.margin { isGiven = false }
+            return false
+        }
+        let since = overSince ?? now
+        overSince = since
+        guard !isGiven, now - since >= Self.patience else { return false }
+        isGiven = true
+        return true
     }
 }

@@ -1,5 +1,7 @@
+import LogStore
 import Runtime
 import Synchronization
+import Tree
 
 /// Keeps what the trees take of memory within a budget: counts what may have changed by much, and lets go of namespaces that
 /// nobody uses, the one that was not used for the longest time first. Any thread; the counting has one of its own.
@@ -9,7 +11,7 @@ import Synchronization
 /// more than twice the budget, the least recently used of them go all the same; so do larger ones where these take more than four times the
 /// budget.
 ///
-/// A tree that is read while memory is short goes to the disk in pages, where there is a page file (`TreeMemory+Pages.swift`). One that
+/// A tree that is read while memory is short goes to the disk in pages, where there is a page file (`settle`). One that
 /// grows later stays in memory while it is in use; let go, it comes back in pages. Without a page file, a namespace that takes more than
 /// the whole budget would be read again and again if it were let go. The one of that kind that came last stays, and the others have the
 /// budget beside it.
@@ -193,5 +195,57 @@ final class TreeMemory: Sendable {
         }
         // Freed outside the lock, which who frees a tree may wait for.
         withExtendedLifetime(left) {}
+    }
+}
+
+/// How trees that are too large for memory get into pages: while they are loaded, and while an import is applied to them.
+extension TreeMemory {
+    /// A tree that takes less than this part of the budget is read into memory whole.
+    private static let leastShare = 16
+
+    /// Decides whether the rest of a tree that is being read stays in memory or goes into pages.
+    ///
+    /// - Parameter packedAt: what was in memory when it began to go into pages last; nil where it hasn't.
+    func step(_ progress: LogConnection.LoadProgress, packedAt: inout Int?) -> LogConnection.LoadStep {
+        guard !progress.isPacking, let pages, isOver else { return .goOn }
+        // Where there was no room in the pages, it is tried again when there is more to put there.
+        guard progress.heapBytes - (packedAt ?? 0) > budget / Self.leastShare else { return .goOn }
+        packedAt = progress.heapBytes
+        return .pack(TreePacker(pages) { [self] in goesOn })
+    }
+
+    /// Counts a tree that has been read, and puts it into pages if trees exceed the budget. During the read the size was an estimate that did
+    /// not include the last rows.
+    ///
+    /// - Parameters:
+    ///   - memory: takes the count.
+    ///   - packedAt: as for `step`.
+    /// - Returns: The tree, and whether the packer put everything into pages that pages can hold.
+    func settle(
+        _ loaded: LogConnection.LoadedTree, _ rules: RulesVersion, _ memory: NamespaceMemory, packedAt: inout Int?,
+        _ health: DatabaseHealth
+    ) -> (root: Node, isInPages: Bool) {
+        memory.wasRead(isInPages: loaded.isInPages)
+        memory.count(loaded.root, rules)
+        guard let pages, memory.bytes > budget / Self.leastShare else { return (loaded.root, loaded.isInPages) }
+        makeRoom(health)
+        guard isOver, pages.hasRoom else { return (loaded.root, loaded.isInPages) }
+        packedAt = memory.bytes
+        var packer = TreePacker(pages) { [self] in goesOn }
+        let root = packer.pack(loaded.root)
+        memory.wasRead(isInPages: !packer.hasEnded)
+        memory.count(root, rules)
+        return (root, !packer.hasEnded)
+    }
+
+    /// Puts a tree into pages while an import is applied to it, if trees exceed the budget.
+    ///
+    /// - Parameter grown: The estimated bytes added since the last packing, which no total includes. Set to 0 after packing.
+    func pack(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
+        guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
+        var packer = TreePacker(pages) { [self] in goesOn }
+        application.pack(with: &packer)
+        memory.notePages()
+        grown = 0
     }
 }

@@ -1,5 +1,7 @@
 import LogStore
+public import Rules
 import Runtime
+public import Tree
 
 /// Keeps realtime sessions' onDisconnect operations in PostgreSQL, so that they are executed whatever happens to this
 /// gateway, and has them executed when the sessions end. Any thread may use it; the lease's thread does the work, in the
@@ -49,4 +51,51 @@ public final class DisconnectKeeper: Sendable {
 
     /// An ended session of this gateway is done with.
     func finished() { unfinished.broadcast { $0 -= 1 } }
+}
+
+/// The onDisconnect operations of a realtime session: what is executed when the session ends.
+public struct DisconnectOperations: Sendable {
+    public let id: String
+    public let namespace: LiveNamespace
+    /// The lease of this gateway under which the session began.
+    public let lease: LeaseNumber
+    /// Each is one write; server values unresolved.
+    public let operations: [[Change]]
+    /// Whom the rules judge.
+    public let auth: AuthContext
+    /// Who it is, for the log.
+    public let origin: Origin?
+
+    public init(
+        id: String, namespace: LiveNamespace, lease: LeaseNumber, operations: [[Change]], auth: AuthContext,
+        origin: Origin?
+    ) {
+        self.id = id
+        self.namespace = namespace
+        self.lease = lease
+        self.operations = operations
+        self.auth = auth
+        self.origin = origin
+    }
+
+    /// As the database keeps it.
+    var stored: StoredSession {
+        StoredSession(
+            namespace: namespace.id, namespaceName: namespace.name, id: id, operations: operations,
+            isAdmin: auth.isAdmin,
+            auth: auth.auth, origin: origin)
+    }
+}
+
+/// What became of a save of a session's onDisconnect operations.
+public enum SaveOutcome: Sendable, Equatable {
+    /// They are in the database.
+    case saved
+    /// They are not, and never will be.
+    case refused
+    /// The session is over: other gateways have executed what it had asked for before, or will. It must be closed, so that
+    /// its client asks anew.
+    case over
+    /// The database went away before it answered: they may be there, or come to be. The session must be ended.
+    case unknown
 }

@@ -66,3 +66,210 @@ struct NamespaceFollower {
         }
     }
 }
+
+/// How entries of the log get into a namespace: the tree after them, and what listeners are told.
+extension NamespaceFollower {
+    /// Entries in order, behind what the namespace has.
+    ///
+    /// - Parameter isWhole: whether the log has the entries as they are here.
+    func apply(_ logged: [LoggedEntry], to namespace: LiveNamespace, isWhole: Bool = true) {
+        guard let last = logged.last else { return }
+        var root = namespace.snapshot.root
+        var steps: [Step] = []
+        steps.reserveCapacity(logged.count)
+        for item in logged {
+            let before = root
+            root = root.replacing(item.entry.changes)
+            steps.append(
+                Step(
+                    entry: item.entry, before: before, after: root, batch: item.batchID,
+                    committedAt: isWhole ? item.entry.committedAt : nil))
+        }
+        publish(
+            steps, Snapshot(seq: last.entry.seq, root: root, rules: namespace.snapshot.rules, batch: last.batchID),
+            in: namespace)
+    }
+
+    func publish(_ steps: [Step], _ snapshot: Snapshot, in namespace: LiveNamespace) {
+        stretches.measure("listeners") { namespace.publish(steps, snapshot) }
+        namespace.grew(by: steps.reduce(0) { $0 + Self.roughBytes(of: $1.entry) })
+        core.recent.note(namespace.id, snapshot)
+    }
+
+    /// About what the values of an entry take of memory.
+    private static func roughBytes(of entry: Entry) -> Int {
+        entry.changes.reduce(0) { $0 + roughBytes(of: $1) }
+    }
+
+    private static func roughBytes(of change: Change) -> Int {
+        let text = if case .string(let text) = change.value { text.utf8.count } else { 0 }
+        return text + change.value.rowCount * NamespaceMemory.bytesOfRow
+    }
+
+    func applyRules(
+        _ logged: LoggedEntry, to namespace: LiveNamespace, _ connection: LogConnection
+    ) throws(LogStoreError) {
+        let entry = logged.entry
+        let root = namespace.snapshot.root
+        let rules = self.rules.version(try connection.rules(namespace.id, at: entry.seq), of: namespace.name)
+        publish(
+            [Step(entry: entry, before: root, after: root, batch: logged.batchID, committedAt: entry.committedAt)],
+            Snapshot(seq: entry.seq, root: root, rules: rules, batch: logged.batchID), in: namespace)
+    }
+
+    /// An entry whose changes are in parts. Of a large write listeners see the changes themselves; of an import, which is
+    /// read part by part, one change at its path.
+    func applyBulk(
+        _ logged: LoggedEntry, to namespace: LiveNamespace, _ connection: LogConnection
+    ) throws(LogStoreError) {
+        let entry = logged.entry
+        let before = namespace.snapshot.root
+        guard entry.operation == .load else {
+            var changes = entry.changes
+            try connection.forEachPart(namespace.id, of: entry.seq) { changes.append(contentsOf: $0) }
+            let whole = Entry(
+                seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
+                changes: ApplicationOrder.sorted(changes), origin: entry.origin)
+            return apply([LoggedEntry(entry: whole, batchID: logged.batchID)], to: namespace, isWhole: false)
+        }
+        var application = BulkApplication(entry.changes, to: before)
+        var grown = 0
+        repeat {
+            try connection.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
+                application.take(part)
+                grown += part.reduce(0) { $0 + Self.roughBytes(of: $1) }
+                core.memory.pack(&application, grown: &grown, of: namespace.memory)
+            }
+        } while application.goesOn()
+        let root = application.root
+        let whole = Entry(
+            seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
+            changes: [Change(path: entry.path, value: root[entry.path])], isBulk: true)
+        publish(
+            [Step(entry: whole, before: before, after: root, batch: logged.batchID)],
+            Snapshot(seq: entry.seq, root: root, rules: namespace.snapshot.rules, batch: logged.batchID), in: namespace)
+    }
+}
+
+/// Whether a namespace is at the head, and how it gets there under the head's lock.
+extension NamespaceFollower {
+    func isAtHead(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Bool {
+        let known = namespace.snapshot
+        guard let now = try connection.heads([namespace.id]).first else { return false }
+        return now.head == known.seq && known.isOf(now.batch)
+    }
+
+    /// Takes the head's lock and brings the snapshot up to it; `isHeld` is false when that must be tried again. Also tells
+    /// which batches the snapshot was brought up by.
+    func lockHead(
+        _ namespace: LiveNamespace, _ connection: LogConnection
+    ) throws(LogStoreError) -> (isHeld: Bool, batches: [[UInt8]]) {
+        let known = namespace.snapshot
+        let head: Int64
+        do throws(LogStoreError) {
+            head = try connection.lockHead(namespace.id, expectedHead: known.seq)
+        } catch {
+            // Looks what became of it, says so, and ends it here.
+            if case .unknownNamespace = error { try reload(namespace, connection) }
+            throw error
+        }
+        // Whether the entry there is still the same, the commit will see.
+        guard head != known.seq else { return (true, []) }
+        // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
+        var log = LogFollower(namespace.id, at: known.cursor) { $0.checksHistory = true }
+        let event: LogEvent
+        do throws(LogStoreError) {
+            event = try log.next(on: connection)
+        } catch {
+            // Nobody else knows that the lock is held: it would keep all writers waiting until the server ends the transaction.
+            if connection.isOpen { connection.unlockHead() }
+            throw error
+        }
+        guard case .entries(let entries) = event, entries.allSatisfy(\.isPlain) else {
+            connection.unlockHead()
+            return (false, try follow(namespace, connection, to: head))
+        }
+        apply(entries, to: namespace)
+        let batches = entries.map(\.batchID)
+        guard namespace.snapshot.seq == head else {
+            connection.unlockHead()
+            return (false, batches)
+        }
+        return (true, batches)
+    }
+}
+
+/// What is done when the database has another history of a namespace than this gateway has followed: it failed
+/// over to a standby that had not received everything, or a backup was restored.
+extension NamespaceFollower {
+    /// Makes the namespace what the database says it is, and says how much is gone. The listeners begin again.
+    func takeBack(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
+        let lost = namespace.snapshot
+        let common = try lastCommon(namespace, connection)
+        try reload(namespace, connection)
+        core.noteOtherHistory()
+        let now = namespace.snapshot
+        core.metrics.takenBack.add()
+        let first = common.map { $0 + 1 } ?? min(lost.seq, now.seq + 1)
+        let count = lost.seq - first + 1
+        core.metrics.takenBackEntries.add(Int(max(0, count)))
+        core.logger.error(
+            "THE DATABASE HAS LOST ENTRIES: this gateway had them, and has gone back to what the database has",
+            [
+                ("namespace", namespace.name), ("lost", "\(first)...\(lost.seq)"),
+                ("entries", common == nil ? "at least \(count)" : "\(count)"), ("head", "\(now.seq)"),
+            ])
+    }
+
+    /// The newest entry that this gateway remembers and the database still has; nil if it has none of them.
+    private func lastCommon(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Int64? {
+        let recent = core.recent.of(namespace.id)
+        let stored = try connection.batches(namespace.id, at: recent.map(\.seq))
+        return recent.first { stored[$0.seq] == $0.batch }?.seq
+    }
+
+    /// Reads the tree anew. Where the namespace isn't there any more, or its id is another's now, it ends here.
+    func reload(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
+        guard let record = try connection.namespace(id: namespace.id),
+            Array(record.streamKey.utf8) == namespace.streamKey
+        else {
+            let hasMoved = try connection.hasMoved(namespace.id)
+            core.namespaces.forget(namespace)
+            // Of one that has moved, whoever reads right now sees what was there, and whoever comes again finds it elsewhere.
+            let isNews = namespace.end(
+                with: hasMoved
+                    ? namespace.snapshot : Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules),
+                hasMoved ? .moving : .unknownNamespace(namespace.name))
+            // Several may find it at once.
+            guard isNews else { throw .unknownNamespace(namespace.name) }
+            let key = String(decoding: namespace.streamKey, as: UTF8.self)
+            if try connection.wasRemoved(namespace.id, streamKey: key) {
+                core.logger.notice(
+                    hasMoved ? "namespace moved to another database" : "namespace removed",
+                    [("namespace", namespace.name)])
+            } else {
+                core.noteOtherHistory()
+                core.logger.error(
+                    "THE DATABASE HAS LOST A NAMESPACE: this gateway had it", [("namespace", namespace.name)])
+            }
+            throw .unknownNamespace(namespace.name)
+        }
+        var packedAt: Int?
+        // What is being read counts beside what there is.
+        let memory = NamespaceMemory(in: core.memory.total)
+        let loaded = try connection.loadTree(namespace.id) { progress in
+            // Nobody waits for the rest when the gateway stops.
+            if core.stopsNow { return .end }
+            memory.loading(bytes: progress.heapBytes)
+            core.memory.makeRoom(core.health)
+            return core.memory.step(progress, packedAt: &packedAt)
+        }
+        guard let loaded else { throw .stopped }
+        let version = rules.version(loaded.rules, of: namespace.name)
+        let tree = core.memory.settle(loaded, version, memory, packedAt: &packedAt, core.health)
+        let snapshot = Snapshot(seq: loaded.head, root: tree.root, rules: version, batch: loaded.batch)
+        if packedAt != nil { namespace.memory.notePages() }
+        namespace.reset(to: snapshot, isInPages: tree.isInPages)
+        core.recent.note(namespace.id, snapshot)
+    }
+}

@@ -1,5 +1,6 @@
 import LogStore
 import Runtime
+import Synchronization
 
 /// The connection under which a gateway has its lease: does what `LeaseMachine` says, and ends the leases of gateways that
 /// `BeatWatch` finds to be dead. Belongs to the lease's thread.
@@ -106,4 +107,49 @@ final class LeasedConnection {
 
     /// This gateway could not look at the others.
     func couldNotLook() { watch.forget() }
+}
+
+/// Tells which lease this gateway has. Any thread may ask.
+///
+/// A gateway's lease says that it lives: while its row is in the database no other gateway executes the onDisconnect
+/// operations that were saved under it. `LeasedConnection` keeps it.
+public final class GatewayLeases: Sendable {
+    private struct State {
+        var current = LeaseNumber.first
+        var onExpired: (@Sendable () -> Void)?
+    }
+    private let state = Mutex(State())
+
+    init() {}
+
+    /// The lease under which sessions begin now.
+    public var current: LeaseNumber { state.withLock { $0.current } }
+
+    /// Calls back when the lease has expired: other gateways execute what its sessions had asked for. The sessions must be
+    /// closed, so that their clients ask for it anew. Called on the lease's thread, without a lock; must return soon.
+    public func onExpired(_ body: @escaping @Sendable () -> Void) {
+        state.withLock { $0.onExpired = body }
+    }
+
+    /// From now on sessions begin under this lease.
+    func changed(to number: LeaseNumber) {
+        let body = state.withLock { state -> (@Sendable () -> Void)? in
+            guard state.current != number else { return nil }
+            state.current = number
+            return state.onExpired
+        }
+        body?()
+    }
+}
+
+/// Which of a gateway's leases: they are counted. Other gateways have executed the onDisconnect operations that were saved
+/// under an earlier lease than the present one, or will.
+public struct LeaseNumber: Sendable, Equatable {
+    let value: Int
+
+    init(_ value: Int) { self.value = value }
+
+    static let first = LeaseNumber(1)
+
+    var next: LeaseNumber { LeaseNumber(value + 1) }
 }

@@ -1,5 +1,22 @@
 import Tree
 
+// Which listeners a change touches. The index is a tree of paths; each place of the tree has the listeners at its path:
+//
+//     /                       L1
+//     +-- rooms
+//     |   +-- r1              L2
+//     |       +-- messages    L3
+//     +-- users               L4
+//
+//     change at /rooms/r1     touches L1 (above), L2 (at the path) and L3 (below)
+//     change at /rooms/r2     touches L1: the index has no place for r2
+//     change at /rooms        touches L1, L2 and L3
+//
+// `forEachTouched` walks from the root along the change's path and calls each listener on the way, then all listeners
+// below the path. The cost grows with the keys of the path and with the places below it, and not with the rest of the
+// index. `remove` drops a place that has neither listeners nor children. The index has no lock: `Published` owns one index
+// per namespace and locks it together with the snapshot.
+
 /// Hears of every change at, above or below its path. One object serves all connections that look at the same path,
 /// query and form.
 public protocol ChangeListener: AnyObject, Sendable {

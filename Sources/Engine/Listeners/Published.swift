@@ -3,6 +3,24 @@ import Tree
 
 /// The newest snapshot of a namespace and who listens to it, changed together: a listener that is added sees a snapshot
 /// and then every later step, none twice.
+///
+///     a batch or the log: snapshot 8, steps 7 and 8
+///         |
+///         |  under the lock: replace the snapshot, look up the listeners of each change in `ListenerIndex`
+///         v
+///     listener at /rooms: steps 7, 8     listener at /rooms/r1: step 8     listener at /users: no step, no call
+///         |                                  |
+///         |  outside the lock, on the thread that publishes
+///         v                                  v
+///     changed([7, 8])                    changed([8])
+///         |
+///         |  if the snapshot has other rules
+///         v
+///     rulesChanged(in:), for every listener
+///
+/// Each listener gets one call per publication, with its steps in the order of the log. One thread at a time works on a
+/// namespace, so publications of one namespace do not overlap. `reset` replaces the snapshot without steps, if the steps
+/// between the two snapshots are unknown.
 final class Published: Sendable {
     // The index's places are classes; they are only reached through this lock.
     private struct State: ~Copyable {

@@ -1,3 +1,6 @@
+import Postgres
+import Runtime
+
 /// Whether the next batch of a namespace waits for writes that are about to come. A value.
 ///
 /// A transaction costs nearly the same for one write as for ten, and whoever has just been answered often writes again. Right
@@ -61,4 +64,20 @@ struct Gathering: Sendable {
 
     /// A batch was to be sent behind another and could not be, or came to nothing with it: the next ones are not.
     mutating func wasForNothing() { alone = Self.longestAlone }
+}
+
+/// Where a committer waits for more writes of the namespace that it has; true: they are there.
+typealias GatheringDesk = Condition<Bool>
+
+/// How a committer that waits for more writes is told that they are there. Any thread; never blocks.
+protocol GatheringBell: AnyObject, Sendable {
+    func ring()
+}
+
+extension GatheringDesk: GatheringBell where Value == Bool {
+    func ring() { signal { $0 = true } }
+}
+
+extension WakeHandle: GatheringBell {
+    func ring() { wake() }
 }

@@ -333,3 +333,52 @@ private final class SnapshotSink: WriteSink {
         for (_, outcome) in outcomes { body(outcome) }
     }
 }
+
+/// A namespace among others in one transaction. For the committer that has it.
+extension LiveNamespace {
+    /// What the working committer has to do, if that may be done together with what others have to do.
+    func takeJointTask(_ room: JointRoom) -> NamespaceTask? {
+        scheduling.withLock { $0.takeJointTask(room, settings, at: published.snapshot) }
+    }
+
+    /// A batch of it was worked for among those of others, and has kept them from going on for long, or not.
+    func wentWithOthers(isSlow: Bool) { scheduling.withLock { $0.wentWithOthers(isSlow: isSlow) } }
+
+    /// It has made others wait, and goes alone for a while.
+    func standAside() { scheduling.withLock { $0.standAside() } }
+}
+
+/// A namespace among those of all databases of a program. An id alone says which one it is in its database.
+public struct NamespaceKey: Hashable, Sendable {
+    /// See `EngineSettings.database`.
+    public let database: Int
+    public let id: Int64
+
+    public init(database: Int = 0, id: Int64) {
+        self.database = database
+        self.id = id
+    }
+}
+
+/// Who works for the namespaces of an engine: one for all of them. Each may be called on any thread and returns at once.
+final class NamespaceHost: Sendable {
+    /// Hands a namespace to the committers.
+    let schedule: @Sendable (LiveNamespace) -> Void
+    /// Hands a large write to the large writer.
+    let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+    /// Has it counted anew what a namespace takes of memory.
+    let recount: @Sendable (LiveNamespace) -> Void
+    /// Has unused namespaces let go, as there is too much in memory.
+    let needRoom: @Sendable () -> Void
+
+    init(
+        schedule: @escaping @Sendable (LiveNamespace) -> Void,
+        prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void,
+        recount: @escaping @Sendable (LiveNamespace) -> Void, needRoom: @escaping @Sendable () -> Void
+    ) {
+        self.schedule = schedule
+        self.prepare = prepare
+        self.recount = recount
+        self.needRoom = needRoom
+    }
+}

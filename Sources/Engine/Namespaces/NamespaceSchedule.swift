@@ -264,3 +264,129 @@ struct NamespaceSchedule: Sendable {
         return queue.takeAll()
     }
 }
+
+/// What the committer that works on a namespace has to do.
+struct NamespaceTask: Sendable {
+    /// The highest head that was heard of.
+    let remoteHead: Int64
+    /// Somebody has found that the database has another history of the namespace.
+    let isSuspect: Bool
+    /// The writes of the next batch; may be empty.
+    let batch: [WriteQueue.Waiting]
+    /// Whether others were writing here lately.
+    let isContended: Bool
+    /// Somebody waits for an entry that isn't here yet.
+    let hasWaiters: Bool
+
+    /// Whether the log has to be looked at before anything else is done.
+    ///
+    /// - Parameter seq: where the namespace's snapshot is.
+    func hasToFollow(from seq: Int64) -> Bool {
+        remoteHead > seq || isSuspect || (hasWaiters && batch.isEmpty)
+    }
+}
+
+/// What a transaction of several namespaces has room for. A value.
+struct JointRoom: Equatable, Sendable {
+    var namespaces: Int
+    var rows: Int
+    var bytes: Int
+
+    /// A batch is among them.
+    mutating func take(rows: Int, bytes: Int) {
+        namespaces -= 1
+        self.rows -= rows
+        self.bytes -= bytes
+    }
+
+    var isFull: Bool { namespaces <= 0 || rows <= 0 || bytes <= 0 }
+}
+
+/// Whether others write to a namespace, too: then batches take the head's lock before they are evaluated. A value.
+struct Contention: Equatable, Sendable {
+    /// How many batches in a row must find nobody else before the lock is no longer worth its round trip.
+    static let memory = 64
+
+    private var left = 0
+
+    /// Whether somebody else was found to be writing lately.
+    var isContended: Bool { left > 0 }
+
+    /// A batch found the head moved.
+    mutating func conflicted() { left = Self.memory }
+
+    /// A batch was committed.
+    mutating func committed() { left = max(0, left - 1) }
+}
+
+/// Whether a namespace's batches may share a transaction with those of others. A value.
+///
+/// Who made others wait stands aside for some batches: its rules or its listeners take long, or somebody holds its lock.
+struct Standing: Equatable, Sendable {
+    /// How many batches go alone before the namespace is tried among others again.
+    static let memory = 64
+    /// How many batches in a row have to have been slow. One may be so by chance: a busy machine stops threads for some
+    /// milliseconds, and whoever they work for just then looks slow.
+    static let mostSlow = 2
+
+    private var left = 0
+    private var slow = 0
+
+    var mayJoin: Bool { left == 0 }
+
+    /// It has made others wait.
+    mutating func standAside() {
+        left = Self.memory
+        slow = 0
+    }
+
+    /// A batch of it was worked for among those of others, and has kept them from going on for long, or not.
+    mutating func wentWithOthers(isSlow: Bool) {
+        slow = isSlow ? slow + 1 : 0
+        if slow >= Self.mostSlow { standAside() }
+    }
+
+    /// A batch went alone.
+    mutating func wentAlone() { left = max(0, left - 1) }
+}
+
+/// Those who wait until a namespace has come to a seq. A value; its owner locks.
+struct SeqWaiters: Sendable {
+    /// Called when the seq is there.
+    typealias Body = @Sendable () -> Void
+
+    private struct Waiter: Sendable {
+        let seq: Int64
+        /// The monotonic millisecond after which nobody cares any more.
+        let deadline: Milliseconds
+        let body: Body
+    }
+    private var waiters: [Waiter] = []
+
+    /// True when nobody waits.
+    var isEmpty: Bool { waiters.isEmpty }
+
+    /// Adds one, and forgets those that are due: a seq that never comes must cost no memory for ever.
+    ///
+    /// - Parameter now: monotonic milliseconds.
+    mutating func add(_ seq: Int64, now: Milliseconds, deadline: Milliseconds, _ body: @escaping Body) {
+        // All wait about as long, so the oldest is the first that is due.
+        if let oldest = waiters.first, oldest.deadline <= now { waiters.removeAll { $0.deadline <= now } }
+        waiters.append(Waiter(seq: seq, deadline: deadline, body: body))
+    }
+
+    /// Takes out those about whom nobody cares any more.
+    mutating func takeDue(now: Milliseconds) -> [Body] {
+        let due = waiters.filter { $0.deadline <= now }
+        if !due.isEmpty { waiters.removeAll { $0.deadline <= now } }
+        return due.map(\.body)
+    }
+
+    /// Takes out those whose seq is there, in the order in which they came.
+    mutating func take(upTo seq: Int64) -> [Body] {
+        guard !waiters.isEmpty else { return [] }
+        let ready = waiters.filter { $0.seq <= seq }
+        if !ready.isEmpty { waiters.removeAll { $0.seq <= seq } }
+        return ready.map(\.body)
+    }
+}

@@ -58,3 +58,115 @@ final class LargeWrite: @unchecked Sendable {
     /// Waits until the committer is done with it.
     func wait() -> Result { result.wait { $0 } ?? .again }
 }
+
+/// The tree after a large write, with what others have written since the write was evaluated. A value.
+///
+/// The write's rows are those of the tree that it was evaluated on. They are the right ones after the others' entries, too, if
+/// those touch other places, and what is above both is there before and after.
+struct MergedTree {
+    /// The tree that the write was evaluated on.
+    let base: Snapshot
+    /// The tree after the write and after the others' entries.
+    private(set) var root: Node
+    /// The last entry of the others.
+    private(set) var seq: Int64
+    /// The batch of that entry, where it is known.
+    private(set) var batch: [UInt8]?
+    /// The tree after the others' entries alone; kept where its root has a priority, which goes with the last child.
+    private var others: Node?
+    private let paths: TouchedPaths
+    /// The place whose value the write depends on.
+    private let condition: Path?
+
+    /// - Parameters:
+    ///   - root: the tree right after the write.
+    ///   - changes: the write's, with their server values filled in.
+    ///   - condition: the place whose value the write depends on, if it does.
+    init(_ base: Snapshot, after root: Node, changes: [Change], condition: Path?) {
+        self.base = base
+        self.root = root
+        self.condition = condition
+        seq = base.seq
+        batch = base.batch
+        paths = TouchedPaths(changes)
+        others = base.root.priority.isNull ? nil : base.root
+    }
+
+    /// Puts entries that others wrote before the write. False where that can't be done: it has to be evaluated anew.
+    mutating func take(_ logged: [LoggedEntry]) -> Bool {
+        for one in logged {
+            let entry = one.entry
+            guard entry.seq == seq + 1, !entry.isBulk, entry.operation != .rules else { return false }
+            for change in entry.changes {
+                let isConditional = condition.map { change.path.overlaps($0) } ?? false
+                if isConditional || paths.conflicts(with: change) { return false }
+                root = root.replacing(change.path, with: change.value)
+                guard let without = others?.replacing(change.path, with: change.value) else { continue }
+                if without.isNull { return false }
+                others = without
+            }
+            seq = entry.seq
+            batch = one.batchID
+        }
+        // The root's own priority goes with the last child, and would come back with the next.
+        return logged.isEmpty || !root.isNull && root.priority == base.root.priority && !base.root.isNull
+    }
+}
+
+extension Path {
+    fileprivate func overlaps(_ other: Path) -> Bool { contains(other) || other.contains(self) }
+}
+
+/// The places that a write touches, for asking whether another write could have been made before or after it with the same
+/// result.
+struct TouchedPaths {
+    private final class Place {
+        var children: [Key: Place] = [:]
+        var isTouched = false
+    }
+
+    private let root = Place()
+    /// First keys of places where something is removed: what that leaves empty goes, with its priority.
+    private var emptied: Set<Key> = []
+    private var first: Set<Key> = []
+
+    /// - Parameter changes: with their server values filled in.
+    init(_ changes: [Change]) {
+        for change in changes {
+            var place = root
+            for key in Self.keys(of: change) {
+                if let child = place.children[key] {
+                    place = child
+                } else {
+                    let child = Place()
+                    place.children[key] = child
+                    place = child
+                }
+            }
+            place.isTouched = true
+            guard let key = change.path.keys.first else { continue }
+            first.insert(key)
+            if change.value.isNull { emptied.insert(key) }
+        }
+    }
+
+    /// Whether the order of this write and a change of another one could matter. In doubt it says that it could.
+    func conflicts(with change: Change) -> Bool {
+        let keys = Self.keys(of: change)
+        guard let key = keys.first else { return true }
+        if emptied.contains(key) || (change.value.isNull && first.contains(key)) { return true }
+        var place = root
+        for key in keys {
+            if place.isTouched { return true }
+            guard let child = place.children[key] else { return false }
+            place = child
+        }
+        // Something at or below it is touched.
+        return true
+    }
+
+    /// A priority belongs to what it is the priority of.
+    private static func keys(of change: Change) -> ArraySlice<Key> {
+        change.path.namesPriority ? change.path.keys.dropLast() : change.path.keys[...]
+    }
+}

@@ -1,4 +1,5 @@
 public import LogStore
+import Tree
 
 /// What an administrator does with feeds, by a connection to the database; gateways hear of it. Blocks its thread.
 public struct FeedAdministration {
@@ -241,5 +242,95 @@ public struct FeedAdministration {
             throw try absence(of: name)
         }
         return status
+    }
+}
+
+/// A message that is not delivered any more.
+public struct FeedDeadLetter: Sendable {
+    /// The message with its attempts, the errors and the time when it was given up, as JSON.
+    public let json: [UInt8]
+    /// The key by which the feed orders.
+    public let key: String
+    public let attempts: Int
+    /// Why the last attempt failed.
+    public let lastReason: String
+    /// When it was given up, as RFC 3339 in UTC.
+    public let deadAt: String
+    private let position: FeedPosition
+
+    init(_ record: FeedLetterRecord, since: String) {
+        let failures = FeedFailure.read(record.errors)
+        key = record.key
+        attempts = record.attempts
+        lastReason = failures.last?.reason ?? ""
+        deadAt = since
+        position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
+        var json = Array(StoredMessage.bounded(record.message ?? Array("{}".utf8)).dropLast())
+        if json.count > 1 { json.append(UInt8(ascii: ",")) }
+        json += Array("\"attempts\":\(record.attempts),\"errors\":".utf8)
+        json += FeedFailure.json(failures)
+        json += Array(",\"dead_at\":\"\(since)\"}".utf8)
+        self.json = json
+    }
+
+    /// The message's id in its namespace.
+    public func id(in namespace: String) -> String { position.id(in: namespace) }
+
+    /// The first of some letters whose JSON has at most so many bytes together; at least one.
+    static func page(_ letters: [FeedDeadLetter], mostBytes: Int) -> [FeedDeadLetter] {
+        var left = mostBytes
+        let count = letters.prefix { letter in
+            // With the comma before the next.
+            left -= letter.json.count + 1
+            return left >= 0
+        }.count
+        return Array(letters.prefix(max(1, count)))
+    }
+}
+
+/// Why something can't be done with a feed.
+public enum FeedError: Error, Sendable, Equatable, CustomStringConvertible {
+    case unknownFeed(FeedName)
+    /// The caller's token is for another feed that had the name before.
+    case notAdmitted(FeedName)
+    /// The namespace is on its way to another database, or there already: whoever comes again finds its feeds where it is then.
+    case moving(String)
+    case pruned(wanted: Int64, oldest: Int64)
+    case tooManyFeeds(Int)
+    /// Messages of one can't be delivered by the other: their ids would mean other records.
+    case differentPaths(String, String)
+
+    public var description: String {
+        switch self {
+        case .unknownFeed(let name): "There is no feed \"\(name.name)\" in the database \"\(name.namespace)\"."
+        case .notAdmitted(let name): "The token is not for this feed \"\(name.name)\"."
+        case .moving(let namespace): "The namespace \"\(namespace)\" moves to another database. Try again later."
+        case .pruned(let wanted, let oldest):
+            "Entry \(wanted) is not in the log any more; the oldest is \(oldest). {\"seq\":\(oldest - 1)} begins with that one, \"snapshot\" with the tree as it is."
+        case .tooManyFeeds(let most): "A database has at most \(most) feeds."
+        case .differentPaths(let one, let other):
+            "Feed \"\(other)\" has another path than \"\(one)\": it can't deliver its messages."
+        }
+    }
+}
+
+/// Which feed of a name a caller may consume: another one may have been made under the name since.
+public enum FeedAccess: Sendable, Hashable {
+    /// Whichever feed has the name.
+    case any
+    /// The feed with this id, as a UUID's text.
+    case id(String)
+    /// One that was there at this time, in seconds since 1970.
+    case since(Int64)
+
+    /// Whether a feed may be consumed.
+    ///
+    /// - Parameter createdAt: seconds since 1970.
+    public func admits(uid: String, createdAt: Int64) -> Bool {
+        switch self {
+        case .any: true
+        case .id(let id): id == uid
+        case .since(let time): createdAt <= time
+        }
     }
 }

@@ -1,6 +1,7 @@
 import LogStore
 import Postgres
-import Runtime
+public import Runtime
+import Synchronization
 
 /// What the threads that work feeds share.
 final class FeedCore: Sendable {
@@ -90,4 +91,78 @@ final class FeedCore: Sendable {
         if stopsNow { opened.cancelHandle.abandon() }
         return opened
     }
+}
+
+/// How feeds are worked; every field has its default.
+public struct FeedSettings: Sendable {
+    /// How often the worker gives a sign of life, looks at the others, and looks for feeds that nobody works.
+    public var beatMilliseconds: Milliseconds = 1_000
+    /// How long a worker's signs of life must have stood still until others take its feeds over.
+    public var expiryMilliseconds: Milliseconds = 5_000
+    /// The first and the longest pause before something broken is tried again.
+    public var firstRetryMilliseconds: Milliseconds = 200
+    public var maxRetryMilliseconds: Milliseconds = 30_000
+    /// Threads that read the log for feeds, each with a connection.
+    public var readers = 2
+    /// Entries read at once.
+    public var pageEntries = 1_000
+    /// After so many entries the tree is kept as a snapshot, so that a feed can be taken over without the whole log: or after as many as
+    /// the tree has rows, where those are more.
+    public var entriesBetweenTrees: Int64 = 200_000
+    /// How long after its last step a lane keeps its trees although memory is short and its feeds have no room.
+    public var idleLaneMilliseconds: Milliseconds = 5_000
+    /// A lane whose tree was made again keeps it for at least so many times as long as that took, so that feeds whose messages are taken
+    /// slowly spend a small part of the time on trees.
+    public var keepingFactor: Milliseconds = 16
+    /// How long one step makes trees again before the namespace's other lanes have their turn.
+    public var wakingMilliseconds: Milliseconds = 200
+    /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
+    public var windowMessages = 10_000
+    public var windowBytes = 64 << 20
+    /// About how many bytes the messages of all feeds of a gateway may cost together.
+    public var allWindowsBytes: Int { max(512 << 20, 4 * windowBytes) }
+    /// Whether a feed for a namespace that is not there makes it. Not in a database where only those are that were placed there.
+    public var createsNamespaces = true
+    /// The most messages that one pull is given.
+    public var maxPull = 1_000
+    /// How long a request waits until a gateway works the feed.
+    public var ownerWaitMilliseconds: Milliseconds = 5_000
+    /// Requests that wait for messages, of all feeds together. Namespaces share them, then the feeds of each namespace: a feed alone has a quarter.
+    public var maxWaitingPulls = 20_000
+    /// Where other gateways reach this one, such as `http://10.0.0.5:9000`; empty: where this one's connection to the database comes
+    /// from, at the port that it listens on.
+    public var address = ""
+
+    public init() {}
+
+    /// For so long after it asked for its last sign of life a worker may hand out messages: less than others wait.
+    var freshMilliseconds: Milliseconds { expiryMilliseconds * 3 / 5 }
+}
+
+/// This gateway's right to work feeds: its row of `feed_worker`, and how lately that was confirmed. Any thread may ask.
+///
+/// Others take a worker for dead when its beats have stood still for some seconds by their own clocks. So a worker hands out nothing when
+/// its last confirmed beat is older than a part of that, by its own clock: also when it was frozen meanwhile.
+final class FeedLease: Sendable {
+    private struct State {
+        var worker: [UInt8]?
+        var freshUntil: Int64 = 0
+    }
+    private let state = Mutex(State())
+
+    /// The worker's id, while it has one.
+    var worker: [UInt8]? { state.withLock { $0.worker } }
+
+    /// Whether messages may be handed out now.
+    func isFresh(at now: Int64) -> Bool { state.withLock { $0.worker != nil && now < $0.freshUntil } }
+
+    /// The database has confirmed the worker's row.
+    ///
+    /// - Parameter time: until when that is good, counted from when it was asked.
+    func confirmed(_ worker: [UInt8], until time: Int64) {
+        state.withLock { $0 = State(worker: worker, freshUntil: time) }
+    }
+
+    /// The row is gone.
+    func lost() { state.withLock { $0 = State() } }
 }

@@ -1,3 +1,5 @@
+import JSONText
+import Rules
 public import Runtime
 public import Tree
 
@@ -111,5 +113,169 @@ extension PathPattern {
         zip(parts, path.keys).compactMap { part, key in
             if case .capture = part { key } else { nil }
         }
+    }
+}
+
+/// A feed, as requests name it.
+public struct FeedName: Sendable, Hashable, CustomStringConvertible {
+    public let namespace: String
+    public let name: String
+
+    public init(namespace: String, name: String) {
+        self.namespace = namespace
+        self.name = name
+    }
+
+    public var description: String { "\(namespace)/\(name)" }
+}
+
+/// A feed's filter: an expression of the rules language that says of a change whether it becomes a message. Pure; any thread.
+///
+/// `data` is the record before the change and `newData` the record after it; the pattern's captures are variables (`$order_id`), `root` and
+/// `now` are as in rules. An expression that fails, such as one that compares a text with a number, says no.
+public struct FeedFilter: Sendable {
+    /// The expression, as the definition has it.
+    public let text: String
+    private let rules: RuleSet
+    /// The expression is compiled for this pattern.
+    private let pattern: PathPattern
+
+    init(_ text: String, for pattern: PathPattern) throws(RulesError) {
+        rules = try RuleSet(.write, text, at: pattern)
+        self.text = text
+        self.pattern = pattern
+    }
+
+    /// Whether it names `auth`. Nobody is there when a filter is evaluated, so that it would always be null.
+    var asksWhoWrites: Bool { rules.surroundings.contains(.auth) }
+
+    /// Whether the change of the record at a path becomes a message.
+    ///
+    /// - Parameter now: when the change was committed, in milliseconds since 1970: what a filter says must not depend on when it is asked.
+    func admits(_ path: Path, before: Node, after: Node, now: Int64) -> Bool {
+        rules.mayWrite(
+            CollectionOfOne(path), root: before, newRoot: after, auth: .unauthenticated, now: now
+        ).isAllowed
+    }
+}
+
+extension FeedFilter: Equatable {
+    /// Compares the expressions and the patterns.
+    public static func == (first: FeedFilter, second: FeedFilter) -> Bool {
+        first.text == second.text && first.pattern == second.pattern
+    }
+}
+
+/// Where a feed's messages go by themselves.
+public enum FeedDestination: Sendable, Equatable {
+    case webhook(WebhookDefinition)
+    case nats(NATSDefinition)
+    case kafka(KafkaDefinition)
+
+    /// The members of a feed's definition that say so, of which it has one at most.
+    static let members = ["webhook", "nats", "kafka"]
+
+    /// Reads one of the members; nil, and the mistakes noted, where it is none.
+    static func read(
+        _ member: String, _ value: SourceValue, in form: DefinitionForm, problems: inout [DefinitionError.Problem]
+    ) -> FeedDestination? {
+        switch member {
+        case "webhook": WebhookDefinition.read(value, in: form, problems: &problems).map { .webhook($0) }
+        case "nats": NATSDefinition.read(value, in: form, problems: &problems).map { .nats($0) }
+        case "kafka": KafkaDefinition.read(value, in: form, problems: &problems).map { .kafka($0) }
+        default: nil
+        }
+    }
+
+    /// Writes the member into an object that has others before it.
+    func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
+        switch self {
+        case .webhook(let definition):
+            writer.writeKey("webhook", isFirst: false)
+            definition.write(&writer, as: form)
+        case .nats(let definition):
+            writer.writeKey("nats", isFirst: false)
+            definition.write(&writer, as: form)
+        case .kafka(let definition):
+            writer.writeKey("kafka", isFirst: false)
+            definition.write(&writer, as: form)
+        }
+    }
+}
+
+extension FeedDefinition {
+    /// The operations that change data.
+    static let allOperations = Tree.Operation.allCases.filter { $0 != .rules }
+
+    /// The definition as JSON, complete: with what was left out, in a fixed order, so that equal definitions have equal texts.
+    ///
+    public func json(as form: DefinitionForm) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 512)
+        writer.beginObject()
+        writer.writeKey("path", isFirst: true)
+        writer.writeString(pattern.description)
+        writer.writeKey("operations", isFirst: false)
+        writer.writeWords(Self.allOperations.filter { operations?.contains($0) ?? true }.map(\.rawValue))
+        writer.writeKey("events", isFirst: false)
+        writer.writeWords(Event.allCases.filter(events.contains).map(\.rawValue))
+        if let filter {
+            writer.writeKey("filter", isFirst: false)
+            writer.writeString(filter.text)
+        }
+        writer.writeKey("include", isFirst: false)
+        writer.writeWords(Part.allCases.filter(include.contains).map(\.rawValue))
+        writer.writeKey("record_depth", isFirst: false)
+        writer.writeInteger(Int64(recordDepth))
+        writer.writeKey("start", isFirst: false)
+        writeStart(&writer)
+        for (name, word) in [("order", order.rawValue), ("on_dead", deadPolicy.rawValue)] {
+            writer.writeKey(name, isFirst: false)
+            writer.writeString(word)
+        }
+        writer.writeKey("max_attempts", isFirst: false)
+        writer.writeInteger(Int64(maxAttempts))
+        writer.writeKey("backoff", isFirst: false)
+        writer.beginObject()
+        writer.writeDuration("first", firstBackoffMilliseconds, as: form, isFirst: true)
+        writer.writeDuration("max", maxBackoffMilliseconds, as: form)
+        writer.endObject()
+        writer.writeDuration("ack_deadline", ackDeadlineMilliseconds, as: form)
+        writer.writeKey("retention", isFirst: false)
+        writer.writeString(TimeSpan.text(retentionSeconds * 1_000))
+        writer.writeKey("when_retention_ends", isFirst: false)
+        writer.writeString(retentionPolicy.rawValue)
+        destination?.write(&writer, as: form)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    private func writeStart(_ writer: inout JSONWriter) {
+        switch start {
+        case .now: writer.writeString("now")
+        case .beginning: writer.writeString("beginning")
+        case .snapshot: writer.writeString("snapshot")
+        case .seq(let seq):
+            writer.beginObject()
+            writer.writeKey("seq", isFirst: true)
+            writer.writeInteger(seq)
+            writer.endObject()
+        case .time(let time):
+            writer.beginObject()
+            writer.writeKey("time", isFirst: true)
+            writer.writeString(time)
+            writer.endObject()
+        }
+    }
+}
+
+extension JSONWriter {
+    /// A list of texts.
+    mutating func writeWords(_ words: [String]) {
+        raw("[")
+        for (index, word) in words.enumerated() {
+            if index > 0 { raw(",") }
+            writeString(word)
+        }
+        raw("]")
     }
 }

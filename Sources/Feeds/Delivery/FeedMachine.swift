@@ -6,6 +6,29 @@ import Runtime
 ///
 /// Messages come from the reader in the order of their places and leave when they are done. All times are monotonic milliseconds, but for
 /// those of failures, which people read.
+///
+/// A message that is not done has a `Slot`. The slot is in one of these states:
+///
+///     push ──┬──► gated ─── `handedTo` is durable ───┬──► queued ─── pull ───► held ─── acknowledge ───► done
+///            ├──► parked ── earlier retries are read ┤      ▲                   │ │
+///            └──► held, adopted                      │      └ failed, given back ┘ └─── last attempt ───► dead
+///     retry ─────────────────────────────────────────┘
+///
+/// - Gated: the feed's row in the database must first say that messages of this entry may be handed out (`handedTo`).
+/// - Parked: the database may have earlier messages of the key to retry, which the machine has not read yet. When they are read,
+///   the message is queued, or gated.
+/// - Queued: the message waits in the queue of its key. The key is ready (`ready`) while no message of the key is held, the
+///   key does not wait after a failed attempt, and the dead letters of the key are durable.
+/// - Held (out): a consumer has the message until `deadline`. If the deadline passes, the attempt has failed. After a takeover
+///   the machine adopts the messages that a former owner may have handed out: it treats them as held until `adoptedUntil`, and
+///   queues them then. Retries can be adopted, too.
+/// - Done: the slot is removed, and `DonePlaces` closes the position.
+/// - Dead: the database stores the message as a dead letter, and the slot is removed. If dead letters stop their keys, the
+///   machine sets the later messages of the key aside: the database stores them as blocked. While the database has as many
+///   stored messages as it may have, a message does not become a dead letter but is retried after the longest pause, and
+///   messages that should be set aside wait in memory (`unstored`).
+///
+/// An administrator can have dead letters delivered again. The database then gives them to the machine as retries (`retry`).
 final class FeedMachine {
     struct Settings: Sendable {
         /// For the ids in stored messages.

@@ -1,34 +1,25 @@
 import LogStore
+import Runtime
 import Tree
 
-/// A feed whose messages a lane finds.
-struct LaneFeed: Sendable {
-    let claim: FeedClaim
-    let matcher: FeedMatcher
-    let window: FeedWindow
-    /// Messages that failed before, by their places.
-    let letters: [FeedPosition: FeedLetter]
-}
-
-/// What a lane has found for a feed.
-struct LaneFinding: Sendable {
-    let claim: FeedClaim
-    var messages: [FeedMessage] = []
-    /// About what the messages cost in memory.
-    var bytes = 0
-    var letters: [FeedPosition: FeedLetter] = [:]
-    /// All messages of entries up to there have been found; nil where an entry is not through.
-    var readTo: LogCursor?
-    var hasReadSnapshot = false
-
-    /// Whether the feed has room for more.
-    var hasRoom = true
-
-    /// Whether it is as much as is told at once.
-    var isFull: Bool { messages.count >= 500 || bytes >= 4 << 20 || !hasRoom }
-}
-
 /// Feeds of one namespace that have come to the same entry, and the tree there. A value without I/O.
+///
+/// All feeds of a lane share the lane's tree. `pass` moves the lane past one entry: it goes through the records that differ
+/// between the trees before and after the entry, and finds the messages of each feed:
+///
+///     root (tree at entry 42) ── entry 43 ──► after (tree at entry 43)
+///           └─ changed records of a feed's pattern ─► matcher ─► messages in the feed's LaneFinding
+///
+/// A feed does not delay the other feeds of its lane. It leaves the lane, and joins a lane at the same entry later:
+///
+///     lane ─┬─ pass: the entry has 1,000 changed records or more for the feed ─► lane of that feed, with both trees (`wide`)
+///      ▲    └─ splitFull: the feed has no room for messages ──────────────────► lane of the feeds without room
+///      │                                                                         │ memory is short       ▲ room again
+///      │                                                                         └─► RestingLane, without trees
+///      └── join: two lanes have come to the same entry
+///
+/// A wide lane looks at its records in steps (`goOn`), as far as the feed's window has room. A feed that begins with a snapshot
+/// begins in such a lane. The window counts a message from the moment when the lane finds it.
 struct FeedLane {
     /// An entry, or a snapshot, with more records than are taken at once.
     private struct Wide {
@@ -208,4 +199,75 @@ struct FeedLane {
             self.init(resting.feeds, root: root, at: resting.cursor)
         }
     }
+}
+
+/// A feed whose messages a lane finds.
+struct LaneFeed: Sendable {
+    let claim: FeedClaim
+    let matcher: FeedMatcher
+    let window: FeedWindow
+    /// Messages that failed before, by their places.
+    let letters: [FeedPosition: FeedLetter]
+}
+
+/// What a lane has found for a feed.
+struct LaneFinding: Sendable {
+    let claim: FeedClaim
+    var messages: [FeedMessage] = []
+    /// About what the messages cost in memory.
+    var bytes = 0
+    var letters: [FeedPosition: FeedLetter] = [:]
+    /// All messages of entries up to there have been found; nil where an entry is not through.
+    var readTo: LogCursor?
+    var hasReadSnapshot = false
+
+    /// Whether the feed has room for more.
+    var hasRoom = true
+
+    /// Whether it is as much as is told at once.
+    var isFull: Bool { messages.count >= 500 || bytes >= 4 << 20 || !hasRoom }
+}
+
+/// A lane that has let go of its trees while its feeds have no room for more messages: they are made again once there is room. A value.
+struct RestingLane: Sendable {
+    /// How far a snapshot has been read.
+    struct Snapshot: Sendable {
+        /// The number of its next record.
+        let index: Int64
+        /// When the snapshot's entry was committed, in milliseconds since 1970.
+        let time: Int64
+    }
+
+    private(set) var feeds: [LaneFeed]
+    let cursor: LogCursor
+    /// Nil between two entries.
+    let snapshot: Snapshot?
+    /// The tree is not made before then, in monotonic milliseconds.
+    private(set) var restsUntil: Milliseconds = 0
+    private var pause: Backoff?
+
+    init(feeds: [LaneFeed], cursor: LogCursor, snapshot: Snapshot?) {
+        self.feeds = feeds
+        self.cursor = cursor
+        self.snapshot = snapshot
+    }
+
+    /// Whether a feed has room again. The dispatcher says when one has that had none.
+    var hasRoom: Bool { feeds.contains { $0.window.available() > 0 } }
+
+    /// The connection was lost while the tree was made: the lane rests for a while, longer each time, so that other lanes have the thread.
+    mutating func failed(at now: Milliseconds, _ settings: FeedSettings) {
+        var pause =
+            pause
+            ?? Backoff(
+                firstMilliseconds: Self.pauses * settings.firstRetryMilliseconds,
+                longestMilliseconds: settings.maxRetryMilliseconds)
+        restsUntil = now + pause.nextMilliseconds()
+        self.pause = pause
+    }
+
+    /// The first pause, as a multiple of `firstRetryMilliseconds`.
+    private static let pauses: Milliseconds = 10
+
+    mutating func remove(_ claim: FeedClaim) { feeds.removeAll { $0.claim == claim } }
 }

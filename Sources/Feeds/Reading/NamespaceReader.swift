@@ -2,20 +2,28 @@ import LogStore
 import Runtime
 import Tree
 
-/// A feed that is to be read from now on.
-struct FeedStart: Sendable {
-    let feed: LaneFeed
-    let name: FeedName
-    let progress: FeedProgress
-
-    /// The entry behind which it begins.
-    var wantedSeq: Int64 { progress.snapshotSeq ?? progress.seq }
-}
-
 /// Reads a namespace's log for the feeds that are worked here. Feeds that have come to the same entry are read together, in a lane; one whose
 /// messages nobody takes gets a lane of its own, so that the others don't wait for it.
 ///
 /// Belongs to the thread that works the namespace at the time.
+///
+/// Each lane has a `Reading`: the lane, its position in the log, and the entries that were read and not passed yet.
+///
+///     the gateway's own trees ── steps ──┐
+///     (TreeSource)                       ├──► FeedLane.pass ──► found: messages of each feed, to the dispatcher
+///     log ── LogFollower ── page, bulk ──┘
+///
+/// `step` gives each lane one turn:
+///
+/// 1. A lane in the middle of an entry looks at the next records of the entry, and its turn ends.
+/// 2. Feeds without room leave for a lane of their own. If no feed of the lane has room, the turn ends.
+/// 3. If the lane has entries, it passes them: a load (`bulk`), whose parts are read now, or the rest of the page.
+/// 4. Otherwise the lane passes the entries that the gateway's own trees have been through, or reads the next page of the log,
+///    and passes that. The turn ends early when a feed has many messages.
+///
+/// Then the reader joins lanes at the same entry, counts the memory of the lanes' trees, and makes the trees of resting lanes
+/// again whose feeds have room. If the log does not have the entries that a lane needs, or the database has lost entries, the
+/// reader has the lane's feeds begin again (`restart`).
 final class NamespaceReader {
     struct Reading {
         var lane: FeedLane
@@ -322,4 +330,14 @@ final class NamespaceReader {
         }
         readings = kept
     }
+}
+
+/// A feed that is to be read from now on.
+struct FeedStart: Sendable {
+    let feed: LaneFeed
+    let name: FeedName
+    let progress: FeedProgress
+
+    /// The entry behind which it begins.
+    var wantedSeq: Int64 { progress.snapshotSeq ?? progress.seq }
 }

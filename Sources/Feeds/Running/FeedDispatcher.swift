@@ -49,32 +49,59 @@ final class FeedDispatcher: Sendable {
     }
 }
 
-/// How the feeds fare that this gateway works; any thread may look.
-final class FeedBoard: Sendable {
-    private let reports = MutexBox<[FeedName: FeedReport]>([:])
+/// What the dispatcher is told and asked.
+enum FeedCommand: Sendable {
+    case begin(FeedRunStart)
+    case end(FeedClaim)
+    case endAll
+    /// The feed was put elsewhere, or has another definition: whatever has an older generation is over.
+    case moved(FeedName, feed: Int64, generation: Int64)
+    case found([LaneFinding])
+    case routes([FeedName: FeedRoute])
+    /// Letters to be delivered once more.
+    case letters(FeedClaim, FeedRetryPage)
+    case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
+    case cancel(FeedName, pull: UInt64)
+    /// Deliveries that did not reach their connection.
+    case unsent(FeedName, [(position: FeedPosition, delivery: UInt64)])
+    /// A connection ended, or a consumer gives back all that it holds: that goes back.
+    case release(FeedName, consumer: String, FeedOpening?, FeedAccess)
+    case settle(
+        FeedName, [FeedPosition?], consumer: String?, FeedSettlement, FeedAccess,
+        @Sendable (Result<[String], FeedRefusalError>) -> Void)
+    case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
+    case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
+    case report(FeedName, FeedAccess, @Sendable (FeedReport?, FeedRefusal?) -> Void)
+}
 
-    private let statuses = MutexBox<[(feed: FeedName, status: FeedStatusRecord)]>([])
-    private let reading = MutexBox<Milliseconds>(0)
+/// A refusal as an error.
+public struct FeedRefusalError: Error, Sendable, Equatable {
+    public let refusal: FeedRefusal
+    public init(_ refusal: FeedRefusal) { self.refusal = refusal }
+}
 
-    func set(_ new: [FeedName: FeedReport]) { reports.withLock { $0 = new } }
+/// Where a feed is worked.
+enum FeedRoute: Sendable, Equatable {
+    case here
+    case elsewhere(FeedPeer)
+    case nobody
+}
 
-    /// What the database knows of this gateway's feeds.
-    ///
-    /// - Parameter milliseconds: how long it took to read.
-    func set(_ new: [(feed: FeedName, status: FeedStatusRecord)], readIn milliseconds: Milliseconds = 0) {
-        statuses.withLock { $0 = new }
-        reading.withLock { $0 = milliseconds }
-    }
-
-    /// How long it took to read that last.
-    var readingMilliseconds: Milliseconds { reading.withLock { $0 } }
-
-    var figures: [FeedFigures] {
-        let known = reports.withLock { $0 }
-        return statuses.withLock { $0 }.map { FeedFigures(feed: $0.feed, status: $0.status, report: known[$0.feed]) }
-    }
-
-    var all: [FeedReport] {
-        reports.withLock { Array($0.values) }.sorted { "\($0.feed)" < "\($1.feed)" }
-    }
+/// A feed that this gateway works from now on.
+struct FeedRunStart: Sendable {
+    let name: FeedName
+    let uid: String
+    /// Seconds since 1970.
+    let createdAt: Int64
+    let claim: FeedClaim
+    let definition: FeedDefinition
+    let settings: FeedMachine.Settings
+    let progress: FeedProgress
+    /// A former owner may have handed out messages of entries up to this one: they count as held until then.
+    let adoptedThrough: Int64
+    let adoptedUntil: Int64
+    let window: FeedWindow
+    let sink: (any Sink)?
+    /// The first page of what is to be delivered once more.
+    let retried: FeedRetryPage
 }

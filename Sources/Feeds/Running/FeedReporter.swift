@@ -1,4 +1,4 @@
-import LogStore
+public import LogStore
 import Runtime
 
 /// Tells the database how the feeds of this gateway fare, and has the board told what only the database knows of them.
@@ -46,4 +46,43 @@ struct FeedReporter {
             return .done
         }
     }
+}
+
+/// How the feeds fare that this gateway works; any thread may look.
+final class FeedBoard: Sendable {
+    private let reports = MutexBox<[FeedName: FeedReport]>([:])
+
+    private let statuses = MutexBox<[(feed: FeedName, status: FeedStatusRecord)]>([])
+    private let reading = MutexBox<Milliseconds>(0)
+
+    func set(_ new: [FeedName: FeedReport]) { reports.withLock { $0 = new } }
+
+    /// What the database knows of this gateway's feeds.
+    ///
+    /// - Parameter milliseconds: how long it took to read.
+    func set(_ new: [(feed: FeedName, status: FeedStatusRecord)], readIn milliseconds: Milliseconds = 0) {
+        statuses.withLock { $0 = new }
+        reading.withLock { $0 = milliseconds }
+    }
+
+    /// How long it took to read that last.
+    var readingMilliseconds: Milliseconds { reading.withLock { $0 } }
+
+    var figures: [FeedFigures] {
+        let known = reports.withLock { $0 }
+        return statuses.withLock { $0 }.map { FeedFigures(feed: $0.feed, status: $0.status, report: known[$0.feed]) }
+    }
+
+    var all: [FeedReport] {
+        reports.withLock { Array($0.values) }.sorted { "\($0.feed)" < "\($1.feed)" }
+    }
+}
+
+/// How a feed of this gateway fares, as metrics tell it.
+public struct FeedFigures: Sendable, Equatable {
+    public let feed: FeedName
+    /// What the database knew some seconds ago.
+    public let status: FeedStatusRecord
+    /// What is known here; nil where the feed is broken.
+    public let report: FeedReport?
 }

@@ -1,4 +1,5 @@
 public import HTTPClient
+import Runtime
 
 /// Makes the sinks of feeds' definitions.
 public struct SinkMaker: Sendable {
@@ -50,5 +51,16 @@ public struct SinkMaker: Sendable {
         for host in hosts where !servers.admits(host: host) {
             throw SinkError("\(host) is not among the servers that feeds may deliver to (--sink-allow).")
         }
+    }
+}
+
+extension SinkMessage {
+    init(_ delivery: FeedMachine.Delivery, of feed: FeedName) {
+        let message = delivery.message
+        let facts = message.facts
+        self.init(
+            id: message.position.id(in: feed.namespace), namespace: feed.namespace, feed: feed.name, key: message.key,
+            path: facts.path, event: facts.event, seq: message.position.seq, time: facts.time,
+            attempt: delivery.attempt, json: message.json(namespace: feed.namespace, attempt: delivery.attempt))
     }
 }

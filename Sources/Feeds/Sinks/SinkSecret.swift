@@ -79,3 +79,13 @@ public struct SinkError: Error, Sendable, Equatable, CustomStringConvertible {
 
     init(_ description: String) { self.description = description }
 }
+
+extension SinkSecret {
+    /// As a webhook's definition has it: the secret itself only where that is wanted.
+    func definitionText(showsSecrets: Bool) -> String {
+        switch self {
+        case .variable(let name): "env:\(name)"
+        case .text(let text): showsSecrets ? text.revealed() : Self.mask
+        }
+    }
+}

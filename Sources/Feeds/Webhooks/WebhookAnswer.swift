@@ -1,4 +1,5 @@
 internal import HTTPClient
+import JSONText
 internal import Runtime
 
 /// What an endpoint's answer means for the messages that it was sent. Pure.
@@ -77,5 +78,132 @@ enum WebhookAnswer {
             guard failedKeys.contains(isOneLane ? "" : message.key) else { return .delivered }
             return .notSent
         }
+    }
+}
+
+/// The header `Retry-After`: seconds, or a date in one of the three forms of HTTP.
+enum RetryAfter {
+    /// Nobody is believed who wants to be left alone for longer.
+    static let mostMilliseconds: Milliseconds = 3_600_000
+
+    /// How long from now; nil where the text is no such header, or the time has come already.
+    static func milliseconds(_ text: String, nowUnixMilliseconds: Milliseconds) -> Milliseconds? {
+        let wanted: Milliseconds
+        if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            // More digits than a number has are longer than anything.
+            wanted = Int64(text).map { $0 > mostMilliseconds ? mostMilliseconds : $0 * 1_000 } ?? mostMilliseconds
+        } else if let seconds = unixSeconds(text) {
+            wanted = seconds * 1_000 - nowUnixMilliseconds
+        } else {
+            return nil
+        }
+        return wanted > 0 ? min(wanted, mostMilliseconds) : nil
+    }
+
+    /// Reads `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` and `Sun Nov  6 08:49:37 1994`.
+    static func unixSeconds(_ text: String) -> Int64? {
+        guard text.utf8.count <= 40 else { return nil }
+        var parts = text.split { " ,-:".contains($0) }
+        if parts.count == 8, parts[7] == "GMT" {
+            parts.removeLast()
+        } else if parts.count == 7 {
+            // The old form of C: the day behind the month, the year at the end.
+            parts = [parts[0], parts[2], parts[1], parts[6], parts[3], parts[4], parts[5]]
+        } else {
+            return nil
+        }
+        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+        guard let month = months.firstIndex(of: String(parts[2])), let day = number(parts[1], 1...31),
+            var year = number(parts[3], 0...9_999), let hour = number(parts[4], 0...23),
+            let minute = number(parts[5], 0...59), let second = number(parts[6], 0...60)
+        else { return nil }
+        if parts[3].count == 2 { year += year < 70 ? 2_000 : 1_900 }
+        guard year >= 1_970 else { return nil }
+        return days(year, month + 1, day) * 86_400 + hour * 3_600 + minute * 60 + second
+    }
+
+    private static func number(_ text: Substring, _ range: ClosedRange<Int64>) -> Int64? {
+        guard text.utf8.count <= 4, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int64(text),
+            range.contains(number)
+        else { return nil }
+        return number
+    }
+
+    /// Days from 1970-01-01 to a day of the Gregorian calendar.
+    private static func days(_ year: Int64, _ month: Int, _ day: Int64) -> Int64 {
+        // Years begin in March, so that the leap day is the last of one.
+        let shifted = month > 2 ? year : year - 1
+        let monthFromMarch = Int64((month + 9) % 12)
+        let dayOfYear = (153 * monthFromMarch + 2) / 5 + day - 1
+        return shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400 + dayOfYear - 719_468
+    }
+}
+
+/// Which messages of a batch an endpoint names as failed, by the body of a successful response. Pure.
+///
+/// A receiver that does not know batches answers with any text, or with JSON of its own: that means success. JSON, or what
+/// looks like JSON, must be understood: a list of failed messages that was misread as success would lose them.
+enum FailedMessages: Equatable {
+    /// The ids that the body names; none where there is no list, or an empty one.
+    case named(Set<String>)
+    /// What is wrong with the body. Holds nothing of its content, which may be confidential.
+    case unreadable(reason: String)
+
+    /// - Parameters:
+    ///   - contentType: the response's, if it has one.
+    ///   - sent: the ids of the messages in the request.
+    static func read(_ body: [UInt8], contentType: String?, sent: Set<String>) -> FailedMessages {
+        let isBlank = { (byte: UInt8) in [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
+        let text = body.drop(while: isBlank)
+        guard let first = text.first else { return .named([]) }
+        if byteOrderMarks.contains(where: { text.starts(with: $0) }) {
+            return .unreadable(reason: "begins with a byte-order mark")
+        }
+        guard first == UInt8(ascii: "{") || first == UInt8(ascii: "[") || isJSON(contentType) else {
+            return .named([])
+        }
+        do throws(SourceTextError) {
+            return list(in: try SourceText.read(body), sent)
+        } catch {
+            return .unreadable(reason: "is not JSON (line \(error.place.line), column \(error.place.column))")
+        }
+    }
+
+    private static func list(in value: SourceValue, _ sent: Set<String>) -> FailedMessages {
+        switch value.kind {
+        case .object(let members):
+            guard let list = members.first(where: { $0.key == "failed" })?.value else { return .named([]) }
+            return ids(list, sent)
+        // A list without its object may be one of failed messages.
+        case .array(let elements) where !elements.isEmpty: return .unreadable(reason: "is a list, and not an object")
+        case .array, .null, .bool, .number, .string: return .named([])
+        }
+    }
+
+    private static func ids(_ list: SourceValue, _ sent: Set<String>) -> FailedMessages {
+        if case .null = list.kind { return .named([]) }
+        guard case .array(let elements) = list.kind else {
+            return .unreadable(reason: "has \(list.kindName) as \"failed\", which must be a list of ids")
+        }
+        var ids: Set<String> = []
+        for element in elements {
+            guard case .string(let id) = element.kind else {
+                return .unreadable(reason: "has \(element.kindName) in \"failed\", which must be a list of ids")
+            }
+            guard sent.contains(id) else {
+                return .unreadable(reason: "names a message in \"failed\" that is not in the request")
+            }
+            ids.insert(id)
+        }
+        return .named(ids)
+    }
+
+    private static let byteOrderMarks: [[UInt8]] = [[0xEF, 0xBB, 0xBF], [0xFE, 0xFF], [0xFF, 0xFE]]
+
+    /// Whether a media type is one of JSON: `application/json`, `text/json`, or `…+json`.
+    private static func isJSON(_ contentType: String?) -> Bool {
+        guard let type = contentType?.split(separator: ";", maxSplits: 1).first?.lowercased() else { return false }
+        let bare = type.filter { $0 != " " && $0 != "\t" }
+        return bare.hasSuffix("/json") || bare.hasSuffix("+json")
     }
 }

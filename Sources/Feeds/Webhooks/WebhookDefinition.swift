@@ -1,4 +1,5 @@
 public import Runtime
+public import Tree
 
 /// How a feed's messages are sent to somebody's HTTP server.
 public struct WebhookDefinition: Sendable, Equatable {
@@ -55,5 +56,38 @@ public struct WebhookDefinition: Sendable, Equatable {
     /// Whether a header can have this value.
     static func isHeaderValue(_ text: String) -> Bool {
         text.utf8.count <= maxHeaderBytes && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
+    }
+}
+
+extension WebhookDefinition {
+    /// Writes the definition as a JSON object, with what was left out filled in.
+    public func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
+        let showsSecrets = form == .stored
+        writer.beginObject()
+        writer.writeKey("url", isFirst: true)
+        writer.writeString(url)
+        writer.writeKey("secrets", isFirst: false)
+        writer.raw("[")
+        for (index, secret) in secrets.enumerated() {
+            if index > 0 { writer.raw(",") }
+            writer.writeString(secret.definitionText(showsSecrets: showsSecrets))
+        }
+        writer.raw("]")
+        writer.writeKey("headers", isFirst: false)
+        writer.beginObject()
+        for (index, header) in headers.enumerated() {
+            writer.writeKey(header.name, isFirst: index == 0)
+            writer.writeString(header.value.definitionText(showsSecrets: showsSecrets))
+        }
+        writer.endObject()
+        for (key, number) in [("batch", Int64(batch)), ("concurrency", Int64(concurrency))] {
+            writer.writeKey(key, isFirst: false)
+            writer.writeInteger(number)
+        }
+        writer.writeDuration("timeout", timeoutMilliseconds, as: form)
+        writer.writeDuration("connect_timeout", connectTimeoutMilliseconds, as: form)
+        writer.writeKey("format", isFirst: false)
+        writer.writeString(format.rawValue)
+        writer.endObject()
     }
 }

@@ -30,3 +30,27 @@ extension FuzzTarget {
         return Claims.stored(resolved)
     }.measuring { _ = try? JSONParser.parse($0) }
 }
+
+/// Inputs and pieces that more than one parser of JSON begins with.
+enum Corpora {
+    static let json = [
+        "null", "true", "0", "-0.0", "1.5e-7", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
+        "1e308",
+        #""text""#, #""\u00e9\ud83d\ude00\n\\\"\/""#, "\"é😀\u{7F}\"", "[]", "{}", "[1,null,\"x\",[true]]", "{\"a\":1}",
+        #"{"b":{"c":[1,2,{"d":null}]},"a":{},"10":1,"9":2,"-1":3,"007":4,"-0":5,"00":6}"#,
+        #"{".value":1,".priority":"p"}"#, #"{"a":{".value":true},"b":1,".priority":1.5}"#, #"{".sv":"timestamp"}"#,
+        #"{"n":{".sv":{"increment":-2.5}},"t":{".value":{".sv":"timestamp"},".priority":{".sv":{"increment":1}}}}"#,
+        #"{"a":1,"a":null,"b":2,"b":3}"#, #"{"😀":1,"～":2,"é":3,"é":4}"#,
+        "{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}}}}",
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", "\r\n\t [ 1 ,\n 2 ] \n",
+    ]
+
+    static let tokens = [
+        "\"", "\\", "{", "}", "[", "]", ":", ",", "null", "true", "false", "0", "-", "1e", "e-400", "e400", ".5", "00",
+        "9007199254740993", "18446744073709551616", "\"a\":", "\"b\":1,", "\".value\":", "\".priority\":",
+        "{\".sv\":\"timestamp\"}", "{\".sv\":{\"increment\":1}}", "\\u", "\\u0000", "\\ud83d", "\\ude00", "\\u002e",
+        "{\"a\":",
+        "\"0\":", "\"10\":2,", "\"-0\":", "\"00\":", "é", "e\u{301}", "😀", "～", "/", "a/b", ".priority", "\n", " ",
+        String(repeating: "k", count: 200), String(repeating: "[", count: 40),
+    ]
+}

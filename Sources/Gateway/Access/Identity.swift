@@ -1,6 +1,7 @@
 import Engine
 import Feeds
 import Rules
+import Synchronization
 import Tokens
 import Tree
 import Wire
@@ -153,5 +154,74 @@ enum AuthFailure: Error, Sendable, Equatable {
         case .expired: "Auth token is expired."
         default: restError.message
         }
+    }
+}
+
+/// Sessions of tokens that were verified, by the tokens' hashes. Bounded: of two halves the older goes when the newer is
+/// full, so what is used stays.
+final class IdentityCache: Sendable {
+    private struct Entry {
+        let identity: Identity
+        /// The key set's version when it was verified; keys that the issuer withdrew verify nothing more.
+        let version: Int
+    }
+
+    private struct State {
+        var new: [[UInt8]: Entry] = [:]
+        var old: [[UInt8]: Entry] = [:]
+    }
+    private let state = Mutex(State())
+    private let capacity: Int
+
+    init(capacity: Int) { self.capacity = capacity }
+
+    func identity(_ digest: [UInt8], version: Int, now: Int64) -> Identity? {
+        state.withLock { state in
+            if let entry = state.new[digest] { return Self.valid(entry, version, now) }
+            guard let entry = state.old.removeValue(forKey: digest), let identity = Self.valid(entry, version, now)
+            else {
+                return nil
+            }
+            insert(entry, digest, &state)
+            return identity
+        }
+    }
+
+    func insert(_ identity: Identity, _ digest: [UInt8], version: Int) {
+        state.withLock { insert(Entry(identity: identity, version: version), digest, &$0) }
+    }
+
+    private static func valid(_ entry: Entry, _ version: Int, _ now: Int64) -> Identity? {
+        guard entry.version == version, let end = entry.identity.expiresAt, end > now else { return nil }
+        return entry.identity
+    }
+
+    private func insert(_ entry: Entry, _ digest: [UInt8], _ state: inout State) {
+        if state.new.count >= capacity / 2 {
+            state.old = state.new
+            state.new.removeAll(keepingCapacity: true)
+        }
+        state.new[digest] = entry
+    }
+}
+
+/// Says when identities have to be looked at again: when the first of them ends, or when secrets were replaced. One for each
+/// loop, so that open connections cost nothing while nothing ends.
+struct IdentityWatch {
+    /// Milliseconds since 1970.
+    private var earliestEnd = Int64.max
+    private var generation = 0
+
+    /// Counts a identity in.
+    mutating func add(_ identity: Identity) {
+        if let end = identity.expiresAt { earliestEnd = min(earliestEnd, end) }
+    }
+
+    /// True when all identities are to be looked at; those that still hold are then to be added again.
+    mutating func isDue(generation: Int, now: Int64) -> Bool {
+        guard now >= earliestEnd || generation != self.generation else { return false }
+        earliestEnd = .max
+        self.generation = generation
+        return true
     }
 }

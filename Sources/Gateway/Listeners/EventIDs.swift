@@ -1,6 +1,7 @@
 import Crypto
 import Engine
 import Rules
+import Synchronization
 import Tree
 
 /// Makes and reads the ids of a stream's events: `SEQ-TAG`.
@@ -85,4 +86,12 @@ struct EventIDs: Sendable {
     private func tag(_ seq: Int64, _ mark: [UInt8]) -> [UInt8] {
         Array(hasher.sha256(Array("\(seq) ".utf8) + mark, key: key).prefix(Self.tagBytes))
     }
+}
+
+/// Makes the keyed hashes in the ids of events. Any thread; hashes that are made at the same time wait for one another.
+final class EventHasher: Sendable {
+    private let hasher = Mutex(HMACHasher())
+
+    /// HMAC-SHA-256, 32 bytes.
+    func sha256(_ bytes: [UInt8], key: [UInt8]) -> [UInt8] { hasher.withLock { $0.sha256(bytes, key: key) } }
 }

@@ -107,3 +107,78 @@ final class ListenerGroup: ChangeListener {
     /// What makes and reads the ids of this group's events under these rules.
     func ids(_ rules: RulesVersion) -> EventIDs { encoder.ids(rules) }
 }
+
+/// What listeners have to have in common to be sent the same bytes.
+struct ListenerKey: Hashable, Sendable {
+    enum Encoding: Hashable, Sendable {
+        /// Server-sent events, with an id each where the client asks for ids.
+        case events(JSONForm, withIDs: Bool)
+        /// Pushes of the realtime protocol, but for their end, which holds each listen's own tag.
+        case realtime
+        /// The same, with marks: for clients that have asked for the gateway's extension.
+        case markedRealtime
+    }
+
+    let namespace: NamespaceKey
+    let path: Path
+    let query: Query?
+    let encoding: Encoding
+}
+
+/// What a group tells its listeners.
+enum GroupNews: Sendable {
+    case events(EncodedEvents)
+    /// What is between what was last told and the snapshot is not known.
+    case reset(Snapshot)
+    /// The namespace has new rules: what may be read may be another part of it now.
+    case newRules
+    /// The namespace is no more, or another one has its name.
+    case ended
+}
+
+/// Where a group's news go: one loop's listeners of one kind. Any thread.
+protocol GroupOutlet: AnyObject, Sendable {
+    func tell(_ news: GroupNews, of group: ObjectIdentifier)
+}
+
+/// Who has listeners of groups on a loop. Belongs to the loop's thread.
+protocol GroupHearer: AnyObject, SendableMetatype {
+    func hear(_ news: GroupNews, from group: ObjectIdentifier)
+}
+
+// The hearers are no generic classes on purpose: what is called through these protocols is not specialized for the types of
+// a generic class, and would go through thousands of listeners slowly.
+extension LoopLink: GroupOutlet where Owner: GroupHearer {
+    func tell(_ news: GroupNews, of group: ObjectIdentifier) {
+        post { $0.hear(news, from: group) }
+    }
+}
+
+/// The groups that have listeners. Shared by all loops.
+final class ListenerGroups: Sendable {
+    /// One for all, as a context of libcrypto for each would take a kilobyte of memory.
+    private let hasher = EventHasher()
+    private let groups = Mutex<[ListenerKey: ListenerGroup]>([:])
+
+    /// Adds a loop's listener to its group, which is made if it is the first, and tells from which snapshot on the group hears.
+    func join(
+        _ key: ListenerKey, _ namespace: LiveNamespace, _ outlet: any GroupOutlet
+    ) -> (ListenerGroup, Snapshot) {
+        groups.withLock { groups in
+            let group = groups[key] ?? ListenerGroup(key, namespace, hasher)
+            groups[key] = group
+            group.add(outlet)
+            return (group, namespace.subscribe(group, at: key.path))
+        }
+    }
+
+    func leave(_ group: ListenerGroup, _ outlet: any GroupOutlet) {
+        groups.withLock { groups in
+            guard group.remove(outlet) else { return }
+            groups[group.key] = nil
+            group.namespace.unsubscribe(group, at: group.key.path)
+        }
+    }
+
+    var count: Int { groups.withLock { $0.count } }
+}

@@ -1,6 +1,8 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
+import Tree
 
 /// A loop's listeners of one kind, by their groups. Belongs to its loop's thread.
 ///
@@ -112,5 +114,86 @@ final class ListenerTable<Member: Listener> {
     /// Whether nothing has changed that a member's reader would have to be judged anew by.
     private func isAdmitted(_ member: Member, _ check: ReaderCheck) -> Bool {
         check.holds(member.admission.rules) && member.admission.login == member.loginNumber
+    }
+}
+
+/// One client's listening at one place: an event stream, or a listen of a realtime session. Belongs to its loop's thread.
+protocol Listener: AnyObject, SendableMetatype {
+    /// What a pass makes of a group's events, once for all listeners of the group on this loop.
+    associatedtype Delivery
+
+    static func delivery(of events: EncodedEvents) -> Delivery
+
+    /// Unique among the listeners of its kind on its loop.
+    var id: UInt64 { get }
+    var group: ListenerGroup { get }
+    /// Whom the rules judge.
+    var reader: AuthContext { get }
+    /// Counts the reader's logins: each is judged anew.
+    var loginNumber: Int { get }
+    /// What the reader was last let in by.
+    var admission: Admission { get set }
+
+    /// Sends the client what has happened; or keeps it, or skips it, where the client can't be sent it now.
+    func deliver(_ delivery: inout Delivery, bufferBytes: Int)
+    /// Begins again with the value as of a snapshot: what was between is not known.
+    func restart(from snapshot: Snapshot)
+    /// Tells the client that it may read no more, and ends.
+    func shutOut()
+    /// The namespace is no more, or another one has its name.
+    func namespaceEnded()
+}
+
+/// By what a listener's reader was last let in: by which rules, and with which of its logins.
+struct Admission {
+    var rules: RulesVersion?
+    var login = 0
+}
+
+/// Judges the readers of one place by one state of rules and data: what many of them have in common is asked once, and
+/// where neither data nor time has a say nothing is asked again of who was let in.
+struct ReaderCheck {
+    private let snapshot: Snapshot
+    private let path: Path
+    private let query: QueryContext
+    private let now = Clock.unixMilliseconds
+    private let isSteady: Bool
+    /// What holds for whoever has not signed in, on this machine and elsewhere.
+    private var mayAnybodyRead: (here: Bool?, elsewhere: Bool?)
+
+    init(_ snapshot: Snapshot, _ path: Path, _ query: QueryContext) {
+        self.snapshot = snapshot
+        self.path = path
+        self.query = query
+        isSteady = snapshot.rules.set.isSteadyForReading(path)
+    }
+
+    /// The rules that readers are judged by.
+    var rules: RulesVersion { snapshot.rules }
+
+    /// Whether a reader whom `rules` let in, with the login that it has, need not be judged again.
+    func holds(_ rules: RulesVersion?) -> Bool { isSteady && rules === snapshot.rules }
+
+    /// For the members of a group, by the newest state.
+    init(_ group: ListenerGroup) {
+        let query: QueryContext =
+            switch group.key.encoding {
+            case .events: .overREST(group.key.query)
+            case .realtime, .markedRealtime: QueryContext(group.key.query)
+            }
+        self.init(group.namespace.snapshot, group.key.path, query)
+    }
+
+    mutating func mayRead(_ auth: AuthContext) -> Bool {
+        if auth.isAdmin { return true }
+        guard case .null = auth.auth else { return ask(auth) }
+        if let known = auth.isElsewhere ? mayAnybodyRead.elsewhere : mayAnybodyRead.here { return known }
+        let isAllowed = ask(auth)
+        if auth.isElsewhere { mayAnybodyRead.elsewhere = isAllowed } else { mayAnybodyRead.here = isAllowed }
+        return isAllowed
+    }
+
+    private func ask(_ auth: AuthContext) -> Bool {
+        snapshot.rules.set.mayRead(path, query: query, root: snapshot.root, auth: auth, now: now).isAllowed
     }
 }

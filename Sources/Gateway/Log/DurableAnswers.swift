@@ -1,6 +1,8 @@
 import Crypto
 import Engine
 import HTTPServer
+import Runtime
+import Tree
 import Wire
 
 /// Complete answers of the protocol of durable streams, to one request.
@@ -71,6 +73,104 @@ struct DurableAnswers {
             while text.last == " " || text.last == "\t" { text.removeLast() }
             if text.hasPrefix("W/") { text = text.dropFirst(2) }
             return text == "*" || text == tag
+        }
+    }
+}
+
+/// Slices of the log as bytes of an answer, by the protocol of durable streams.
+enum LogFrames {
+    /// All lines as one array.
+    static func array(_ slice: LogSlice) -> [UInt8] {
+        var bytes: [UInt8] = [UInt8(ascii: "[")]
+        bytes.reserveCapacity(slice.lines.reduce(2) { $0 + $1.count + 1 })
+        for (index, line) in slice.lines.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            bytes += line
+        }
+        bytes.append(UInt8(ascii: "]"))
+        return bytes
+    }
+
+    /// The lines as one event, if there are any, then an event with the place after them.
+    static func events(_ slice: LogSlice, cursor: Int64) -> [UInt8] {
+        var bytes: [UInt8] = []
+        if !slice.lines.isEmpty {
+            bytes += "event: data\ndata: ".utf8
+            bytes += array(slice)
+            bytes += "\n\n".utf8
+        }
+        var control = JSONWriter(form: .export)
+        control.beginObject()
+        control.writeKey("streamNextOffset", isFirst: true)
+        control.writeString(LogPlaceText.offset(slice.end))
+        control.writeKey("streamCursor", isFirst: false)
+        control.writeString("\(cursor)")
+        if slice.isAtEnd {
+            control.writeKey("upToDate", isFirst: false)
+            control.write(.bool(true))
+        }
+        control.endObject()
+        bytes += "event: control\ndata: ".utf8
+        bytes += control.bytes
+        bytes += "\n\n".utf8
+        return bytes
+    }
+
+    /// A sign of life: a comment of the stream.
+    static let comment = Array(": keep-alive\n\n".utf8)
+}
+
+/// The cursor of the protocol of durable streams: a number that grows with the time, so that caches between do not answer
+/// one long poll with what they kept of the last one.
+enum StreamCursor {
+    private static let intervalMilliseconds: Milliseconds = 20_000
+    /// 2024-10-09T00:00:00Z
+    private static let epochMilliseconds: Milliseconds = 1_728_432_000_000
+    /// An hour.
+    private static let mostJitter: Int64 = 180
+
+    /// - Parameters:
+    ///   - shown: the one that the client had from its last answer. The next is always larger.
+    ///   - now: milliseconds since 1970.
+    static func next(
+        after shown: Int64?, now: Milliseconds = Clock.unixMilliseconds,
+        jitter: Int64 = .random(in: 1...mostJitter)
+    ) -> Int64 {
+        let current = max(0, (now - epochMilliseconds) / intervalMilliseconds)
+        // A number that nobody was given could not be outdone.
+        guard let shown, shown >= current, shown <= .max - mostJitter else { return current }
+        return shown + max(1, jitter)
+    }
+}
+
+/// What a client is told that can't be given the log from where it wants it.
+struct LogRefusal {
+    private let error: LogReadError
+
+    init(_ error: LogReadError) { self.error = error }
+
+    func respond(_ exchange: HTTPExchange, _ responder: Responder) {
+        switch error {
+        case .engine(let error): responder.respond(error, to: exchange)
+        case .pruned(let oldest):
+            exchange.commonHeaders.add("X-Pathmirror-Oldest-Seq", "\(oldest)")
+            responder.respond(
+                RESTError(410, "What follows is not in the log any more: it begins with entry \(oldest)"), to: exchange)
+        case .otherHistory(let head):
+            responder.respond(
+                RESTError(
+                    410,
+                    "The log has no such place: it ends with entry \(head), or entries were taken back and written anew"
+                ),
+                to: exchange)
+        case .damaged(let next):
+            exchange.commonHeaders.add("Stream-Next-Offset", LogPlaceText.offset(next))
+            responder.respond(
+                RESTError(
+                    410,
+                    "Entry \(next.seq) is damaged: parts of it are missing. Begin with a copy of the tree, or continue after the entry, at Stream-Next-Offset"
+                ),
+                to: exchange)
         }
     }
 }

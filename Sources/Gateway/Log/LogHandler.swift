@@ -1,14 +1,38 @@
 import Engine
-import Feeds
+public import Feeds
 import HTTPServer
 import Placement
 import Runtime
 import Tokens
-import Tree
+public import Tree
 import Wire
 
 /// Serves `/.log` by the read side of the protocol of durable streams: the log as it is, to administrators, and what of it is below a
 /// feed's base path to who has that feed's token. One for each loop.
+///
+/// A request goes through these steps, with the statuses by which a step refuses it. A step that needs another thread waits
+/// for it by `ExchangeWaits`:
+///
+///     method, namespace              405, 400
+///       | identity, rates            401, 429
+///       | right of the credential    401
+///       | parameters                 400
+///       | seat (LogSeats)            503
+///       | path of the feed           401, 503
+///       | namespace is loaded        404
+///       v
+///     extent: head, oldest entry -- HEAD ----> headers alone
+///       |
+///       | offset=now without live -----------> an empty array at the head
+///       v
+///     first slice                    410 (pruned, other history, damaged)
+///       |-- catchUp  --> DurableAnswers: the slice as one array
+///       |-- longPoll --> LogPoll:   answers with the first lines, or when its time is over
+///       `-- events   --> LogStream: events for each slice, until its time is over
+///
+/// `LogHub` keeps a `LogPoll` or a `LogStream` until it has ended, and ends it early if its credential is no longer valid,
+/// its feed is gone or the gateway stops. A request takes its seat before the first query about the log, and keeps the seat
+/// until the last query is answered, even if the client leaves.
 final class LogHandler {
     private let services: LoopServices
     private let databases: Databases
@@ -234,3 +258,10 @@ final class LogHandler {
             isOfEnd: asked.parameters.start == .head, cursor: cursor, ifNoneMatch: asked.ifNoneMatch)
     }
 }
+
+/// Says which part of a namespace's log who has a feed's token may read: all below the fixed keys with which the feed's pattern
+/// begins. Calls back once, on any thread; with nil where there is no such feed, or the token is for another one of its name, and with an error where that can't be told now.
+public typealias FeedBasePath =
+    @Sendable (
+        _ feed: FeedName, _ access: FeedAccess, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
+    ) -> Void

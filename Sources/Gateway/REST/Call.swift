@@ -93,3 +93,57 @@ final class Call {
 
     var acceptsGzip: Bool { AcceptEncoding.allowsGzip(request.headerText("accept-encoding")) }
 }
+
+/// What rules look at of a request before the data is there: who asks for what, and where.
+struct RequestOutline: Sendable {
+    private let method: Call.Method
+    private let path: Path
+    private let pushedName: String?
+    private let query: QueryContext
+    private let auth: AuthContext
+
+    /// - Parameter pushedName: A name for the child that a POST would make; nil where that is not known yet.
+    init(_ call: Call, pushedName: String? = nil) {
+        method = call.method
+        path = call.path
+        self.pushedName = pushedName
+        query = .overREST(call.parameters.query)
+        auth = call.auth
+    }
+
+    /// Whether there may be data with which rules would let the request in; false where they refuse it whatever is stored.
+    func mayBeAnswered(by rules: RuleSet) -> Bool {
+        let now = Clock.unixMilliseconds
+        switch method {
+        case .get: return rules.mayEverRead(path, query: query, auth: auth, now: now)
+        case .put, .delete: return rules.refusal(of: path, .path, auth: auth, now: now) == nil
+        case .post:
+            guard let pushedName else { return rules.refusal(of: path, .pathAndBelow, auth: auth, now: now) == nil }
+            return rules.refusal(of: path.appending(Key(pushedName)), .path, auth: auth, now: now) == nil
+        case .patch: return rules.refusal(of: path, .pathAndBelow, auth: auth, now: now) == nil
+        }
+    }
+}
+
+/// Requests that wait: for a seq to be applied, a body to be parsed, a write to be committed. Belongs to its loop's thread.
+final class WaitingCalls {
+    private var calls: [UInt64: Call] = [:]
+
+    var count: Int { calls.count }
+
+    /// Keeps the request until `resume`; forgets it when the client goes away.
+    func suspend(_ call: Call) {
+        let id = call.exchange.id
+        calls[id] = call
+        // Ends with the exchange, and so keeps nothing for longer.
+        call.exchange.onClose = { [self] in _ = resume(id) }
+    }
+
+    /// The waiting request, which then waits no more; nil when its client is gone.
+    func resume(_ id: UInt64) -> Call? {
+        guard let call = calls.removeValue(forKey: id) else { return nil }
+        call.timer?.cancel()
+        call.timer = nil
+        return call
+    }
+}

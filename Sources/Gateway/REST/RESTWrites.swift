@@ -2,6 +2,8 @@ import Engine
 import HTTPServer
 import Rules
 import Runtime
+import Synchronization
+import Tree
 import Wire
 
 /// Serves requests that write: reads the body, queues the write, and answers when it is committed. One for each loop.
@@ -163,5 +165,14 @@ private final class RESTWriteSink: WriteSink {
 
     func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
         link.post { $0.written(outcomes) }
+    }
+}
+
+/// The gateway's maker of push ids: one for all loops, as ids of one millisecond count up.
+final class PushIDs: Sendable {
+    private let generator = Mutex(PushIDGenerator())
+
+    func next() -> String {
+        generator.withLock { $0.next(milliseconds: Clock.unixMilliseconds) }
     }
 }

@@ -1,7 +1,9 @@
+import Crypto
 import Engine
 import HTTPServer
 import Placement
 import Runtime
+import Synchronization
 
 /// What realtime sessions need of the gateway. Shared by all loops.
 final class RealtimeContext: Sendable {
@@ -34,5 +36,79 @@ final class RealtimeContext: Sendable {
         self.workers = workers
         self.logger = logger
         longMessages = LongMessageLog(logger, limit: settings.maxMessageBytes)
+    }
+}
+
+/// Where each realtime session lives. Shared by all loops.
+final class SessionDirectory: Sendable {
+    private let homes = Condition<[String: any SessionHome]>([:])
+
+    func add(_ session: String, _ home: any SessionHome) { homes.withLock { $0[session] = home } }
+    func remove(_ session: String) { homes.broadcast { $0[session] = nil } }
+
+    func home(of session: String) -> (any SessionHome)? { homes.withLock { $0[session] } }
+
+    /// The home of one of the sessions.
+    var anyHome: (any SessionHome)? { homes.withLock { $0.first?.value } }
+
+    /// Closes all sessions whose namespaces live in a database, on their loops.
+    func closeAll(in database: Int) {
+        let homes = homes.withLock { homes in
+            Dictionary(homes.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
+        }
+        for home in homes.values { home.closeAll(in: database) }
+    }
+
+    /// Waits until no session is left; at most so long.
+    func waitUntilEmpty(milliseconds: Milliseconds) {
+        _ = homes.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
+    }
+
+    /// 32 hex digits that nobody can guess: session ids and their passwords.
+    static func makeToken() -> String {
+        var generator = SystemRandomNumberGenerator()
+        let words = (generator.next() as UInt64, generator.next() as UInt64)
+        return withUnsafeBytes(of: words) { Hex.encode($0) }
+    }
+}
+
+/// Writes log lines about realtime messages above the size limit. Any thread.
+///
+/// SDKs send such a message again after each reconnection, and a peer can announce one at no cost. So there is at most one
+/// line a second; `omitted` is the number of messages since the previous line that have none.
+final class LongMessageLog: Sendable {
+    private struct State {
+        var nextLine: Milliseconds = 0
+        var omitted = 0
+    }
+
+    private let logger: Logger
+    private let limit: Int
+    private let state = Mutex(State())
+    private static let pauseMilliseconds: Milliseconds = 1_000
+
+    /// - Parameter limit: the largest message, in bytes.
+    init(_ logger: Logger, limit: Int) {
+        self.logger = logger
+        self.limit = limit
+    }
+
+    /// Logs that a client's message is too long and that its connection ends.
+    func note(from address: IPAddress?, in namespace: String, now: Milliseconds = Clock.monotonicMilliseconds) {
+        let omitted = state.withLock { state -> Int? in
+            guard now >= state.nextLine else {
+                state.omitted += 1
+                return nil
+            }
+            defer { state = State(nextLine: now + Self.pauseMilliseconds) }
+            return state.omitted
+        }
+        guard let omitted else { return }
+        logger.warning(
+            "a realtime message is larger than --max-user-body: its connection is closed",
+            [
+                ("namespace", namespace), ("address", address.map { "\($0)" } ?? "unknown"), ("limit", "\(limit)"),
+                ("omitted", "\(omitted)"),
+            ])
     }
 }

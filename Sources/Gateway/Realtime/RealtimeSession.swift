@@ -11,6 +11,31 @@ import Wire
 /// Order is the point: what a write changes is pushed to the writer's own listens before the write is answered, and data
 /// of a listen before the listen is (reference: rtdb-protocol 3.6). Committers tell a loop of changes before they tell it
 /// of outcomes, and the loop does both in the order told.
+///
+/// The session keeps the order by means of `waiting`, a queue of requests that can't be performed yet:
+///
+///     take(message)
+///       |-- short: ping, control --> handled at once
+///       |-- short: request --------> perform, or waiting: .read
+///       `-- long ------------------> waiting: .unread --> .reading (worker) --> .read or .refused
+///
+///     performWaiting --> perform --+--> answer
+///                                  `--> writes[n] --outcome of the commit--> answerWrite
+///
+/// A request goes into the queue if the queue has others, if the loop's slice of time is over, or if `mustWait` says so:
+///
+/// - `holds` is above 0. A login is being checked, a worker makes a value, an earlier session of the client is being ended,
+///   or a similar task is unfinished. All requests wait.
+/// - `writes` has a write without an outcome. Requests that read wait, as they are answered as of all writes before them.
+/// - A save of onDisconnect operations is in flight. Writes wait until the operations are stored.
+///
+/// After `close()` the session takes no more requests, and ends when its writes are answered. When its connection is gone,
+/// the session ends at once, and the outcomes of its writes are not answered. Either way the onDisconnect operations are
+/// executed at the end:
+///
+///     open --close()--> closing --all writes answered, no save in flight--> ended
+///       |                  |                                                  ^
+///       `------------------+------- the connection is gone -------------------'
 final class RealtimeSession {
     let id: String
     let context: RealtimeContext
@@ -176,4 +201,85 @@ final class RealtimeSession {
         let stored = stored
         host.afterWrite(largeWrite) { disconnects.execute(stored, completion) }
     }
+}
+
+extension RealtimeSession {
+    /// Whether a request may be performed, as far as rates go; it is answered if not.
+    func admits(_ request: ClientRequest) -> Bool {
+        let limiter = context.limiter
+        let refusal =
+            address.flatMap { limiter.request(from: $0) } ?? limiter.request(by: login, in: namespace.name)
+        guard refusal != nil else {
+            refusedInARow = 0
+            return true
+        }
+        // Refusing to send less would make it worse.
+        if case .unlisten = request.action { return true }
+        refusedInARow += 1
+        answerTooMany(request.number)
+        return false
+    }
+
+    /// The protocol has no status of its own for this: clients know "unavailable", and pass on the text.
+    func answerTooMany(_ number: Int64) {
+        answer(number, "unavailable", .text(RESTError.tooManyRequests.message))
+    }
+}
+
+extension RealtimeSession {
+    /// The most waits of one client that are under way: a client needs one for each entry that it is told of elsewhere.
+    private static let maxWaits = 16
+
+    /// Answers once this gateway has told the client all that its listens have to be told up to an entry, or when that takes
+    /// too long.
+    ///
+    /// How far the log is, is only told to who may read something: whoever has a listen, or may read the place that is
+    /// named (docs/security.md, "Who can learn what").
+    func wait(_ number: Int64, _ seq: Int64, _ path: Path?) {
+        guard isExtended else { return answer(number, "failure", .text("Unknown action")) }
+        guard mayWait(path) else { return answer(number, "permission_denied", .text("Permission denied")) }
+        guard waits.count < Self.maxWaits else {
+            return answer(number, "unavailable", .text("Too many waits are under way."))
+        }
+        let milliseconds = settings.minSeqWaitMilliseconds
+        let timer = loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.giveUpWait(number) }
+        waits.updateValue(LogWait(seq: seq, path: path, timer: timer), forKey: number)?.timer.cancel()
+        namespace.whenTold(seq, within: Int64(milliseconds)) { [home = host.home, id] in
+            // Behind the changes, which were posted to this loop before.
+            home.post(to: id) { $0.reached(number) }
+        }
+    }
+
+    private func mayWait(_ path: Path?) -> Bool {
+        if login.context.isAdmin || !listens.isEmpty { return true }
+        return path.map { mayRead($0, nil, namespace.snapshot) } ?? false
+    }
+
+    private func reached(_ number: Int64) {
+        guard let wait = waits.removeValue(forKey: number) else { return }
+        wait.timer.cancel()
+        guard mayWait(wait.path) else { return answer(number, "permission_denied", .text("Permission denied")) }
+        // Behind the values of listens that had to be conflated.
+        answerWrite(number, "ok", .none, at: LogMark(seq: wait.seq))
+    }
+
+    private func giveUpWait(_ number: Int64) {
+        guard waits.removeValue(forKey: number) != nil else { return }
+        answer(number, "unavailable", .text("This gateway has not come to that entry yet."))
+    }
+
+    /// The session is over.
+    func cancelWaits() {
+        for wait in waits.values { wait.timer.cancel() }
+        waits.removeAll()
+    }
+}
+
+/// A wait of a realtime client for an entry of the log, while it is under way.
+struct LogWait {
+    let seq: Int64
+    /// The place by which the client shows that it may know of the log, if it names one.
+    let path: Path?
+    /// Gives it up when the entry is too long in coming.
+    let timer: LoopTimer
 }

@@ -1,5 +1,6 @@
 import HTTPServer
 import Runtime
+import Synchronization
 import Wire
 
 /// Lets requests in or not, as far as the web page goes that they come from, and says who may read the answers. One for
@@ -102,5 +103,16 @@ extension PagePolicy.Signs {
         origins = request.headerTexts("origin")
         site = request.headerText("sec-fetch-site")
         referer = request.headerText("referer")
+    }
+}
+
+/// The refusals that the log has. A page may try for ever, and by any name: the first few tell enough.
+final class RefusedPages: Sendable {
+    private static let most = 64
+    private let seen = Mutex<Set<PageRefusal>>([])
+
+    /// Whether a refusal should be logged, once.
+    func isNew(_ refusal: PageRefusal) -> Bool {
+        seen.withLock { seen in seen.count < Self.most && seen.insert(refusal).inserted }
     }
 }

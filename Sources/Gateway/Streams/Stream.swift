@@ -17,6 +17,29 @@ protocol StreamHost: AnyObject {
 /// It is sent the value as of some seq and then every later event, in order. What the client does not take waits in the
 /// connection's queue; once that holds more than the bound, the stream is conflated: the queue is dropped and, when the
 /// client has taken what was already on its way, it gets one `put` with the value as it is then.
+///
+/// The states of a stream:
+///
+///                                 begin
+///     subscribed --> opening -----------------------> live
+///                    ^  |  ^                          |  |
+///                    |  |  `--------- restart --------'  | more than bufferBytes queued
+///                    |  |                                v
+///                    |  `-- begin, value too old --> conflated
+///                    |                                   |
+///                    `----------- drained ---------------'
+///
+///     any state -- end, or the connection is gone --> closed
+///
+/// - `opening`: a worker encodes the value, or the log is read for a client that resumes. Events wait in the state. If they
+///   exceed `bufferBytes`, the stream drops them and sets `oldestFirstValue`: a value of an earlier entry does not make the
+///   stream live.
+/// - `live`: the stream sends each event. `seq` is the last entry that was sent; events up to `seq` are skipped.
+/// - `conflated`: the stream skips events. When the client has taken all queued bytes, `drained` requests the newest value.
+/// - `closed`: the stream sends nothing any more.
+///
+/// `StreamOpener` decides what a stream begins with, `ListenerTable` calls `deliver`, `restart` and `shutOut`, and
+/// `StreamHub` ends streams whose credentials are no longer valid.
 final class Stream {
     enum State {
         /// The first value is being looked up or encoded; events wait.

@@ -122,3 +122,15 @@ final class StreamOpener: StreamHost {
     private static let repeatsNote =
         ": this gateway has not come to the event that was named: what follows may repeat\n"
 }
+
+/// What a client asks for that opens an event stream.
+struct StreamRequest {
+    let path: Path
+    let query: Query?
+    let form: JSONForm
+    let identity: Identity
+    /// Whether the stream's events have ids.
+    let hasIDs: Bool
+    /// The id of the last event that the client has seen, as it says.
+    let lastEventID: String?
+}

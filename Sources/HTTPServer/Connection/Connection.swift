@@ -7,6 +7,30 @@ import TLS
 ///
 /// Idle, it owns no buffer: input goes through the loop's scratch buffer and a borrowed parser, output goes straight to
 /// the socket, and queues exist only while something waits in them.
+///
+/// The phases of a connection:
+///
+///     accepted --> idle <-------------------------------.
+///                    | first bytes of a request         | response handed over, kept alive
+///                    v                                  |
+///                receiving -- request complete --> answering -- beginStream --> streaming
+///                    | refused, or too slow             | response is the last     | end of the stream
+///                    v                                  v                          v
+///                flushing <-----------------------------+--------------------------'
+///                    | all output sent
+///                    v
+///                lingering -- the peer closes, or the deadline --> dead
+///
+/// Every phase can lead to `dead` by `die()`: the socket fails, the peer leaves, or a deadline passes. A refused connection
+/// goes from `idle` to `flushing`. `flushing` leads to `dead` without lingering if the peer has ended its input, or has
+/// itself asked for the connection's end.
+///
+/// A connection has one deadline at a time: for the TLS handshake, for the next request, for a request's head, for its body,
+/// for queued output that the peer does not take, or for lingering. A handler's answer has no deadline. The connection
+/// delivers one request at a time; input after that request waits in `pending`, at most one read of it.
+///
+/// Connection+Input.swift receives and parses; Connection+Output.swift writes responses and sends. TLS handshakes,
+/// deadlines and the table of a loop's connections are below.
 final class Connection {
     enum Phase: Equatable {
         /// Between requests (or before the first).
@@ -195,4 +219,129 @@ final class Connection {
         service.budget.releaseBody(bodyReserved)
         bodyReserved = 0
     }
+}
+
+/// The beginning of a connection over TLS.
+extension Connection {
+    /// Goes on with the handshake; then with what came behind it.
+    func shakeHands() {
+        switch transport.shakeHands() {
+        case .needsInput: disarmWrite()
+        case .needsOutput: armWrite()
+        case .done:
+            disarmWrite()
+            service.counters.handshakes.bump()
+            if transport.isResumed { service.counters.resumedHandshakes.bump() }
+            begin()
+            if transport.holdsInput, !isDead { readable() }
+        case .plainHTTP:
+            handshakeFailed()
+            reply(400, "This port speaks HTTPS. Use https:// in the address.")
+        case .failed:
+            // The library has told the peer why.
+            handshakeFailed()
+            endAfterFlush(lingers: true)
+        }
+    }
+
+    /// Waits for the first request, or refuses the connection.
+    func begin() {
+        if let refusal {
+            reply(refusal.status, refusal.text, retryAfterSeconds: 1)
+        } else {
+            arm(afterMilliseconds: service.settings.idleTimeoutMilliseconds)
+        }
+    }
+
+    private func handshakeFailed() {
+        disarmWrite()
+        service.counters.failedHandshakes.bump()
+        transport.dropTLS()
+    }
+}
+
+/// What happens when nothing happens.
+extension Connection {
+    /// Acts in that many milliseconds unless the deadline is moved. Later deadlines cost one store.
+    @inline(__always)
+    func arm(afterMilliseconds delay: Milliseconds) {
+        deadlineMilliseconds = service.nowMilliseconds + delay
+        if wheelTick == .max || service.wheel.tick(of: deadlineMilliseconds) < wheelTick { file() }
+    }
+
+    private func file() {
+        wheelTick = service.wheel.file(id, deadlineMilliseconds: deadlineMilliseconds)
+    }
+
+    /// The wheel's tick for this connection has come.
+    func wheelTurned(tick: Int, nowMilliseconds: Milliseconds) {
+        // An entry left behind by a deadline that was moved forward.
+        guard tick == wheelTick, !isDead else { return }
+        wheelTick = .max
+        if deadlineMilliseconds == .max { return }
+        if deadlineMilliseconds > nowMilliseconds { return file() }
+        expired(nowMilliseconds)
+    }
+
+    private func expired(_ nowMilliseconds: Milliseconds) {
+        if phase == .receiving, output.isEmpty, let parser, let since = stageSinceMilliseconds {
+            if parser.isHeadComplete {
+                let settings = service.settings
+                let earned = parser.body.count * 1000 / settings.minBodyBytesPerSecond
+                deadlineMilliseconds = since + settings.bodyTimeoutMilliseconds + Milliseconds(earned)
+                if deadlineMilliseconds > nowMilliseconds { return file() }
+            }
+            service.counters.timeouts.bump()
+            deadlineMilliseconds = .max
+            return reply(408, "The request did not arrive in time.")
+        }
+        // Idle, unread output, or the end of lingering: nobody is there to be told.
+        if phase != .lingering { service.counters.timeouts.bump() }
+        die()
+    }
+}
+
+/// The connections of one loop by id: an index and the generation of its slot, so that an id that outlived its
+/// connection finds nothing. Every operation is O(1).
+struct ConnectionTable {
+    private var slots: [Connection?] = []
+    private var generations: [UInt32] = []
+    private var free: [Int] = []
+
+    /// Connections in the table.
+    private(set) var count = 0
+
+    /// Puts the connection that `make` builds for its id into the table.
+    mutating func insert(_ make: (UInt64) -> Connection) -> Connection {
+        let index: Int
+        if let reused = free.popLast() {
+            index = reused
+        } else {
+            index = slots.count
+            slots.append(nil)
+            generations.append(0)
+        }
+        let connection = make(UInt64(generations[index]) << 32 | UInt64(index))
+        slots[index] = connection
+        count += 1
+        return connection
+    }
+
+    mutating func remove(_ id: UInt64) {
+        let index = Int(id & 0xFFFF_FFFF)
+        guard self[id] != nil else { return }
+        slots[index] = nil
+        generations[index] &+= 1
+        free.append(index)
+        count -= 1
+    }
+
+    subscript(id: UInt64) -> Connection? {
+        let index = Int(id & 0xFFFF_FFFF)
+        guard index < slots.count, generations[index] == UInt32(truncatingIfNeeded: id >> 32) else { return nil }
+        return slots[index]
+    }
+
+    /// All connections, in no order that means anything. O(slots).
+    var all: [Connection] { slots.compactMap { $0 } }
 }

@@ -207,3 +207,67 @@ final class RequestParser {
         }
     }
 }
+
+/// Why a request is refused before any handler sees it. After each of these the connection is closed, as nothing
+/// certain is known about where the next request would begin.
+enum ParseFailure: Error, Equatable {
+    case malformed(String)
+    case targetTooLong
+    case headersTooLarge
+    case bodyTooLarge
+    case unknownExpectation
+    case unsupportedTransferEncoding
+    case unsupportedVersion
+
+    var status: Int {
+        switch self {
+        case .malformed: 400
+        case .targetTooLong: 414
+        case .headersTooLarge: 431
+        case .bodyTooLarge: 413
+        case .unknownExpectation: 417
+        case .unsupportedTransferEncoding: 501
+        case .unsupportedVersion: 505
+        }
+    }
+
+    var text: String {
+        switch self {
+        case .malformed(let what): "Malformed request: \(what)."
+        case .targetTooLong: "The request target is too long."
+        case .headersTooLarge: "The request's headers are too large."
+        case .bodyTooLarge: "The request's body is too large."
+        case .unknownExpectation: "Only the expectation 100-continue is supported."
+        case .unsupportedTransferEncoding: "Only the transfer encoding chunked is supported."
+        case .unsupportedVersion: "Only HTTP/1.1 and HTTP/1.0 are supported."
+        }
+    }
+}
+
+/// The parsers of one loop that nobody is using. A loop needs as many as it has requests half received.
+final class ParserPool {
+    private var spare: [RequestParser] = []
+    private let limits: RequestParser.Limits
+    private let callbacks: UnsafeMutablePointer<http_parser_settings>
+    private static let spareMax = 64
+
+    init(limits: RequestParser.Limits) {
+        self.limits = limits
+        callbacks = RequestParser.makeCallbacks()
+    }
+
+    /// The pool outlives its parsers: connections give theirs back before the loop lets go of the pool.
+    deinit {
+        callbacks.deallocate()
+    }
+
+    func take() -> RequestParser {
+        spare.popLast() ?? RequestParser(limits: limits, callbacks: callbacks)
+    }
+
+    func giveBack(_ parser: RequestParser) {
+        guard spare.count < Self.spareMax else { return }
+        parser.reset()
+        spare.append(parser)
+    }
+}

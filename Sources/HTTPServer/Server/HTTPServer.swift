@@ -1,3 +1,5 @@
+import CEvent
+import Glibc
 public import Runtime
 import Synchronization
 
@@ -119,6 +121,77 @@ public final class HTTPServer: Sendable {
                     loop.service = service
                     service.start(sockets)
                 })
+        }
+    }
+}
+
+/// What the application does with requests. One instance a loop, made on that loop's thread by the server's factory and
+/// only ever called there, so it needs no locks. It must not block: what takes time goes elsewhere and comes back by
+/// `ExchangeReference.perform`.
+public protocol HTTPLoopHandler: AnyObject {
+    /// A complete request has come. Answer now or later, once, by the exchange; while it is open the connection's next
+    /// request waits. Keep the exchange (or its reference) if the answer comes later.
+    func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange)
+
+    /// Whether the sender of this request, whose body has not come yet, may send more than `maxPlainBodyBytes`. Must be
+    /// answered from what is known at once.
+    func allowsLargeBody(_ head: HTTPRequest) -> Bool
+
+    /// Whose share of memory this request's body takes: its peer's, or that of whom a proxy speaks for.
+    func sender(of head: HTTPRequest) -> IPAddress
+
+    /// The server takes no new connections and will stop: end your streams. Called once before `loopWillStop`.
+    func loopWillDrain()
+
+    /// The loop is about to close what connections are left and end.
+    func loopWillStop()
+}
+
+extension HTTPLoopHandler {
+    /// Everybody may send large bodies, unless the handler says otherwise.
+    public func allowsLargeBody(_ head: HTTPRequest) -> Bool { true }
+    /// The peer's own address, unless the handler knows of proxies.
+    public func sender(of head: HTTPRequest) -> IPAddress { head.remoteIP }
+    /// Nothing, unless the handler has something to end.
+    public func loopWillDrain() {}
+    /// Nothing, unless the handler has something to end.
+    public func loopWillStop() {}
+}
+
+/// Why a server could not be made or started. Nothing that a peer does ever becomes one of these.
+public enum HTTPServerError: Error, Equatable, CustomStringConvertible {
+    /// The settings contradict themselves; one line for every mistake.
+    case invalidSettings([String])
+    /// The address cannot be listened at (in use, not of this machine, no permission).
+    case cannotListen(address: String, step: String, errorNumber: Int32)
+    /// The system refused an event loop, a descriptor or a thread.
+    case cannotStartLoop(step: String, errorNumber: Int32)
+
+    public var description: String {
+        switch self {
+        case .invalidSettings(let mistakes):
+            return "The HTTP server's settings are not usable: " + mistakes.joined(separator: "; ")
+        case .cannotListen(let address, let step, let number):
+            let hint: String
+            switch number {
+            case EADDRINUSE: hint = " (another process listens there: stop it or choose another port)"
+            case EACCES: hint = " (choose a port above 1023 or grant the capability to bind low ports)"
+            case EADDRNOTAVAIL: hint = " (this machine has no such address)"
+            default: hint = ""
+            }
+            return "Cannot listen at \(address): \(step): \(Self.text(of: number))\(hint)"
+        case .cannotStartLoop(let step, let number):
+            let isUsedUp = number == EAGAIN || number == ENOMEM
+            let hint = isUsedUp ? " (memory or threads are used up: ulimit -v and -u, the container's limits)" : ""
+            return "Cannot start an event loop: \(step): \(Self.text(of: number))\(hint)"
+        }
+    }
+
+    private static func text(of errorNumber: Int32) -> String {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+            guard let base = buffer.baseAddress else { return "error \(errorNumber)" }
+            pathmirror_error_text(errorNumber, base, 256)
+            return String(cString: base)
         }
     }
 }

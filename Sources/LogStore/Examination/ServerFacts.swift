@@ -75,3 +75,239 @@ extension LogConnection {
         }
     }
 }
+
+/// Who follows a PostgreSQL server, and what it keeps for whom.
+public struct ReplicationFacts: Sendable, Equatable {
+    public struct Standby: Sendable, Equatable {
+        public let name: String
+        public let state: String
+        /// `sync`, `quorum`, `potential` or `async`.
+        public let mode: String
+        /// What it has not written to its disk yet; nil where this user may not know.
+        public let lagBytes: Int64?
+
+        public init(name: String, state: String, mode: String, lagBytes: Int64?) {
+            self.name = name
+            self.state = state
+            self.mode = mode
+            self.lagBytes = lagBytes
+        }
+    }
+
+    public struct Slot: Sendable, Equatable {
+        public let name: String
+        public let isActive: Bool
+        /// What of the write-ahead log is kept for it.
+        public let keptBytes: Int64
+        /// `reserved`, `extended`, `unreserved` or `lost`.
+        public let status: String
+
+        public init(name: String, isActive: Bool, keptBytes: Int64, status: String) {
+            self.name = name
+            self.isActive = isActive
+            self.keptBytes = keptBytes
+            self.status = status
+        }
+    }
+
+    public var standbys: [Standby] = []
+    public var slots: [Slot] = []
+    /// Whether the newest attempt to archive a piece of the write-ahead log failed.
+    public var archivingFails = false
+
+    public init() {}
+}
+
+extension LogConnection {
+    /// Looks who follows the server. Empty on a standby.
+    public func replicationFacts() throws(LogStoreError) -> ReplicationFacts {
+        try translated { () throws(PostgresError) in
+            var facts = ReplicationFacts()
+            let followers = try postgres.execute(
+                """
+                select coalesce(application_name, ''), coalesce(state, ''), coalesce(sync_state, ''),
+                    pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn)::bigint
+                from pg_stat_replication where not pg_is_in_recovery() order by 1
+                """)
+            for row in 0..<followers.rowCount {
+                facts.standbys.append(
+                    .init(
+                        name: try followers.string(row, 0), state: try followers.string(row, 1),
+                        mode: try followers.string(row, 2),
+                        lagBytes: followers.isNull(row, 3) ? nil : try followers.int64(row, 3)))
+            }
+            let slots = try postgres.execute(
+                """
+                select slot_name::text, active, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
+                    coalesce(wal_status, '')
+                from pg_replication_slots where not pg_is_in_recovery() order by 1
+                """)
+            for row in 0..<slots.rowCount {
+                facts.slots.append(
+                    .init(
+                        name: try slots.string(row, 0), isActive: try slots.bool(row, 1),
+                        keptBytes: try slots.int64(row, 2), status: try slots.string(row, 3)))
+            }
+            facts.archivingFails = try postgres.execute(
+                "select coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) from pg_stat_archiver"
+            ).bool(0, 0)
+            return facts
+        }
+    }
+}
+
+/// Transactions that are open for long: they keep PostgreSQL from cleaning up behind writes.
+public struct ActivityFacts: Sendable, Equatable {
+    public struct Transaction: Sendable, Equatable {
+        public let pid: Int64
+        public let application: String
+        public let user: String
+        public let state: String
+        public let seconds: Int64
+
+        public init(pid: Int64, application: String, user: String, state: String, seconds: Int64) {
+            self.pid = pid
+            self.application = application
+            self.user = user
+            self.state = state
+            self.seconds = seconds
+        }
+    }
+
+    /// Those in this database, longest first, at most ten. Without what they execute: that may hold data.
+    public var transactions: [Transaction] = []
+    /// Transactions of this database that were prepared for a two-phase commit and wait.
+    public var prepared: Int64 = 0
+    public var oldestPreparedSeconds: Int64 = 0
+
+    public init() {}
+}
+
+extension LogConnection {
+    /// Looks for transactions that have been open for longer than that.
+    public func activityFacts(longerThanSeconds seconds: Int64) throws(LogStoreError) -> ActivityFacts {
+        try translated { () throws(PostgresError) in
+            var facts = ActivityFacts()
+            let rows = try postgres.execute(
+                """
+                select pid::bigint, coalesce(application_name, ''), coalesce(usename::text, ''), coalesce(state, ''),
+                    extract(epoch from clock_timestamp() - xact_start)::bigint
+                from pg_stat_activity
+                where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+                    and xact_start < clock_timestamp() - $1 * interval '1 second'
+                order by xact_start limit 10
+                """, [.int8(seconds)])
+            for row in 0..<rows.rowCount {
+                facts.transactions.append(
+                    .init(
+                        pid: try rows.int64(row, 0), application: try rows.string(row, 1),
+                        user: try rows.string(row, 2), state: try rows.string(row, 3), seconds: try rows.int64(row, 4)))
+            }
+            let prepared = try postgres.execute(
+                """
+                select count(*), coalesce(extract(epoch from clock_timestamp() - min(prepared)), 0)::bigint
+                from pg_prepared_xacts where database = current_database()
+                """)
+            facts.prepared = try prepared.int64(0, 0)
+            facts.oldestPreparedSeconds = try prepared.int64(0, 1)
+            return facts
+        }
+    }
+}
+
+/// Which programs serve a database, by what their connections are called.
+public struct GatewayFacts: Sendable, Equatable {
+    /// How many gateways there are of each program, such as `0.1.0, schema 16`; "" is of those that don't say what they are.
+    public var programs: [String: Int64] = [:]
+
+    public init() {}
+}
+
+extension LogConnection {
+    /// Looks for the one connection of each gateway that follows announcements. Every user is told what connections are called.
+    public func gatewayFacts() throws(LogStoreError) -> GatewayFacts {
+        try translated { () throws(PostgresError) in
+            var facts = GatewayFacts()
+            let rows = try postgres.execute(
+                """
+                select substr(application_name, length('pathmirror tail') + 2), count(*) from pg_stat_activity
+                where datname = current_database()
+                    and (application_name = 'pathmirror tail' or starts_with(application_name, 'pathmirror tail '))
+                group by 1
+                """)
+            for row in 0..<rows.rowCount { facts.programs[try rows.string(row, 0)] = try rows.int64(row, 1) }
+            return facts
+        }
+    }
+}
+
+/// What the database takes of its disk, and how far PostgreSQL has kept up with cleaning it.
+public struct StorageFacts: Sendable, Equatable {
+    public struct Table: Sendable, Equatable {
+        public let name: String
+        public let liveRows: Int64
+        public let deadRows: Int64
+
+        public init(name: String, liveRows: Int64, deadRows: Int64) {
+            self.name = name
+            self.liveRows = liveRows
+            self.deadRows = deadRows
+        }
+    }
+
+    public var databaseBytes: Int64 = 0
+    /// The write-ahead log's files; nil where this user may not know.
+    public var walBytes: Int64?
+    /// Where the server keeps its data; nil where this user may not know.
+    public var dataDirectory: String?
+    /// Whether the server is on this machine: reached by a Unix socket.
+    public var isOnThisMachine = false
+    /// How many transactions ago the oldest row was written that has not been frozen. At two billion PostgreSQL stops.
+    public var transactionAge: Int64 = 0
+    /// Tables of schema `pathmirror` that have more dead rows than living ones, and many.
+    public var bloated: [Table] = []
+    /// Entries in the logs of all namespaces.
+    public var entries: Int64 = 0
+
+    public init() {}
+}
+
+extension LogConnection {
+    /// Looks at sizes. Costs no walk through tables.
+    public func storageFacts() throws(LogStoreError) -> StorageFacts {
+        try translated { () throws(PostgresError) in
+            var facts = StorageFacts()
+            let rows = try postgres.execute(
+                """
+                select pg_database_size(current_database()),
+                    case when pg_has_role('pg_read_all_settings', 'usage') then current_setting('data_directory') end,
+                    inet_server_addr() is null,
+                    (select age(datfrozenxid)::bigint from pg_database where datname = current_database()),
+                    has_function_privilege('pg_ls_waldir()', 'execute')
+                """)
+            facts.databaseBytes = try rows.int64(0, 0)
+            facts.dataDirectory = rows.isNull(0, 1) ? nil : try rows.string(0, 1)
+            facts.isOnThisMachine = try rows.bool(0, 2)
+            facts.transactionAge = try rows.int64(0, 3)
+            if try rows.bool(0, 4) {
+                facts.walBytes = try postgres.execute("select coalesce(sum(size), 0)::bigint from pg_ls_waldir()")
+                    .int64(0, 0)
+            }
+            let tables = try postgres.execute(
+                """
+                select relname::text, n_live_tup, n_dead_tup from pg_stat_user_tables
+                where schemaname = 'pathmirror' and n_dead_tup > 100000 and n_dead_tup > n_live_tup order by n_dead_tup desc
+                """)
+            for row in 0..<tables.rowCount {
+                facts.bloated.append(
+                    .init(
+                        name: try tables.string(row, 0), liveRows: try tables.int64(row, 1),
+                        deadRows: try tables.int64(row, 2)))
+            }
+            facts.entries = try postgres.execute(
+                "select coalesce(sum(head - retained_from + 1), 0)::bigint from pathmirror.namespace"
+            ).int64(0, 0)
+            return facts
+        }
+    }
+}

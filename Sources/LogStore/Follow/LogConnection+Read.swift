@@ -1,6 +1,32 @@
 import Postgres
 public import Tree
 
+// The tables of the log, as this file reads them. `Batch` shows how a commit writes them.
+//
+//     namespace        id  head  last_batch  retained_from        one row per namespace
+//                       4     9  B3          7
+//                             |
+//                             |  the entries 7 to 9 are in the log; retention has removed 1 to 6
+//                             v
+//     log              namespace_id  seq  batch_id  op      path    changes        parts      one row per entry
+//                                 4    7  B2        set     /a      {"/a": 1}          0
+//                                 4    8  B2        update  /       {"/b": 2}          0
+//                                 4    9  B3        import  /c      {...}              2
+//                                      |
+//                                      |  an entry with parts: an import or a large write
+//                                      v
+//     log_part         namespace_id  seq  part  changes                                       one row per part
+//                                 4    9     0  {"/c/x": 1, ...}
+//                                 4    9     1  {"/c/y": 1, ...}
+//
+// Seqs have no gaps: a batch of n entries moves `head` by n. All entries of a batch have its `batch_id`, and `last_batch`
+// is the batch of the entry at the head. Both tell a log from another history with the same seqs: see `HistoryRecord`. The
+// changes of an entry with parts are `log.changes` and then the parts in their order; `parts` says how many there are, so
+// a missing part is an error (`partMissing`) and not the end of the entry.
+//
+// `log` is partitioned. In a new database the seqs below 65,536 of all namespaces share tables; later seqs have tables of one
+// namespace each.
+
 /// An entry as it was read from the log.
 public struct LoggedEntry: Sendable {
     public let entry: Entry

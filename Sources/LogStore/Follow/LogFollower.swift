@@ -72,3 +72,37 @@ public struct LogFollower: Sendable {
         }
     }
 }
+
+/// What a reader of the log is told next. The follower's cursor is behind the event already.
+public enum LogEvent: Sendable {
+    /// Entries that follow one another, and the cursor, without a gap.
+    case entries([LoggedEntry])
+    /// An entry whose changes are in parts: an import, or a large write. `LogConnection.forEachPart` reads them.
+    case bulk(LoggedEntry)
+    /// An entry that brought security rules. `LogConnection.rules(_:at:)` reads them.
+    case rules(LoggedEntry)
+    /// Entries that the log does not have, mostly because they were pruned; the state that they lead to is in the tree only.
+    /// The range is empty where no entry is missing but nobody knows any more whether the log goes on from the cursor. `read`
+    /// is what the log has behind them. A follower that reports gaps goes on with it; another one has to be told by
+    /// `restart(at:)` where to go on.
+    case missing(Range<Int64>, read: [LoggedEntry])
+    /// The log has another history than the cursor is of. Nil where the namespace is gone. `restart(at:)` goes on elsewhere.
+    case takenBack(HistoryRecord?)
+    /// There is nothing more for now, or up to the follower's bound. The head is told where history is checked.
+    case end(head: Int64?)
+}
+
+/// How far somebody has read a namespace's log.
+public struct LogCursor: Sendable, Equatable {
+    /// The last entry that was read; 0 where none was.
+    public var seq: Int64
+    /// The batch that this entry came in, by which the log's history can be told from others. Nil where it is not known; then
+    /// only the number is compared.
+    public var batch: [UInt8]?
+
+    /// A place in the log.
+    public init(seq: Int64, batch: [UInt8]? = nil) {
+        self.seq = seq
+        self.batch = batch
+    }
+}

@@ -1,4 +1,4 @@
-import Postgres
+public import Postgres
 
 /// Which database has which namespace; all of it is asked of the home.
 extension LogConnection {
@@ -205,6 +205,77 @@ extension LogConnection {
         } catch {
             guard SchemaErrorCode(error) == .misplaced else { throw .database(error) }
             throw .misplaced("\(error.message.prefix(1).uppercased())\(error.message.dropFirst()).")
+        }
+    }
+}
+
+/// A database besides the home in which namespaces live, as the home's table has it: where it is, and not how to get in.
+public struct DatabaseRecord: Sendable, Equatable {
+    public let name: String
+    /// As libpq takes them: several hosts and ports are separated by commas.
+    public let host: String
+    public let port: String?
+    public let databaseName: String
+    /// What the database says of itself, in `pathmirror.installation`.
+    public let installation: String
+    /// No namespace is placed there any more.
+    public let isDraining: Bool
+
+    /// What the home is called among databases.
+    public static let home = "home"
+
+    public init(
+        name: String, host: String, port: String?, databaseName: String, installation: String, isDraining: Bool = false
+    ) {
+        self.name = name
+        self.host = host
+        self.port = port
+        self.databaseName = databaseName
+        self.installation = installation
+        self.isDraining = isDraining
+    }
+
+    /// `host:port/database`, for people.
+    public var address: String { "\(host)\(port.map { ":\($0)" } ?? "")/\(databaseName)" }
+
+    /// How to get in: as into the home, but for the place and for what `login` says. Where that names a user, it has to say how
+    /// that one logs in, too: the home's password is for the home's user.
+    ///
+    /// - Parameter login: a user, a password, other options of libpq; nil for the home's.
+    public func url(home: PostgresURL, login: PostgresURL?) -> PostgresURL {
+        let place = home.at(host: host, port: port, database: databaseName)
+        return login.map { place.with($0) } ?? place
+    }
+}
+
+extension LogConnection {
+    /// Whether another session is of the same database on the same server, whatever the addresses: one of them holds a lock, and the other sees whether it
+    /// can have it.
+    public func isSameDatabase(as other: LogConnection) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            let lock = "hashtextextended($1, 7061746864)"
+            let name: PostgresParameters = [.textBytes(Batch.makeID().map { 0x61 + $0 % 26 })]
+            _ = try postgres.execute("select pg_advisory_lock(\(lock))", name)
+            let isFree = try other.postgres.execute("select pg_try_advisory_lock(\(lock))::text", name).string(0, 0)
+            _ = try postgres.execute("select pg_advisory_unlock(\(lock))", name)
+            if isFree == "true" { _ = try other.postgres.execute("select pg_advisory_unlock(\(lock))", name) }
+            return isFree != "true"
+        }
+    }
+
+    /// Holds a namespace's name until the connection is closed: nobody makes one of that name here, or places one elsewhere, meanwhile. Waits for those who are at it.
+    public func holdName(_ namespace: String) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                "select pg_advisory_lock(hashtextextended($1, 7061746863))", [.text(namespace)])
+        }
+    }
+
+    /// Lets go of what `holdName` holds.
+    public func releaseName(_ namespace: String) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                "select pg_advisory_unlock(hashtextextended($1, 7061746863))", [.text(namespace)])
         }
     }
 }

@@ -226,3 +226,127 @@ final class NamespaceCopy {
 
 /// The copy has entries that the source has not, or not any more, or lacks some of those: it can't be gone on with.
 struct CopyDiverged: Error {}
+
+/// The tree's rows: of what entries name, those that are there now.
+extension NamespaceCopy {
+    /// All rows into a new copy; else those that entries behind a seq concern.
+    func copyNodes(behind last: Int64) throws {
+        let version = ["version": "pathmirror.version_seq(n.version)"]
+        let isNew = try target.execute(
+            "select created_at = '-infinity' from pathmirror.namespace where id = $1", [.int8(targetID)]
+        ).bool(0, 0)
+        if isNew {
+            try pipe("node", "true", version)
+            return
+        }
+        try noteTouched(behind: last)
+        _ = try target.execute(
+            "delete from pathmirror.node where ctid = any(array(select n.ctid from \(Self.movedRows(targetID)) as n))")
+        try pipe("node", "true", version, rows: Self.movedRows(sourceID))
+    }
+
+    /// Those rows of the tree that `moved_row` names. Each is looked up by itself (so says `offset 0`): of a table that nobody has analysed,
+    /// as the target's is then, the planner believes that there is next to nothing in it, and would compare each row with each path.
+    private static func movedRows(_ id: Int64) -> String {
+        """
+        (select known.* from (select distinct path from moved_row) as moved cross join lateral (
+            select n.ctid, n.* from pathmirror.node as n where n.namespace_id = \(id) and n.path = moved.path offset 0
+        ) as known)
+        """
+    }
+
+    /// Notes on both sides which rows of the tree entries concern: those of the parts that they name, and single ones above these.
+    /// The entries are those that were copied: in the source's log there may be fewer by now.
+    private func noteTouched(behind last: Int64) throws {
+        var parts = Set<[UInt8]>()
+        var rows = Set<[UInt8]>()
+        for table in ["log", "log_part"] {
+            try target.forEachRow(
+                "select distinct json_object_keys(changes) from pathmirror.\(table) where namespace_id = $1 and seq > $2",
+                [.int8(targetID), .int8(last)]
+            ) { row in
+                let touched = TouchedPart(try row.bytes(0))
+                parts.insert(touched.part)
+                rows.formUnion(touched.above)
+            }
+        }
+        rows.formUnion(parts)
+        for (connection, id) in [(source, sourceID), (target, targetID)] {
+            try connection.executeScript(
+                "truncate moved_part, moved_row; set local enable_seqscan = off; set local jit = off")
+            try fill("moved_part", parts, connection)
+            try fill("moved_row", rows, connection)
+            // By the index, a part at a time: see `movedRows`.
+            _ = try connection.execute(
+                """
+                insert into moved_row select below.path from (select distinct path from moved_part) as part cross join lateral (
+                    select n.path from pathmirror.node as n
+                    where n.namespace_id = $1 and n.path >= part.path || '/' and n.path < part.path || '0' offset 0
+                ) as below
+                """, [.int8(id)])
+            try connection.executeScript("analyze moved_row")
+        }
+    }
+
+    private func fill(_ table: String, _ paths: Set<[UInt8]>, _ connection: PostgresConnection) throws {
+        _ = try connection.copyIn("copy \(table) from stdin (format binary)") { writer in
+            for path in paths {
+                writer.beginRow()
+                try writer.appendText(path)
+                try writer.endRow()
+            }
+        }
+    }
+}
+
+/// What of the tree an entry's path concerns: the rows at and below a part of it, and single rows above. Bytes, as keys that are
+/// the same text for Unicode are different ones, and a mark that combines with a slash is a key of its own.
+struct TouchedPart: Equatable {
+    /// Empty for all of the tree.
+    let part: [UInt8]
+    let above: Set<[UInt8]>
+
+    private static let slash = UInt8(ascii: "/")
+    private static let priority = Array("/.priority".utf8)
+
+    init(_ path: [UInt8]) {
+        var keys = path.split(separator: Self.slash)
+        while keys.reduce(0, { $0 + $1.count + 1 }) > NamespaceCopy.mostPathBytes { keys.removeLast() }
+        var above = Set<[UInt8]>()
+        var prefix: [UInt8] = []
+        for key in keys {
+            above.insert(prefix.isEmpty ? [Self.slash] : prefix)
+            above.insert(prefix + Self.priority)
+            prefix.append(Self.slash)
+            prefix += key
+        }
+        part = prefix
+        self.above = above
+    }
+}
+
+/// Feeds are told by their numbers within a database: a copy's get new ones.
+extension NamespaceCopy {
+    /// Copies the namespace's feeds with all that is kept of them, as a whole.
+    func copyFeeds() throws {
+        for table in ["feed_message", "feed_owner", "feed_progress", "feed"] {
+            _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])
+        }
+        let known = try source.execute(
+            "select id from pathmirror.feed where namespace_id = $1 order by id", [.int8(sourceID)])
+        guard known.rowCount > 0 else { return }
+        var former: [String] = []
+        var cases = ""
+        for row in 0..<known.rowCount {
+            let id = try known.int64(row, 0)
+            let new = try target.execute("select nextval(pg_get_serial_sequence('pathmirror.feed', 'id'))")
+            former.append("\(id)")
+            cases += " when \(id) then \(try new.int64(0, 0))"
+        }
+        let list = former.joined(separator: ", ")
+        try pipe("feed", "n.id in (\(list))", ["id": "case n.id\(cases) end"])
+        for table in ["feed_progress", "feed_owner", "feed_message"] {
+            try pipe(table, "n.feed in (\(list))", ["feed": "case n.feed\(cases) end"])
+        }
+    }
+}

@@ -107,3 +107,108 @@ public struct LogLine: Sendable, Equatable {
         content = found["bulk"]?.bool == true ? .bulk(head, changes) : .entry(head, changes)
     }
 }
+
+/// Makes the lines of one log's entries, or of what in them concerns one path.
+public struct LogLineMaker: Sendable {
+    /// What the lines name as their log.
+    public let source: String
+    private let path: Path?
+    private let hasOrigins: Bool
+
+    /// - Parameters:
+    ///   - installation: names the database among others.
+    ///   - path: only what concerns it; nil for everything.
+    ///   - hasOrigins: whether lines say who wrote.
+    public init(installation: String, namespace: String, within path: Path? = nil, hasOrigins: Bool = true) {
+        self.path = path.flatMap { $0.isRoot ? nil : $0 }
+        self.hasOrigins = hasOrigins
+        source = "\(installation)/\(namespace)" + (self.path?.description ?? "")
+    }
+
+    /// The line of an entry; of a bulk entry the first. Nil for one that doesn't concern the path.
+    ///
+    /// - Parameter time: when it was committed, as text.
+    public func line(of entry: Entry, time: String) -> LogLine? {
+        let changes = narrowed(entry.changes)
+        let head = LogLine.Head(
+            operation: entry.operation, path: entry.path, committedAt: time, origin: hasOrigins ? entry.origin : nil)
+        guard entry.isBulk else {
+            guard !changes.isEmpty || path == nil else { return nil }
+            return LogLine(source: source, seq: entry.seq, content: .entry(head, changes))
+        }
+        guard path.map({ $0.contains(entry.path) || entry.path.contains($0) }) ?? true else { return nil }
+        return LogLine(source: source, seq: entry.seq, content: .bulk(head, changes))
+    }
+
+    /// The line of a bulk entry's part; nil for one that doesn't concern the path.
+    public func line(ofPart changes: [Change], of seq: Int64) -> LogLine? {
+        let changes = narrowed(changes)
+        return changes.isEmpty ? nil : LogLine(source: source, seq: seq, content: .part(changes))
+    }
+
+    /// The last line of a bulk entry, behind so many lines of parts.
+    public func end(of seq: Int64, parts: Int) -> LogLine {
+        LogLine(source: source, seq: seq, content: .end(parts: parts))
+    }
+
+    private func narrowed(_ changes: [Change]) -> [Change] {
+        guard let path else { return changes }
+        return changes.compactMap { $0.narrowed(to: path) }
+    }
+}
+
+/// Writes entries of a log as lines.
+public struct LogLines {
+    private let connection: LogConnection
+    private let namespace: NamespaceRecord
+    private let lines: LogLineMaker
+
+    /// - Parameter path: only what concerns it; nil for everything.
+    public init(_ connection: LogConnection, _ namespace: NamespaceRecord, within path: Path? = nil) throws {
+        self.connection = connection
+        self.namespace = namespace
+        lines = LogLineMaker(installation: try connection.installation(), namespace: namespace.name, within: path)
+    }
+
+    public var source: String { lines.source }
+
+    /// Calls `body` with each line of the entries from `first` to `last`; `progress` after each page of them.
+    public func run(
+        from first: Int64, to last: Int64, pageLimit: Int = 1_000, time: (Int64) -> String,
+        progress: (Int64) throws -> Void = { _ in }, _ body: (LogLine) throws -> Void
+    ) throws {
+        var after = max(first, 1) - 1
+        var follower = LogFollower(namespace.id, at: LogCursor(seq: after), through: last) {
+            $0.pageEntries = pageLimit
+        }
+        while after < last {
+            guard case .entries(let page) = try follower.next(on: connection) else {
+                throw ReplayError.pruned(seq: after + 1)
+            }
+            for logged in page {
+                try write(logged.entry, time, body)
+                after = logged.entry.seq
+            }
+            try progress(after)
+        }
+    }
+
+    private func write(_ entry: Entry, _ time: (Int64) -> String, _ body: (LogLine) throws -> Void) throws {
+        guard let line = lines.line(of: entry, time: time(entry.committedAt)) else { return }
+        try body(line)
+        guard entry.isBulk else { return }
+        var count = 0
+        var failure: (any Error)?
+        try connection.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
+            guard failure == nil, let line = lines.line(ofPart: part, of: entry.seq) else { return }
+            count += 1
+            do {
+                try body(line)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        try body(lines.end(of: entry.seq, parts: count))
+    }
+}

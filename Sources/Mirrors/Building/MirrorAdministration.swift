@@ -282,3 +282,83 @@ public final class MirrorAdministration {
         }
     }
 }
+
+extension MirrorAdministration {
+    /// All mirrors' states.
+    public func statuses() throws -> [MirrorStatus] { try source.mirrorStatuses() }
+
+    /// The values of a mirror that did not fit, by record, at most so many, each with when it was found in milliseconds since
+    /// 1970.
+    public func misfits(_ mirror: CatalogMirror, limit: Int) throws -> [(error: MirrorErrorRecord, foundAt: Int64)] {
+        let target = try connect(mirror)
+        defer { target.close() }
+        return try MirrorErrors.list(target, mirror.namespaceID, mirror.id, limit: limit)
+    }
+
+    /// How many errors of a mirror were found and, as there were too many, not kept since its table was made.
+    public func unkeptErrors(_ mirror: CatalogMirror) throws -> Int64 {
+        let target = try connect(mirror)
+        defer { target.close() }
+        guard let cursor = try MirrorCursor.of(mirror, target) else { return 0 }
+        return try MirrorErrors.unkept(target, ActiveMirror(mirror, cursor).asGeneration)
+    }
+
+    /// Reads the records again whose errors are kept. Returns how many there were, and how many errors are left.
+    ///
+    /// - Parameter begins: is told how many records there are, once that is known.
+    public func retryConversionErrors(
+        _ mirror: CatalogMirror, begins: (_ records: Int) -> Void = { _ in }
+    ) throws -> (records: Int, left: Int) {
+        guard mirror.definition.keeps == nil else {
+            throw MirrorError.refused(
+                "\(mirror.definition.tableName) keeps what its records were, and its rows are made of that: 'pathmirror replay mirror \(mirror.name)' makes all of them again."
+            )
+        }
+        let target = try connect(mirror)
+        defer { target.close() }
+        let moved = try moveAlone(mirror) { one, stepper, record in
+            // Nobody else changes them while the cursor is held.
+            let keys = one[0].keys(of: try MirrorErrors.records(target, one[0].asGeneration))
+            one[0].isCareful = true
+            begins(keys.count)
+            return (keys.count, try stepper.advance(&one, in: record, .joined, rereading: [one[0].name: keys]))
+        }
+        return (moved.result, Int(try MirrorErrors.kept(target, moved.mirror.asGeneration)))
+    }
+}
+
+/// How large a mirror's table is.
+public struct MirrorSize: Sendable, Equatable {
+    public let rowCount: Int64
+    /// Large tables are not counted: PostgreSQL's own estimate.
+    public let isEstimate: Bool
+    /// With its indexes and long values.
+    public let byteCount: Int64
+}
+
+extension MirrorAdministration {
+    /// The size of a mirror's table; nil where it has none yet, or its database can't be asked.
+    public func size(of mirror: CatalogMirror) -> MirrorSize? {
+        guard let target = try? connect(mirror) else { return nil }
+        defer { target.close() }
+        return try? size(of: mirror, target)
+    }
+
+    private func size(of mirror: CatalogMirror, _ target: PostgresConnection) throws -> MirrorSize? {
+        let table = MirrorTable(mirror.definition, name: mirror.definition.table, label: "").qualifiedName
+        let found = try target.execute(
+            "select pg_total_relation_size(oid), reltuples::bigint from pg_class where oid = to_regclass($1)",
+            [.text(table)])
+        guard found.rowCount == 1 else { return nil }
+        let byteCount = try found.int64(0, 0)
+        let estimate = try found.int64(0, 1)
+        guard byteCount <= Self.mostBytesToCount || estimate < 0 else {
+            return MirrorSize(rowCount: estimate, isEstimate: true, byteCount: byteCount)
+        }
+        let rowCount = try target.execute("select count(*) from \(table)").int64(0, 0)
+        return MirrorSize(rowCount: rowCount, isEstimate: false, byteCount: byteCount)
+    }
+
+    /// What is counted in a few milliseconds.
+    private static let mostBytesToCount: Int64 = 16 << 20
+}

@@ -6,6 +6,22 @@ import Tree
 /// in one transaction. Readers see the old table until then, and the new one, whole, from then on.
 ///
 /// Belongs to one thread, which it blocks. What an earlier run has left half-made is thrown away.
+///
+///     log        ──────── entry 100 ─────────────────────────────── entry 180 ────── entry 184 ─────►
+///                            │ snapshot                                │                │
+///     new table           copy records, make indexes ── catch up ── verify ── catch up, swap ──► the mirror's table
+///     old table           readers use it, and it follows the log ─────────── cursor locked ────► dropped
+///
+/// 1. `fill` copies the records of one snapshot into a table with a name of its own (`Leftovers.shadowName`), and then makes the
+///    indexes. If an index can't hold a row, `fillCarefully` fills the table again, with the indexes there first.
+/// 2. `CatchingUp.comeNear` applies the entries since the snapshot, in one transaction for each step, until at most 1,000 are left.
+/// 3. If the caller wants it, `verify` compares the new table with the tree at the head of one snapshot.
+/// 4. `catchUpAndSwap` locks the old table's cursor, applies the last entries, exchanges the tables, and moves the cursor, all in
+///    one transaction (`TableSwap`). If the swap waits more than two seconds for a lock, the transaction is rolled back, and a
+///    later one tries again.
+///
+/// The new table gets the next generation. The errors of its records are stored under that generation, beside those of the old
+/// table.
 public final class MirrorBuilder {
     /// How far a build has come.
     public enum Progress: Sendable {
@@ -264,5 +280,46 @@ public final class MirrorBuilder {
             }
         }
         return building.seq
+    }
+}
+
+extension MirrorBuilder {
+    /// Brings the new table to the head of one snapshot of the tree, and compares it with what the tree says there. Nobody
+    /// else writes to it meanwhile.
+    ///
+    /// - Returns: the entry that the snapshot was after.
+    func verify(_ building: inout ActiveMirror, _ catchingUp: CatchingUp) throws -> Int64 {
+        guard let record = try source.beginSnapshot(mirror.namespaceID) else {
+            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+        }
+        defer { source.endSnapshot() }
+        try target.executeScript("begin")
+        while building.seq < record.head { _ = try catchingUp.advance(&building, in: record) }
+        try target.executeScript("commit")
+        let comparison = try compare(building)
+        guard comparison.isClean else {
+            throw MirrorError.refused(
+                """
+                The new table of mirror "\(mirror.name)" is not what the tree at seq \(record.head) says, in \(comparison.differenceCount) rows; the old one stays in place.
+                \(comparison.differences.joined(separator: "\n"))
+                """)
+        }
+        return record.head
+    }
+
+    private func compare(_ building: ActiveMirror) throws -> TableComparison {
+        let pattern = definition.pattern
+        let comparison = TableComparison(target, building)
+        var count = 0
+        progress(.verifying(rows: 0))
+        try RecordBatches.forEach(mirror.namespaceID, pattern, source, most: min(rowsAtOnce, 1_000)) { records in
+            for record in records { try comparison.add(record.keys, record.value) }
+            count += records.count
+            progress(.verifying(rows: count))
+        }
+        try comparison.finish { some in
+            try source.readSubtrees(mirror.namespaceID, some.map { pattern.path(of: $0) }).map(\.value)
+        }
+        return comparison
     }
 }

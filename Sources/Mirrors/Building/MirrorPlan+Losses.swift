@@ -44,3 +44,59 @@ extension MirrorPlan {
             } + (try HandmadeIndexes.losses(of: old, target))
     }
 }
+
+/// What others have made on single columns of a mirror's table, and a new table without these can't have.
+struct ColumnDependents {
+    struct Dependent: Equatable {
+        let name: String
+        let column: String
+    }
+
+    private(set) var views: [Dependent] = []
+    private(set) var policies: [Dependent] = []
+    private(set) var indexes: [Dependent] = []
+
+    /// Finds them on the table of a definition, which may be gone, and on its view of versions.
+    ///
+    /// - Parameter columns: by their names.
+    init(on columns: Set<String>, of definition: MirrorDefinition, _ target: PostgresConnection) throws {
+        guard !columns.isEmpty else { return }
+        let table = MirrorTable(definition, name: definition.table, label: "")
+        let own = Set(table.indexNames(of: table.name))
+        var names = PostgresArray(of: .text)
+        for column in columns.sorted() { names.appendText(column) }
+        let rows = try target.execute(
+            """
+            select distinct depend.classid::regclass::text, attname,
+                coalesce(
+                    (
+                        select format('%I.%I', nspname, relname) from pg_rewrite
+                        join pg_class on pg_class.oid = ev_class join pg_namespace on pg_namespace.oid = relnamespace
+                        where pg_rewrite.oid = depend.objid and depend.classid = 'pg_rewrite'::regclass and ev_class <> attrelid
+                            and ev_class is distinct from to_regclass($3)
+                    ),
+                    (
+                        select polname from pg_policy
+                        where pg_policy.oid = depend.objid and depend.classid = 'pg_policy'::regclass and polrelid = attrelid
+                    ),
+                    (
+                        select relname from pg_class
+                        where pg_class.oid = depend.objid and depend.classid = 'pg_class'::regclass and relkind = 'i'
+                    ))
+            from pg_attribute
+            join pg_depend as depend on depend.refclassid = 'pg_class'::regclass and refobjid = attrelid and refobjsubid = attnum
+            where attrelid in (to_regclass($1), to_regclass($3)) and not attisdropped and attname = any($2)
+            order by 1, 3, 2
+            """,
+            [.text(table.qualifiedName), .array(names), table.versionsView.map { .text($0) } ?? .null(.text)])
+        for row in 0..<rows.rowCount where !rows.isNull(row, 2) {
+            let dependent = Dependent(name: try rows.string(row, 2), column: try rows.string(row, 1))
+            switch try rows.string(row, 0) {
+            case "pg_rewrite": views.append(dependent)
+            case "pg_policy": policies.append(dependent)
+            case "pg_class" where !own.contains(dependent.name): indexes.append(dependent)
+            default: break
+            }
+        }
+    }
+}

@@ -70,3 +70,12 @@ extension LogConnection {
     /// All mirrors of this database's namespaces, by namespace and name.
     public func catalogMirrors() throws -> [CatalogMirror] { try mirrors().map { try CatalogMirror($0) } }
 }
+
+extension MirrorDefinition {
+    /// - Throws: `MirrorError.refused` if the stored definition has a mistake.
+    func checkUsable() throws(MirrorError) {
+        guard let mistake else { return }
+        throw .refused(
+            "The stored definition of mirror \"\(name)\" can't be used: \(mistake). Apply a definition that can.")
+    }
+}

@@ -235,3 +235,146 @@ struct DefinitionReader: DefinitionNoting {
         return text
     }
 }
+
+extension DefinitionReader {
+    /// What the mirror's own table keeps: `"keeps": "changes"`, or `"deleted": "soft"`.
+    mutating func keeps(_ keeps: SourceValue?, _ deleted: SourceValue?) -> MirrorDefinition.Keeps? {
+        if let deleted {
+            guard let text = text(deleted, "deleted") else { return nil }
+            if text != "soft" {
+                note(deleted.place, "deleted", "says what becomes of the rows of records that are gone: \"soft\"")
+            }
+            if keeps != nil {
+                note(deleted.place, "deleted", "a history has its own rows for what is gone: leave this out")
+            }
+            return .latest
+        }
+        guard let keeps, let text = text(keeps, "keeps") else { return nil }
+        if text != "changes" { note(keeps.place, "keeps", "makes the mirror itself a history: \"changes\"") }
+        return .changes
+    }
+
+    /// Whether a history stands beside the mirror: `"history": true`.
+    mutating func hasHistory(
+        _ value: SourceValue?, _ keeps: MirrorDefinition.Keeps?, _ name: String?, _ table: String
+    ) -> Bool {
+        guard let value else { return false }
+        guard case .bool(let isWanted) = value.kind else {
+            note(value.place, "history", "this should be true or false, but is \(value.kindName)")
+            return false
+        }
+        guard isWanted else { return false }
+        checkIdentifier("\(table)_changes", value.place, "history")
+        if let name, "\(name)_changes".utf8.count > MirrorDefinition.maxNameBytes {
+            note(value.place, "history", "the name \(name)_changes is longer than 63 bytes")
+        }
+        if keeps == .changes { note(value.place, "history", "this mirror is a history itself, by \"keeps\"") }
+        return true
+    }
+}
+
+/// Whether the histories beside the mirrors of a file have names, tables and views of their own.
+enum HistoryNames {
+    /// What is in the way, if anything.
+    ///
+    /// - Parameters:
+    ///   - place: where the mirror is that has the history.
+    ///   - others: the mirrors of the file before, and their histories.
+    static func problem(
+        _ place: SourcePlace, _ mirror: MirrorDefinition, _ history: MirrorDefinition?,
+        among others: [(definition: MirrorDefinition, isHistory: Bool)]
+    ) -> DefinitionError.Problem? {
+        for other in others {
+            guard let history, let what = shared(history, other.definition) else { continue }
+            return .init(
+                place: place, part: "history",
+                reason: "the history \"\(history.name)\" has the \(what) of another mirror in this file")
+        }
+        for other in others where other.isHistory {
+            guard let what = shared(mirror, other.definition) else { continue }
+            return .init(
+                place: place, part: "name",
+                reason: "\"\(mirror.name)\" has the \(what) of a history in this file, \"\(other.definition.name)\"")
+        }
+        return nil
+    }
+
+    private static func shared(_ one: MirrorDefinition, _ other: MirrorDefinition) -> String? {
+        if one.namespace == other.namespace, one.name == other.name { return "name" }
+        if one.target == other.target, !one.relations.isDisjoint(with: other.relations) { return "table" }
+        return nil
+    }
+}
+
+extension DefinitionReader {
+    mutating func indexes(
+        _ value: SourceValue?, _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column],
+        _ rest: MirrorDefinition.Rest?, _ keeps: MirrorDefinition.Keeps?
+    ) -> [MirrorDefinition.Index] {
+        guard let value else { return [] }
+        guard case .array(let elements) = value.kind else {
+            note(value.place, "indexes", "this should be an array of indexes, but is \(value.kindName)")
+            return []
+        }
+        // A table of changes has the columns inside of its rows before and after.
+        let isInside = keeps == .changes
+        let own = isInside ? [] : columns.map(\.name) + (rest.map { [$0.name] } ?? [])
+        let names = mistakenColumns.union(keys.map(\.name) + own + MirrorDefinition.ownColumnsForIndexes(keeps))
+        let many = columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name)
+        let manyValued = isInside ? ["_old", "_new"] : Set(many + (rest.map { [$0.name] } ?? []))
+        var found: [MirrorDefinition.Index] = []
+        for (number, element) in elements.enumerated() {
+            let part = "indexes[\(number)]"
+            guard let index = self.index(element, part, names: names, manyValued: manyValued) else { continue }
+            if found.contains(index) { note(element.place, part, "this index is there twice") }
+            found.append(index)
+        }
+        return found
+    }
+
+    private mutating func index(
+        _ value: SourceValue, _ part: String, names: Set<String>, manyValued: Set<String>
+    ) -> MirrorDefinition.Index? {
+        var list = value
+        var method: String?
+        if case .object = value.kind {
+            guard let members = object(value, part, allowed: ["columns", "using"]) else { return nil }
+            guard let columns = members["columns"] else {
+                note(value.place, part, "the columns are missing")
+                return nil
+            }
+            list = columns
+            method = members["using"].flatMap { text($0, "\(part).using") }
+            if let method, !["btree", "gin"].contains(method), let place = members["using"]?.place {
+                note(place, "\(part).using", "there is no method \"\(method)\"; methods are btree, gin")
+            }
+        }
+        var columns: [String] = []
+        switch list.kind {
+        case .string(let name): columns = [name]
+        case .array(let elements): columns = elements.compactMap { text($0, part) }
+        default: note(list.place, part, "this should be a column's name or an array of them, but is \(list.kindName)")
+        }
+        for name in columns where !names.contains(name) { note(list.place, part, "there is no column \"\(name)\"") }
+        guard !columns.isEmpty else {
+            if case .array = list.kind { note(list.place, part, "the index has no columns") }
+            return nil
+        }
+        let isGIN = method.map { $0 == "gin" } ?? columns.contains { manyValued.contains($0) }
+        if isGIN, !columns.allSatisfy({ manyValued.contains($0) }) {
+            note(list.place, part, "a gin index is for columns of jsonb and arrays alone")
+        }
+        return .init(columns: columns, isGIN: isGIN)
+    }
+}
+
+extension MirrorDefinition {
+    /// Columns of ours that indexes may be made of.
+    fileprivate static func ownColumnsForIndexes(_ keeps: Keeps?) -> [String] {
+        switch keeps {
+        case nil: [seqColumn, updatedAtColumn]
+        case .latest: [seqColumn, updatedAtColumn, deletedAtColumn]
+        case .changes: [seqColumn, "_at", "_operation", "_uid", "_old", "_new"]
+        }
+    }
+}

@@ -7,6 +7,18 @@ import Tree
 ///
 /// Where an entry changes a part of a record only, the record is read from the tree. The tree is as of the head, not as
 /// of that entry; so the transaction then goes on to the head, where both agree.
+///
+///     source, in one snapshot                      target, in one transaction
+///                                                  lock the cursors
+///     page of the log ──┬──► PendingChanges ──┬──► TableWriter ──► rows of tables
+///     tree ─────────────┼─────────────────────┘
+///                       └──► HistoryWriter ──────────────────────► versions and rows of histories
+///                                                  move the cursors, commit
+///
+/// A step takes up to `pagesAtOnce` pages, and ends earlier after half a second. A step with a history, or with a mirror that is
+/// careful, takes one page. If another transaction has locked a cursor, a step in a transaction of its own throws
+/// `MirrorError.held`; if a cursor has another position or generation than the mirror in memory, it throws `MirrorError.moved`.
+/// After an error that transaction is rolled back: rows and cursors are as before.
 struct Stepper {
     let source: LogConnection
     let target: PostgresConnection

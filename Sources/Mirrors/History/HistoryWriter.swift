@@ -221,3 +221,87 @@ struct HistoryWriter {
         )
     }
 }
+
+/// Goes through some records with what the newest versions say of them, a slice at a time.
+struct NewestRecords {
+    /// A record and what it is; nil where it is too large to be kept.
+    struct Found {
+        let keys: [Key]
+        let value: Node?
+        /// Nothing is known of it.
+        let isFirst: Bool
+    }
+
+    private let keys: [[Key]]
+    private var position = 0
+    private var count = MirrorVersions.keysAtOnce
+    private var answer: PostgresResult?
+
+    /// - Parameter answer: to `question` for these records, where it was asked already.
+    init(_ keys: [[Key]], _ answer: PostgresResult? = nil) {
+        self.keys = keys
+        self.answer = answer
+    }
+
+    /// What is asked for the first of some records; nothing comes where they are large.
+    static func question(_ keys: [[Key]], _ mirror: ActiveMirror, upTo bytes: Int) -> PipelineStep {
+        mirror.versions.newestStep(
+            of: keys.prefix(MirrorVersions.keysAtOnce).map { RecordKey.text($0) }, upTo: bytes, least: 0)
+    }
+
+    /// The next records; nil behind the last.
+    mutating func next(_ mirror: ActiveMirror, _ writer: inout TableWriter) throws -> [Found]? {
+        guard position < keys.count else { return nil }
+        var found = try answer.map { try MirrorVersions.newest($0) } ?? []
+        answer = nil
+        if found.isEmpty {
+            let some = keys[position..<min(position + count, keys.count)].map { RecordKey.text($0) }
+            let step = mirror.versions.newestStep(of: some, upTo: MirrorVersions.bytesAtOnce)
+            found = try writer.flush(asking: [(step, mirror)]).flatMap { try MirrorVersions.newest($0) }
+        }
+        let some = keys[position..<position + found.count]
+        position += found.count
+        count = MirrorVersions.count(after: found.count)
+        return try zip(some, found).map {
+            Found(keys: $0, value: try StoredRecord.decode($1?.record), isFirst: $1 == nil)
+        }
+    }
+}
+
+/// Versions that a table does not need which keeps the last row of each record: what is older than the last row, and between
+/// the version that removed it and the newest.
+struct Thinning {
+    private var rows: [(key: String, seq: Int64)] = []
+    private var others: [(key: String, seq: Int64)] = []
+
+    /// Notes what a record's new versions are.
+    ///
+    /// - Parameter rowSeq: the newest of them that makes a row; nil where none does.
+    mutating func note(_ key: String, rowSeq: Int64?, lastSeq: Int64) {
+        if let rowSeq { rows.append((key, rowSeq)) }
+        if rowSeq != lastSeq { others.append((key, lastSeq)) }
+    }
+
+    /// Removes them.
+    func thin(_ mirror: ActiveMirror, _ writer: inout TableWriter) throws {
+        for (versions, keepsTwo) in [(rows, false), (others, true)] {
+            for some in versions.chunked(HistoryWriter.maxVersions) {
+                let bytes = some.reduce(0) { $0 + $1.key.utf8.count + 16 }
+                try writer.add(mirror.versions.thinStep(some, keepingTwo: keepsTwo), mirror, bytes: bytes)
+            }
+        }
+    }
+}
+
+/// Of a record's new versions, those that `Thinning` would leave: they alone are stored. Holds three of them, each of which may be as
+/// large as a record that is kept.
+struct NeededVersions {
+    private(set) var versions: [MirrorVersionRecord] = []
+
+    /// Takes the next version.
+    mutating func take(_ version: MirrorVersionRecord, makesRow: Bool) {
+        if makesRow { versions.removeAll() }
+        if versions.count == 3 { versions.removeLast() }
+        versions.append(version)
+    }
+}

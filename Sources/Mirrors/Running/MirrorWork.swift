@@ -1,4 +1,3 @@
-import Crypto
 import LogStore
 import Postgres
 import Runtime
@@ -6,6 +5,28 @@ import Tree
 
 /// The mirrors of a group as the holder of their lock has them: steps them along the log, and sets aside the ones that
 /// fail.
+///
+/// `load` reads the mirrors' cursors, and sorts the mirrors:
+///
+///     the mirror has no cursor, as its table was not built yet ──► building
+///     the definition at the cursor has a mistake               ──► unusable
+///     an operator has paused the mirror                        ──► paused
+///     the log has lost the entry at the cursor                 ──► takenBack: the runner rebuilds the table, and loads again
+///     otherwise                                                ──► active
+///
+/// `step` moves active mirrors along the log (`Stepper`). Mirrors that are close together move in one transaction. At the head,
+/// `tryWaiting` tries the records again that a foreign key refused (`WaitingRows`). An error decides what happens next:
+///
+///     the table refuses a row             ──► careful: the next step finds the row, and leaves it out
+///     a conflict that passes              ──► the next step tries again
+///     somebody has locked the cursor      ──► heldUntil: the other mirrors move on without the mirror
+///     the cursor is not as it was read    ──► needsReload: load again
+///     the connection is lost              ──► the runner connects again
+///     any other error                     ──► troubles: the mirror is broken, and waits, longer each time
+///
+/// Each build of a table has a new generation, and the cursor says which generation the table is. A step compares the
+/// generation and the position of each cursor that it locks with those in memory. So a step never writes to a table that a build
+/// has replaced.
 struct MirrorWork {
     private struct Trouble {
         var retryAt: Int64
@@ -406,19 +427,5 @@ struct MirrorWork {
                 unkeptErrors: nil, retryMilliseconds: nil)
         }
         try source.reportMirrors(runs + broken, gateway: core.settings.gateway)
-    }
-}
-
-extension ActiveMirror {
-    /// The mirror as its cursor says it is.
-    init(_ mirror: CatalogMirror, _ cursor: MirrorCursor) {
-        let definition = cursor.definition
-        // Statements are kept by name on a connection: a new generation needs new ones, and so does another mirror that has
-        // the name of one that was dropped, and begins with the first generation again.
-        let label = "\(mirror.name) \(cursor.generation) \(Hex.encode(mirror.id.suffix(4)))"
-        self.init(
-            id: mirror.id, namespace: mirror.namespaceID, generation: cursor.generation,
-            table: MirrorTable(definition, name: definition.table, label: label), seq: cursor.seq,
-            batch: cursor.batch, mayHaveErrors: cursor.hasErrors)
     }
 }

@@ -62,3 +62,173 @@ enum CellEncoder {
         }
     }
 }
+
+/// Puts rows into the arrays of a mirror's statements.
+enum RowEncoder {
+    static func upsert(_ table: MirrorTable, _ rows: some Collection<ProjectedRow>) -> PostgresParameters {
+        var arrays = table.columns.map { PostgresArray(of: $0.carrier) }
+        for row in rows {
+            CellEncoder.forEach(row, table) { column, cell in CellEncoder.append(cell, to: &arrays[column]) }
+        }
+        return parameters(arrays)
+    }
+
+    /// Rows that are cells already, in the order of some columns.
+    static func cells(
+        _ columns: [MirrorTable.Column], _ rows: some Collection<[Cell]>
+    ) throws(MirrorError) -> PostgresParameters {
+        var arrays = columns.map { PostgresArray(of: $0.carrier) }
+        for row in rows {
+            guard row.count == columns.count else {
+                throw .refused(
+                    "A row has \(row.count) values for \(columns.count) columns: its record's key can't be read.")
+            }
+            for (index, cell) in row.enumerated() { CellEncoder.append(cell, to: &arrays[index]) }
+        }
+        return parameters(arrays)
+    }
+
+    /// Beginnings of keys, all of one length. Those that no row can have, as they don't fit a key's type, are left out.
+    static func keys(_ table: MirrorTable, _ keys: [[Key]]) -> PostgresParameters {
+        guard let count = keys.first?.count, count > 0 else { return PostgresParameters() }
+        var arrays = table.columns.prefix(count).map { PostgresArray(of: $0.carrier) }
+        let types = table.definition.keys.map(\.type)
+        for key in keys where zip(key, types).allSatisfy({ $1.holds($0) }) {
+            for index in 0..<count {
+                CellEncoder.append(CellEncoder.cell(key[index], types[index]), to: &arrays[index])
+            }
+        }
+        return parameters(arrays)
+    }
+
+    private static func parameters(_ arrays: [PostgresArray]) -> PostgresParameters {
+        var parameters = PostgresParameters()
+        for array in arrays { parameters.append(array) }
+        return parameters
+    }
+}
+
+/// Arrays carry as text what the statement casts to the column's type.
+extension PostgresArray: CellSink {
+    typealias Failure = Never
+
+    mutating func append(text: String) { appendText(text) }
+    mutating func append(json: [UInt8]) { json.withUnsafeBytes { appendJSONB($0) } }
+    mutating func append(timestamp: Int64) { appendTimestamp(unixMicroseconds: timestamp) }
+    mutating func append(day: CalendarDay) { appendText(day.description) }
+    mutating func append(uuid: String) { appendText(uuid) }
+    mutating func append(texts: [String?]) { appendText(Conversion.arrayLiteral(texts)) }
+}
+
+extension KeyType {
+    /// Whether a key can be stored as this type. One spelling only, as two keys must not become one row.
+    func holds(_ key: Key) -> Bool {
+        switch self {
+        case .text: true
+        case .bigint: Int64(key.text).map(String.init) == key.text
+        case .uuid: UUIDText.isUUID(key.text) && key.text == key.text.lowercased()
+        case .date: ISO8601.day(key.text) != nil
+        }
+    }
+}
+
+/// Puts rows into a COPY: in binary, or in text where a column's binary form is not worth the trouble.
+enum RowCopier {
+    /// Whether a table's COPY is binary: only decimal numbers are text.
+    static func isBinary(_ table: MirrorTable) -> Bool {
+        !table.definition.columns.contains { $0.type == .numeric }
+    }
+
+    static func copy(_ row: ProjectedRow, _ table: MirrorTable, to writer: inout CopyWriter) throws(PostgresError) {
+        writer.beginRow()
+        try CellEncoder.forEach(row, table) { (_, cell) throws(PostgresError) in
+            try CellEncoder.append(cell, to: &writer)
+        }
+        try writer.endRow()
+    }
+
+    /// A row that is cells already.
+    static func copy(_ cells: [Cell], to writer: inout CopyWriter) throws(PostgresError) {
+        writer.beginRow()
+        for cell in cells { try CellEncoder.append(cell, to: &writer) }
+        try writer.endRow()
+    }
+}
+
+/// A COPY takes values as its columns' types have them, in binary or in text.
+extension CopyWriter: CellSink {
+    typealias Failure = PostgresError
+
+    mutating func append(text: String) throws(PostgresError) { try appendText(text) }
+
+    mutating func append(json: [UInt8]) throws(PostgresError) { try appendJSONB(json) }
+
+    mutating func append(timestamp: Int64) throws(PostgresError) {
+        if isBinary {
+            try appendTimestamp(unixMicroseconds: timestamp)
+        } else {
+            try appendText(TimestampText.utf8(unixMicroseconds: timestamp))
+        }
+    }
+
+    mutating func append(day: CalendarDay) throws(PostgresError) {
+        if isBinary { appendDate(unixDays: day.number) } else { try appendText(day.description) }
+    }
+
+    mutating func append(uuid: String) throws(PostgresError) {
+        if isBinary { appendBytea(UUIDText.bytes(uuid)) } else { try appendText(uuid) }
+    }
+
+    mutating func append(texts: [String?]) throws(PostgresError) {
+        guard isBinary else { return try appendText(Conversion.arrayLiteral(texts)) }
+        var array = PostgresArray(of: .text)
+        for text in texts {
+            if let text { array.appendText(text) } else { array.appendNull() }
+        }
+        try append(array)
+    }
+}
+
+/// Times as COPY's text format has them.
+enum TimestampText {
+    /// `2026-01-31 23:59:59.123456+00`; years 1 to 9999.
+    static func utf8(unixMicroseconds micros: Int64) -> [UInt8] {
+        let dayMicros: Int64 = 86_400_000_000
+        var days = micros / dayMicros
+        var rest = micros % dayMicros
+        if rest < 0 {
+            rest += dayMicros
+            days -= 1
+        }
+        let day = CalendarDay(milliseconds: days * 86_400_000)
+        var text: [UInt8] = []
+        text.reserveCapacity(32)
+        digits(day.year, 4, &text)
+        text.append(UInt8(ascii: "-"))
+        digits(day.month, 2, &text)
+        text.append(UInt8(ascii: "-"))
+        digits(day.day, 2, &text)
+        text.append(UInt8(ascii: " "))
+        let seconds = Int(rest / 1_000_000)
+        digits(seconds / 3_600, 2, &text)
+        text.append(UInt8(ascii: ":"))
+        digits(seconds / 60 % 60, 2, &text)
+        text.append(UInt8(ascii: ":"))
+        digits(seconds % 60, 2, &text)
+        text.append(UInt8(ascii: "."))
+        digits(Int(rest % 1_000_000), 6, &text)
+        text.append(contentsOf: "+00".utf8)
+        return text
+    }
+
+    private static func digits(_ value: Int, _ width: Int, _ text: inout [UInt8]) {
+        var divisor = 1
+        for _ in 1..<width { divisor *= 10 }
+        var rest = value
+        while divisor > 0 {
+            text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest / divisor))
+            rest %= divisor
+            divisor /= 10
+        }
+    }
+}

@@ -1,3 +1,4 @@
+import LogStore
 import Postgres
 import Tree
 
@@ -157,5 +158,141 @@ struct MirrorTable: Sendable {
         let sql = "delete from \(table) as live using \(unnest(keys)) where \(conditions.joined(separator: " and "))"
         return PostgresStatement(
             "delete\(keyCount) \(label)", sql, types: keys.map { $0.carrier.arrayType ?? .textArray })
+    }
+}
+
+extension MirrorTable {
+    /// Makes the table without its key and indexes, which come cheaper when it is full.
+    var createSQL: [String] {
+        let lines = columns.map { column in
+            "\(quotedIdentifier(column.name)) \(column.sqlType)\(column.isNotNull ? " not null" : "")"
+        }
+        return [
+            SchemaMaking.sql(schema),
+            "create table \(qualifiedName) (\(lines.joined(separator: ", ")))",
+        ]
+    }
+
+    /// Adds the primary key and the indexes, under names that depend on the table's.
+    var indexSQL: [String] {
+        let name = quotedIdentifier(keyName(of: name))
+        let key = "alter table \(qualifiedName) add constraint \(name) primary key (\(Self.list(identity)))"
+        return [key] + definition.indexes.map { createSQL($0) } + seqIndexSQL
+    }
+
+    func createSQL(_ index: MirrorDefinition.Index) -> String {
+        """
+        create index \(quotedIdentifier(indexName(index, of: name))) on \(qualifiedName)
+        using \(index.isGIN ? "gin" : "btree") (\(Self.list(index.columns)))
+        """
+    }
+
+    /// The comments, which are set again whenever the definition changes.
+    var commentSQL: [String] {
+        var statements = ["comment on table \(qualifiedName) is \(Self.comment(definition.comment))"]
+        for column in columns {
+            let name = quotedIdentifier(column.name)
+            statements.append("comment on column \(qualifiedName).\(name) is \(Self.comment(column.comment))")
+        }
+        return statements + versionsCommentSQL
+    }
+
+    /// The names that its key, its indexes and its view have beside it in its schema.
+    var relationNames: Set<String> {
+        let view = definition.isHistory ? [MirrorDefinition.versionsView(of: name)] : []
+        return Set(indexNames(of: name) + view)
+    }
+
+    func keyName(of table: String) -> String { RelationName.joined([table, "pkey"]) }
+
+    func indexName(_ index: MirrorDefinition.Index, of table: String) -> String {
+        Self.indexName(index, among: definition.indexes, of: table)
+    }
+
+    /// The columns joined by `_`; where another index of the definition (`a_b` beside `a` and `b`) would have the same name,
+    /// with a hash that tells the two apart.
+    static func indexName(
+        _ index: MirrorDefinition.Index, among all: [MirrorDefinition.Index], of table: String
+    ) -> String {
+        let plain = [table] + index.columns + [index.kind]
+        let isShared = all.contains { other in
+            other != index
+                && ([table] + other.columns + [other.kind]).joined(separator: "_") == plain.joined(separator: "_")
+        }
+        guard isShared else { return RelationName.joined(plain) }
+        let columns = index.columns.map { "\($0.utf8.count) \($0)" }.joined(separator: " ")
+        return RelationName.joined([table] + index.columns + [RelationName.hash(columns), index.kind])
+    }
+
+    /// A comment as SQL: COMMENT takes no parameters.
+    static func comment(_ text: String?) -> String { text.map { literal($0) } ?? "null" }
+
+    /// A text as SQL, for statements that take no parameters.
+    static func literal(_ text: String) -> String {
+        var quoted = "E'"
+        for scalar in text.unicodeScalars {
+            if scalar == "'" || scalar == "\\" { quoted += "\\" }
+            quoted.unicodeScalars.append(scalar)
+        }
+        return quoted + "'"
+    }
+}
+
+extension MirrorDefinition.Index {
+    /// What its name ends with.
+    fileprivate var kind: String { isGIN ? "gin" : "idx" }
+}
+
+/// Finds out why the table did not take rows, or did not let them go.
+extension MirrorTable {
+    /// Counts the rows given to `upsert` that are there as they are given.
+    var same: PostgresStatement {
+        let conditions = columns.enumerated().map { index, column in
+            let live = "live.\(quotedIdentifier(column.name))"
+            return "\(live) \(column.isKey ? "=" : "is not distinct from") \(column.cast("given.c\(index)"))"
+        }
+        return PostgresStatement(
+            "same \(label)",
+            """
+            select count(*) from \(Self.unnest(columns))
+            join \(qualifiedName) as live on \(conditions.joined(separator: " and "))
+            """, types: columns.map { $0.carrier.arrayType ?? .textArray })
+    }
+
+    /// The captured keys of the rows that begin with some of them.
+    func keys(below beginning: [Key], _ target: PostgresConnection) throws(PostgresError) -> [[Key]] {
+        let keys = columns.filter(\.isKey)
+        let texts = zip(keys, definition.keys).map { column, key in
+            let name = "live.\(quotedIdentifier(column.name))"
+            // As text a day depends on how the server or the role writes days.
+            return key.type == .date ? "to_char(\(name), 'YYYY-MM-DD')" : "\(name)::text"
+        }
+        let given = Array(keys.prefix(beginning.count))
+        var sql = "select \(texts.joined(separator: ", ")) from \(qualifiedName) as live"
+        if !given.isEmpty {
+            let match = given.enumerated().map { "live.\(quotedIdentifier($1.name)) = \($1.cast("given.c\($0)"))" }
+            sql += " join \(Self.unnest(given)) on \(match.joined(separator: " and "))"
+        }
+        let statement = PostgresStatement(
+            "keys\(given.count) \(label)", sql, types: given.map { $0.carrier.arrayType ?? .textArray })
+        let rows = try target.executePrepared(statement, RowEncoder.keys(self, [beginning]))
+        var found: [[Key]] = []
+        for row in 0..<rows.rowCount {
+            var one: [Key] = []
+            for column in keys.indices { one.append(Key(try rows.string(row, column))) }
+            found.append(one)
+        }
+        return found
+    }
+
+    /// A rule of the table that does something else in place of an INSERT or an UPDATE.
+    func replacingRule(_ target: PostgresConnection) throws(PostgresError) -> String? {
+        let rules = try target.execute(
+            """
+            select rulename::text from pg_rewrite
+            where ev_class = to_regclass($1) and is_instead and ev_type in ('2', '3') and ev_enabled in ('O', 'A')
+            order by 1 limit 1
+            """, [.text(qualifiedName)])
+        return rules.rowCount == 0 ? nil : try rules.string(0, 0)
     }
 }

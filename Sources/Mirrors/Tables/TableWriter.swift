@@ -6,6 +6,23 @@ import Tree
 ///
 /// Statements are gathered over all mirrors and sent together, so that a small stretch costs one round trip. Of a large one the
 /// target works on some rows while the next are read and projected.
+///
+///     PendingChanges of each mirror
+///       ├─ emptied ranges ──► delete the range              1. remove: the last mirror first
+///       ├─ gone records ────► delete the rows
+///       │
+///       ├─ known records ────────────────────────────┐      2. put: the first mirror first
+///       ├─ unknown records ── read from the tree ────┼─► project ─► upsert, or delete
+///       └─ emptied ranges that are to be reloaded ───┘      └─► values that do not fit: errors
+///                 │
+///                 ▼
+///     steps: the gathered statements of all mirrors
+///       ├─ 5,000 rows or 8 MiB ──► sendAhead: send, and go on without the results
+///       └─ end, or a question ───► flush: send, and wait for the results
+///
+/// At most one pipeline is sent ahead: `sendAhead` and `flush` first receive the results of the one before. An upsert that
+/// writes fewer rows than it was given is an error, as a trigger or a rule of the table kept rows out. For a mirror that is
+/// careful, the writer first sends what was gathered, and then finds the rows that the table refuses (`TableWriter+Careful.swift`).
 struct TableWriter {
     let connection: PostgresConnection
     private var steps: [PipelineStep] = []

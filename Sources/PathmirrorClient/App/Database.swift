@@ -1,4 +1,6 @@
+internal import ClientCore
 public import Dispatch
+internal import Foundation
 internal import Runtime
 internal import Synchronization
 internal import Tree
@@ -193,4 +195,57 @@ public final class Database: Sendable {
         let repository = state.withLock { $0.repository }
         await repository?.close()
     }
+}
+
+extension Database {
+    /// Waits until this client has been told everything that the server's log has up to an entry: of a write elsewhere whose
+    /// seq came here by other means (`X-Pathmirror-Seq` of REST, `WriteReceipt.seq`, `DataSnapshot.seq`).
+    ///
+    /// When it returns, every listener that was there when it was called, and whose data comes from the server, has been
+    /// called back for all changes up to the entry, and `getData()` answers as of it or a later one. While there is no
+    /// connection it waits. A listener that the server has refused has nothing to be told.
+    ///
+    /// - Parameters:
+    ///   - seq: of the same database; of one that was restored from an older backup since, it may mean another entry.
+    ///   - timeout: nil to wait for ever. Cancelling the task ends the wait, too.
+    /// - Throws: `DatabaseError` with the code `timedOut`; `permissionDenied` where the client reads nothing at all, as the log
+    ///   is nobody's business then (listen to something, or read it, first); `unsupported` where the server is no Pathmirror
+    ///   gateway; `unavailable` when the app is deleted. `CancellationError`.
+    public func waitFor(seq: Int, timeout: Duration? = nil) async throws {
+        let milliseconds = timeout.map { duration -> Int64 in
+            let (seconds, attoseconds) = duration.components
+            // What is longer than a year is for ever.
+            return min(max(0, seconds), 31_536_000) * 1_000 + max(0, attoseconds) / 1_000_000_000_000_000
+        }
+        let repository = repository
+        let id = RequestID(rawValue: UInt64(Listener.nextHandle()) | 1 << 63)
+        try await withTaskCancellationHandler {
+            try await withUnsafeThrowingContinuation { (continuation: UnsafeContinuation<Void, any Error>) in
+                let wait = SeqWait(Int64(seq), continuation)
+                repository.wait(id, wait, milliseconds: milliseconds)
+                if Task.isCancelled { repository.perform { $0.cancelWait(id) } }
+            }
+        } onCancel: {
+            repository.perform { $0.cancelWait(id) }
+        }
+    }
+}
+
+/// How a database behaves; fixed when it is first used.
+struct DatabaseSettings: Sendable {
+    var isPersistenceEnabled = false
+    var cacheBytes: UInt = 10 << 20
+    var callbackQueue: DispatchQueue = .main
+    /// How long `getData` waits for a connection that is being made, in milliseconds.
+    var getWait: Int64 = 3_000
+    /// How long writes wait for a token that the app was asked for, in milliseconds.
+    var tokenWait: Int64 = 30_000
+    /// How long after the last turn what was put off is written to disk, in milliseconds.
+    var flushDelay: Int64 = 1_000
+    /// From how many leaves on a listen is asked to go on behind what is known, instead of comparing hashes.
+    var resumptionRows = 500
+    /// Nil for the platform's own.
+    var transport: (any RealtimeTransport)?
+    /// Changes to how connections behave, for tests.
+    var connection: (@Sendable (inout ConnectionSettings) -> Void)?
 }

@@ -127,3 +127,97 @@ extension DataEvent.Kind {
         }
     }
 }
+
+extension DatabaseQuery {
+    /// The value now and after each change, until the task ends or the loop is left. Each use of this property is a listener
+    /// of its own, from that moment on.
+    ///
+    /// A loop that is slower than the changes is given the newest value only. It ends with an error where the server refuses
+    /// the data, and without one when the app is deleted.
+    public var snapshots: AsyncThrowingStream<DataSnapshot, any Error> {
+        AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let handle = listen(
+                .value, cancel: { continuation.finish(throwing: $0) }, finish: { continuation.finish() }
+            ) { _, snapshot in
+                continuation.yield(snapshot)
+            }
+            continuation.onTermination = { [self] _ in removeObserver(withHandle: handle) }
+        }
+    }
+
+    /// What happens to the children, beginning with each that is there, in order.
+    ///
+    /// No event is left out, so what a slow loop has not taken yet is kept in memory. Each call is a listener of its own, from
+    /// that moment on. The loop ends with an error where the server refuses the data, and without one when the app is deleted.
+    public func childEvents() -> AsyncThrowingStream<ChildEvent, any Error> {
+        AsyncThrowingStream(bufferingPolicy: .unbounded) { continuation in
+            let handle = listen(
+                .allChildren, cancel: { continuation.finish(throwing: $0) }, finish: { continuation.finish() }
+            ) { kind, snapshot in
+                if let event = ChildEvent(kind, snapshot) { continuation.yield(event) }
+            }
+            continuation.onTermination = { [self] _ in removeObserver(withHandle: handle) }
+        }
+    }
+}
+
+extension ChildEvent {
+    init?(_ kind: DataEvent.Kind, _ snapshot: DataSnapshot) {
+        switch kind {
+        case .value: return nil
+        case .childAdded: self = .added(snapshot, after: kind.previousKey)
+        case .childChanged: self = .changed(snapshot, after: kind.previousKey)
+        case .childMoved: self = .moved(snapshot, after: kind.previousKey)
+        case .childRemoved: self = .removed(snapshot)
+        }
+    }
+}
+
+/// What happened to a child of a query's place.
+public enum ChildEvent: Sendable {
+    /// It came. `after`: the key of the child before it in the query's order, nil for the first.
+    case added(DataSnapshot, after: String?)
+    /// It has another value.
+    case changed(DataSnapshot, after: String?)
+    /// It has another place in the order.
+    case moved(DataSnapshot, after: String?)
+    /// It went. The snapshot is what it was.
+    case removed(DataSnapshot)
+
+    /// The child.
+    public var snapshot: DataSnapshot {
+        switch self {
+        case .added(let snapshot, _), .changed(let snapshot, _), .moved(let snapshot, _), .removed(let snapshot):
+            snapshot
+        }
+    }
+}
+
+/// What a listener is told of.
+public enum DataEventType: Int, Sendable, Hashable, CaseIterable {
+    /// A child came; at first, each child that is there.
+    case childAdded
+    /// A child went. The snapshot is what it was.
+    case childRemoved
+    /// A child has another value.
+    case childChanged
+    /// A child has another place in the query's order.
+    case childMoved
+    /// The whole value, at first and after each change.
+    case value
+}
+
+extension DataEventType {
+    var kinds: EventKinds {
+        switch self {
+        case .childAdded: .childAdded
+        case .childRemoved: .childRemoved
+        case .childChanged: .childChanged
+        case .childMoved: .childMoved
+        case .value: .value
+        }
+    }
+}
+
+/// The number of one listener, by which it is removed. Unique within the process, never 0.
+public typealias DatabaseHandle = UInt

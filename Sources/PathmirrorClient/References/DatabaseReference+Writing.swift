@@ -1,4 +1,5 @@
 internal import ClientCore
+internal import Foundation
 internal import Tree
 
 // Each write is seen by this client's listeners at once, is kept on disk before the call returns where persistence is on,
@@ -113,6 +114,107 @@ extension DatabaseReference {
         operate(function, block) { (completion) throws(InvalidArgument) in
             let changes = try NodeReader.changes(values, at: path)
             owner.repository.write(.merge(changes), at: path, completion)
+        }
+    }
+}
+
+/// What an app wants to be told of one of its writes.
+// Safe: the closure, which need not be Sendable, runs once, on the database's callback queue.
+struct WriteCompletion: @unchecked Sendable {
+    private let body: ((any Error)?, DatabaseReference, Int64?) -> Void
+    private let ref: DatabaseReference
+
+    init(_ ref: DatabaseReference, _ body: @escaping ((any Error)?, DatabaseReference) -> Void) {
+        self.ref = ref
+        self.body = { error, ref, _ in body(error, ref) }
+    }
+
+    /// - Parameter body: is also given the seq of the write's entry, where the server says it.
+    init(_ ref: DatabaseReference, withSeq body: @escaping ((any Error)?, DatabaseReference, Int64?) -> Void) {
+        self.ref = ref
+        self.body = body
+    }
+
+    /// Nil for success. On the callback queue.
+    func tell(_ error: (any Error)?, seq: Int64? = nil) { body(error, ref, seq) }
+}
+
+extension DatabaseReference {
+    typealias Completion = ((any Error)?, DatabaseReference) -> Void
+
+    /// Runs the body with the completion of an operation; what it throws is told to the completion, or ends the process where
+    /// there is none.
+    func operate(
+        _ function: String, _ completion: Completion?,
+        _ body: (WriteCompletion?) throws(InvalidArgument) -> Void
+    ) {
+        let told = completion.map { WriteCompletion(self, $0) }
+        do throws(InvalidArgument) {
+            guard !path.isInfo else { throw InvalidArgument("\(path) is kept by the client and can't be written") }
+            try body(told)
+        } catch {
+            guard let told else { Misuse.stop(function, error.description) }
+            owner.repository.callBack { told.tell(DatabaseError(error, in: function)) }
+        }
+    }
+
+    /// Waits for an operation's completion. The cancellation of the task ends the waiting, not the operation.
+    func waiting(_ start: (@escaping Completion) -> Void) async throws -> DatabaseReference {
+        try await Answer.wait { answer in
+            start { error, ref in answer.give(error, or: ref) }
+        }
+    }
+}
+
+/// What the server says of a write that it has done.
+public struct WriteReceipt: Sendable {
+    /// The place that was written.
+    public let ref: DatabaseReference
+    /// The seq of the write's entry in the gateway's log, for `Database.waitFor(seq:timeout:)` on other devices and
+    /// `X-Pathmirror-Min-Seq` of REST. Nil where the server is no Pathmirror gateway.
+    public let seq: Int?
+}
+
+extension DatabaseReference {
+    /// As `setValue(_:)` (nil removes what is at the place); returns when the server has done it, with the write's seq.
+    ///
+    /// - Throws: `DatabaseError`, with `invalidArgument` for a value that can't be stored; `CancellationError` as soon as the task
+    ///   is cancelled: the write stays, and is sent.
+    @discardableResult
+    public func commitValue(_ value: Any?) async throws -> WriteReceipt {
+        try await receipt("commitValue(_:)") { () throws(InvalidArgument) in
+            .overwrite(try NodeReader.node(of: value, at: path, priority: nil))
+        }
+    }
+
+    /// As `updateChildValues(_:)`; returns when the server has done it, with the write's seq.
+    ///
+    /// - Throws: `DatabaseError`, with `invalidArgument` for values that can't be stored; `CancellationError` as for `commitValue(_:)`.
+    ///   An update of nothing has no seq.
+    @discardableResult
+    public func commitChildValues(_ values: [AnyHashable: Any]) async throws -> WriteReceipt {
+        try await receipt("commitChildValues(_:)") { () throws(InvalidArgument) in
+            .merge(try NodeReader.changes(values, at: path))
+        }
+    }
+
+    private func receipt(
+        _ function: String, _ content: () throws(InvalidArgument) -> PendingWrite.Content
+    ) async throws -> WriteReceipt {
+        let write: PendingWrite.Content
+        do throws(InvalidArgument) {
+            guard !path.isInfo else { throw InvalidArgument("\(path) is kept by the client and can't be written") }
+            write = try content()
+        } catch {
+            throw DatabaseError(error, in: function)
+        }
+        return try await Answer.wait { answer in
+            let completion = WriteCompletion(
+                self,
+                withSeq: { error, ref, seq in
+                    answer.give(error, or: WriteReceipt(ref: ref, seq: seq.map { Int($0) }))
+                })
+            owner.repository.write(write, at: path, completion)
         }
     }
 }

@@ -1,4 +1,5 @@
 internal import ClientCore
+internal import Foundation
 internal import Runtime
 internal import Tree
 internal import Wire
@@ -159,5 +160,82 @@ final class LocalDatabase {
             flushesAt = nil
             onlyFlushes = !isMachineDue && !areGetsDue
         }
+    }
+}
+
+extension LocalDatabase {
+    /// Tells everybody who waits for the server that the database ends before it has answered: whoever awaits would wait for
+    /// ever.
+    func giveUpAnswers() {
+        let error = DatabaseError(
+            .disconnected,
+            "The app was deleted before the server had answered. "
+                + (cache == nil
+                    ? "What was sent may have been done, the rest is lost."
+                    : "Plain writes are kept, and sent when it is there again; anything else may have been done or not.")
+        )
+        for id in completions.keys.sorted() {
+            guard let completion = completions.removeValue(forKey: id) else { continue }
+            callBack { completion.tell(error) }
+        }
+        for id in transactionRequests.keys.sorted() {
+            guard let request = transactionRequests.removeValue(forKey: id)?.request else { continue }
+            callBack { request.tell(error, isCommitted: false, nil) }
+        }
+        for id in disconnectRequests.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+            guard let completion = disconnectRequests.removeValue(forKey: id)?.completion else { continue }
+            callBack { completion.tell(error) }
+        }
+    }
+}
+
+/// The file that a database keeps itself in: one for each app, server and name.
+enum DatabaseFile {
+    static func path(of address: DatabaseAddress, app: PathmirrorApp) -> String {
+        var folder = app.directory
+        if app.name != PathmirrorApp.defaultName { folder.append(component: PercentEncoding.encode(app.name.utf8)) }
+        let server = PercentEncoding.encode("\(address.host):\(address.port)".utf8)
+        folder.append(component: "\(server)_\(PercentEncoding.encode(address.namespace.utf8)).sqlite")
+        return folder.path
+    }
+
+    /// Nil where there can be none; why is logged then, and the database works in memory.
+    static func open(_ address: DatabaseAddress, of app: PathmirrorApp) -> (any ClientStore)? {
+        let report = { (notice: StorageNotice) in ClientLog.warning("\(notice)") }
+        do throws(StorageError) {
+            return try SQLiteClientStore(path: path(of: address, app: app), report: report)
+        } catch {
+            report(.unavailable(error))
+            return nil
+        }
+    }
+}
+
+/// Numbers of writes, ascending across restarts as long as writes of earlier runs are known.
+final class WriteNumbers {
+    private var last: Int64 = 0
+
+    func next() -> WriteID {
+        last += 1
+        return WriteID(rawValue: last)
+    }
+
+    /// Numbers from now on are greater.
+    func skip(to id: WriteID) { last = max(last, id.rawValue) }
+}
+
+/// Where there is no way to the network: every try fails.
+struct NoTransport: RealtimeTransport {
+    func connect(
+        to address: RealtimeAddress, _ observer: @escaping @Sendable (TransportEvent) -> Void
+    ) -> any RealtimeChannel {
+        observer(.closed(.unreachable("this build has no transport")))
+        return Channel()
+    }
+
+    private struct Channel: RealtimeChannel {
+        func send(_ text: [UInt8]) {}
+        func close() {}
+        func processed(_ byteCount: Int) {}
     }
 }

@@ -253,3 +253,82 @@ extension SQLiteError {
         kind == .damaged || (kind == .misuse && code != SQLiteError.misuseCode)
     }
 }
+
+/// Why there is no store.
+package enum StorageError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Another process, or another database object of this one, has the file. It is not shared, as each would send the
+    /// other's pending writes.
+    case inUse(file: String)
+    /// A later version of the library wrote it.
+    case laterVersion(file: String, reason: String)
+    /// It can't be opened or made.
+    case unavailable(file: String, reason: String)
+
+    init(_ error: SQLiteError, file: String) {
+        switch error.kind {
+        case .inUse: self = .inUse(file: file)
+        case .misuse: self = .laterVersion(file: file, reason: error.reason)
+        default: self = .unavailable(file: file, reason: error.description)
+        }
+    }
+
+    package var description: String {
+        switch self {
+        case .inUse(let file):
+            "The database file \(file) is in use by another process; give each process a folder of its own, or end the "
+                + "other one"
+        case .laterVersion(let file, let reason):
+            "The database file \(file) can't be read: \(reason). Use that version, or remove the file"
+        case .unavailable(let file, let reason):
+            "The database file \(file) can't be opened: \(reason). Check its folder's permissions and space"
+        }
+    }
+}
+
+/// What a database says, once each, when its store can't do what it should.
+package enum StorageNotice: Sendable, Equatable, CustomStringConvertible {
+    /// The file was damaged: it has another name now, and the store began anew with the writes that could be read.
+    case setAside(file: String, newName: String, rescuedWrites: Int, reason: String)
+    /// Some pending writes were damaged, and are not sent.
+    case writesDamaged(file: String, count: Int)
+    /// There is no store from the beginning: the database works in memory.
+    case unavailable(StorageError)
+    /// Nothing is kept from now on: the database goes on in memory. Writes are lost if the process ends before they are
+    /// sent.
+    case stopped(file: String, reason: String)
+
+    package var description: String {
+        switch self {
+        case .setAside(let file, let newName, let rescuedWrites, let reason):
+            "The database file \(file) is damaged (\(reason)). It was renamed to \(newName), and a new one was made with "
+                + "\(rescuedWrites) pending writes of it; other data is loaded from the server again"
+        case .writesDamaged(let file, let count):
+            "\(count) pending writes in \(file) are damaged and can't be sent"
+        case .unavailable(let error):
+            "\(error). The database works in memory: what it has not sent when the process ends is lost"
+        case .stopped(let file, let reason):
+            "Nothing more can be kept in \(file): \(reason). The database goes on in memory: what it has not sent when "
+                + "the process ends is lost. Make space or repair the device, and start the program again"
+        }
+    }
+}
+
+/// Files that were set aside because they were damaged: for somebody who wants to look at them, and not for ever.
+enum DamagedFiles {
+    /// So many of a database's are kept, the newest.
+    static let mostKept = 3
+
+    /// What a damaged file is called from now on. The time in milliseconds since 1970 has 13 digits until 2286.
+    static func name(of path: String, at time: Int64) -> String { "\(path).damaged-\(time)" }
+
+    /// Removes all but the newest.
+    static func removeOld(of path: String) {
+        let start = "\(path).damaged-"
+        let times = PrivateFile.siblings(of: start).compactMap { Int64($0.dropFirst(start.count)) }
+        for time in times.sorted().dropLast(mostKept) {
+            let old = name(of: path, at: time)
+            PrivateFile.remove(old)
+            PrivateFile.remove(old + "-wal")
+        }
+    }
+}

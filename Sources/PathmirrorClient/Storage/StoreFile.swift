@@ -137,3 +137,64 @@ final class StoreFile {
         SQLiteError(code: SQLiteError.damagedCode, operation: "read \(what)", reason: "its bytes are no \(what)")
     }
 }
+
+/// The tables of a store's file, and the way there from older ones.
+enum StoreSchema {
+    /// What `PRAGMA user_version` says of a file of today.
+    static let version: Int64 = 3
+
+    /// From the version of its place to the next: the first makes the tables. Never changed once released; append.
+    private static let migrations: [String] = [
+        """
+        CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+        CREATE TABLE cache (path BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+        CREATE TABLE writes (id INTEGER PRIMARY KEY, path BLOB NOT NULL, content BLOB NOT NULL);
+        CREATE TABLE queries (
+            id INTEGER PRIMARY KEY, path BLOB NOT NULL, query BLOB NOT NULL, last_use INTEGER NOT NULL,
+            is_complete INTEGER NOT NULL, is_active INTEGER NOT NULL);
+        CREATE TABLE query_keys (query INTEGER NOT NULL, key TEXT NOT NULL, PRIMARY KEY (query, key)) WITHOUT ROWID;
+        """,
+        // As of which entry of the server's log a query's data is.
+        "ALTER TABLE queries ADD COLUMN mark TEXT",
+        "-- The content of a write may say which run of the app has made it: what older versions can't read.",
+    ]
+
+    /// Brings an open file up to date, in one transaction. A file of a later version is an error of kind `misuse`.
+    static func migrate(_ connection: SQLiteConnection) throws(SQLiteError) {
+        let found = try connection.integer("PRAGMA user_version") ?? 0
+        guard found != version else { return }
+        guard found >= 0, found < version else {
+            throw SQLiteError(
+                code: SQLiteError.misuseCode, operation: "open a store",
+                reason: "its version is \(found), and this library reads versions up to \(version)")
+        }
+        try connection.execute("BEGIN IMMEDIATE")
+        for migration in migrations[Int(found)...] { try connection.execute(migration) }
+        try connection.execute("PRAGMA user_version = \(version); COMMIT")
+    }
+}
+
+/// Statements that are compiled when they are first needed.
+enum StoreStatement: String {
+    case putWrite = "INSERT OR REPLACE INTO writes VALUES (?1, ?2, ?3)"
+    case removeWrite = "DELETE FROM writes WHERE id = ?1"
+    case putQuery = "INSERT OR REPLACE INTO queries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    case removeQuery = "DELETE FROM queries WHERE id = ?1"
+    case keys = "SELECT key FROM query_keys WHERE query = ?1"
+    case putKey = "INSERT OR IGNORE INTO query_keys VALUES (?1, ?2)"
+    case removeKey = "DELETE FROM query_keys WHERE query = ?1 AND key = ?2"
+    case removeKeys = "DELETE FROM query_keys WHERE query = ?1"
+}
+
+/// How the server's data is cut into rows: a subtree that is small enough when it is written is one row. A change within
+/// it rewrites that row alone; a change elsewhere finds it in O(log n).
+package struct StoreLayout: Sendable {
+    /// The most leaves and priorities in one row.
+    package var maxLeaves = 32
+    /// The most bytes in one row, but for a leaf that is longer by itself.
+    package var maxBytes = 2048
+    /// Of a new file.
+    package var pageSize = 4096
+
+    package init() {}
+}

@@ -1,4 +1,4 @@
-internal import Foundation
+public import Foundation
 internal import Tree
 
 extension Node {
@@ -67,4 +67,13 @@ extension Tree.ServerValue {
         case .increment(let delta): [".sv": ["increment": delta.foundationValue()]]
         }
     }
+}
+
+/// Values that the server fills in when it applies the write. Until then, listeners see what the client estimates.
+public enum ServerValue {
+    /// The server's time, in milliseconds since 1970.
+    public static func timestamp() -> [AnyHashable: Any] { [".sv": "timestamp"] }
+
+    /// What is there plus `delta`; `delta` where there is no number.
+    public static func increment(_ delta: NSNumber) -> [AnyHashable: Any] { [".sv": ["increment": delta]] }
 }

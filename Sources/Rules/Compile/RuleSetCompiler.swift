@@ -1,6 +1,30 @@
 internal import Tree
 
 /// Compiles a document's nodes and rules into flat arrays.
+///
+///     text -- DocumentParser --> SourceNode (tree) -- node() --> nodes, children, indexes
+///                                    |
+///                                    | text of each rule
+///                                    v
+///               ExpressionParser --> Syntax (tree) -- ExpressionCompiler --> operations of the program
+///
+/// The results are flat arrays that refer to each other by index. For example, the document
+/// `{"rules": {".read": "auth != null", "rooms": {"$room": {".write": "auth.uid == $room"}}}}` becomes:
+///
+///     nodes               children           rules           program.operations
+///     0: read 0           0: rooms -> 1      0: root 2       0: auth
+///     1: wildcard 2       1: -               1: root 6       1: null
+///     2: write 1          2: -                               2: unequal(0, 1)
+///                                                            3: auth
+///                                                            4: member(3, key "uid")
+///                                                            5: capture(2)
+///                                                            6: equal(4, 5)
+///
+/// The first node is the root. The operands of an operation come before the operation. The number of a capture is the depth
+/// of its key in the path, counted from 1. `Walk` follows a path through the nodes, and `Evaluator` runs the rules' operations.
+///
+/// The first mistake in an expression ends the compilation of that expression. The compiler continues with the other
+/// expressions, so that an upload reports the mistakes of all. An unreadable document ends the compilation.
 struct RuleSetCompiler {
     private var program = Program()
     private var nodes: ContiguousArray<CompiledNode> = []

@@ -45,6 +45,26 @@ struct NoTracer: EvaluationTracer {
 ///
 /// Recursion is bounded by the parser's nesting limit, time by the steps: an expression that has used them up has no
 /// value, like any other that fails.
+///
+/// `Walk` appends a frame for each key of the path, as far as the rules have nodes. For a rule at `/rooms/$room` and a write to
+/// `/rooms/r1`:
+///
+///     frames              key       old                 new
+///     0                   ""        root before         root after the write     <-- `root` is frames[0].old
+///     1                   "rooms"   /rooms before       /rooms after
+///     2 (the last)        "r1"      /rooms/r1 before    /rooms/r1 after          <-- `data` is old, `newData` is new
+///                           ^
+///                           `-- `$room` is capture(2): the key of frames[2]
+///
+/// `run` evaluates the operation of a rule, and an operation evaluates the operands that it needs: `test` returns a Boolean,
+/// `value` a value, `node` a snapshot. `spend` charges steps for operations and for bytes of text.
+///
+/// The evaluation of a rule has one of three results:
+///
+/// - True or false.
+/// - A failure, such as a type error or too many steps. The rule counts as false.
+/// - `notKnown`: the result depends on data that `knowledge` excludes. A check that comes before the data is known then
+///   refuses nothing.
 struct Evaluator<Tracer: EvaluationTracer> {
     let program: Program
     let surroundings: Surroundings

@@ -43,3 +43,133 @@ struct Program: Sendable {
         return Int32(regexes.count - 1)
     }
 }
+
+/// One operation of a compiled expression. Trivial values in one array, their operands named by index: evaluating them
+/// counts no references and allocates nothing.
+enum Op {
+    // Booleans.
+    case boolean(Bool)
+    case not(OpRef)
+    case all(OpList)
+    case any(OpList)
+    case equal(OpRef, OpRef)
+    case unequal(OpRef, OpRef)
+    case compare(Relation, OpRef, OpRef)
+    case exists(OpRef)
+    case hasAnyChild(OpRef)
+    /// A snapshot, and `list` operations.
+    case hasChildren(OpRef, OpList)
+    case isString(OpRef)
+    case isNumber(OpRef)
+    case isBoolean(OpRef)
+    case contains(OpRef, OpRef)
+    case beginsWith(OpRef, OpRef)
+    case endsWith(OpRef, OpRef)
+    /// A value, and an index of `Program.regexes`.
+    case matches(OpRef, Int32)
+    case orderFlag(QueryOrder)
+
+    // Values.
+    case null
+    case number(Double)
+    /// An index of `Program.texts`.
+    case text(Int32)
+    case now
+    /// The key at this depth of the walk.
+    case capture(Int32)
+    case auth
+    /// An auth value's member by an index of `Program.keys`.
+    case member(OpRef, Int32)
+    /// An auth value's member by a computed name.
+    case element(OpRef, OpRef)
+    case queryField(QueryField)
+    case value(OpRef)
+    case priority(OpRef)
+    case length(OpRef)
+    case negate(OpRef)
+    case arithmetic(Arithmetic, OpRef, OpRef)
+    /// Two or more operands of `+`, from the left.
+    case sum(OpList)
+    case replace(OpRef, OpRef, OpRef)
+    case lowercase(OpRef)
+    case uppercase(OpRef)
+
+    // Snapshots.
+    /// `data`, `newData` or `root`, some levels up.
+    case place(TreeVersion, levelsUp: Int32)
+    /// A snapshot, and path parts.
+    case child(OpRef, OpList)
+    case parent(OpRef)
+
+    // Path parts.
+    /// One key, an index of `Program.keys`.
+    case key(Int32)
+    /// A value that must be a string, and may hold slashes.
+    case path(OpRef)
+    /// A value that was joined to strings by `+`, so that a number is welcome too.
+    case joined(OpRef)
+    /// The parts of one path: an item of `hasChildren`.
+    case list(OpList)
+
+    // Anything.
+    case choose(OpRef, OpRef, OpRef)
+}
+
+extension Op {
+    /// Whether it looks at data or the clock by itself; not what its operands do.
+    var looksAround: Bool {
+        switch self {
+        case .place, .now: true
+        default: false
+        }
+    }
+}
+
+/// The index of an operation.
+struct OpRef: Equatable {
+    let index: Int32
+}
+
+/// A run of `Program.references`.
+struct OpList {
+    let start: Int32
+    let count: Int32
+}
+
+enum Relation {
+    case less
+    case lessOrEqual
+    case greater
+    case greaterOrEqual
+}
+
+enum Arithmetic {
+    case subtract
+    case multiply
+    case divide
+    case remainder
+}
+
+enum TreeVersion {
+    /// Before the operation, at the rule's node.
+    case data
+    /// After the operation, at the rule's node.
+    case newData
+    /// Before the operation, at the root.
+    case root
+}
+
+enum QueryOrder {
+    case key
+    case value
+    case priority
+}
+
+enum QueryField {
+    case orderByChild
+    case startAt
+    case endAt
+    case equalTo
+    case limitToFirst
+    case limitToLast
+}

@@ -209,3 +209,57 @@ public struct JSONParser: ~Copyable {
         JSONError(kind, reason, at: offset, in: bytes)
     }
 }
+
+/// Why a text is not data that can be stored. Says where: lines and columns count from 1, columns in bytes.
+public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
+    public enum Kind: Equatable, Sendable {
+        /// Not JSON, or not UTF-8.
+        case syntax
+        /// A key that the database cannot have.
+        case key
+        /// Well-formed, but beyond a limit or without a meaning: depth, string size, number range, server value, priority.
+        case value
+    }
+
+    public let kind: Kind
+    public let reason: String
+    public let line: Int
+    public let column: Int
+
+    init(_ kind: Kind, _ reason: String, at offset: Int, in bytes: UnsafeBufferPointer<UInt8>) {
+        self.kind = kind
+        self.reason = reason
+        var line = 1
+        var lineStart = 0
+        for index in 0..<min(offset, bytes.count) where bytes[index] == 0x0A {
+            line += 1
+            lineStart = index + 1
+        }
+        self.line = line
+        column = offset - lineStart + 1
+    }
+
+    public var description: String { "Line \(line), column \(column): \(reason)" }
+}
+
+/// About how much memory the tree of a JSON text takes: known before it is made.
+public enum JSONSize {
+    /// A branch of one child.
+    private static let bytesPerBranch = 240
+    /// A further child, with a key.
+    private static let bytesPerChild = 64
+
+    /// One pass over the text. Brackets and commas in strings count, too: the estimate is no less than the truth, as far
+    /// as the number of nodes goes; their texts take no more than the text does.
+    public static func estimate(_ text: [UInt8]) -> Int {
+        text.withUnsafeBufferPointer { bytes in
+            var branches = 0
+            var children = 0
+            for byte in bytes {
+                if byte == UInt8(ascii: ",") { children &+= 1 }
+                if byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[") { branches &+= 1 }
+            }
+            return branches * bytesPerBranch + children * bytesPerChild
+        }
+    }
+}

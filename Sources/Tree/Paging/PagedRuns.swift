@@ -1,5 +1,13 @@
 /// Children of one branch that come in the order of their keys' bytes, packed a run at a time. That is the order of keys but for integers
 /// and rare letters, so that most runs can be put one behind the other.
+///
+///     rows, by bytes:     10 11 .. 19 | 2 20 .. 29 | 3 30 .. 39      the end of a run: about `PageSizes.bytesOfRun`
+///     run, by keys:       [10 .. 19]    [2 20 .. 29]  [3 30 .. 39]   each sorted by itself, then packed
+///     joined, by keys:    [2 3 10 .. 19 20 .. 29 30 .. 39]           runs overlap: merged by a heap, packed again
+///
+/// `joined` only puts the slabs of the runs into `inner` slabs if each run ends before the next one begins. Otherwise it
+/// merges up to `mostRead` runs at a time. The merge releases the pages of a run as it reads them, so the page file can
+/// reuse their bytes for the new pages.
 struct PagedRuns {
     private var runs: [ChildMap] = []
 

@@ -13,6 +13,24 @@ public struct PageSizes: Sendable {
 
 /// Makes pages of a tree: neighbouring children together, as many as make a page worthwhile; a larger child has pages of its own, and a large
 /// leaf is one. A tree with pages is the same tree.
+///
+/// The packer goes through the tree from the leaves to the root. Neighbouring slabs, or neighbouring children of one
+/// slab, become a page together as long as they have at most `PageSizes.target` bytes and no pages below them.
+/// Neighbours with fewer than `PageSizes.least` bytes together stay without a page.
+///
+///     before                                      after
+///
+///     inner                                       inner
+///     |- entries a..h    9 kB                     |- paged a..k: page 1, 14 kB
+///     |- entries i..k    5 kB                     |- paged l..q: page 2, 11 kB
+///     |- entries l..q   11 kB                     `- entries r..z
+///     `- entries r..z                                `- s: branch; its children are in pages of their own
+///        `- s: branch, 900 kB; the others 200 bytes
+///
+/// The root of the tree and slabs such as `r..z` stay in memory. The packer ends when the keeper has no room or
+/// `goesOn` returns false; slabs that it has not packed by then stay as they are. A caller can pack a tree again: pages
+/// of an earlier packing stay. `TreeBuilder` packs while it reads a tree from the database, one run of children at a
+/// time (`PagedRuns`).
 public struct TreePacker {
     private let keeper: any PageKeeper
     let sizes: PageSizes

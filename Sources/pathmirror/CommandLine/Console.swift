@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// What a command says to whoever started it, and hears from them.
 struct Console: Sendable {
@@ -128,6 +129,51 @@ struct Console: Sendable {
             if count < 0, errno == EINTR { continue }
             guard count == 1, byte != 0x0A else { return line }
             line.append(byte)
+        }
+    }
+}
+
+/// What a console remembers: whether a progress line stands on the terminal, and whether results were lost.
+///
+/// Threads take turns on it, as one may tell how long the other's work takes.
+final class Screen: Sendable {
+    /// Held while somebody writes: whether a progress line stands there.
+    private let turn = Mutex(false)
+    private let lost = Mutex<Int32?>(nil)
+
+    /// The number of the first error of writing results.
+    var failure: Int32? { lost.withLock { $0 } }
+
+    func note(failure: Int32) { lost.withLock { if $0 == nil { $0 = failure } } }
+
+    /// Writes what is to stay, in the place of the progress line where there is one.
+    func writing<Result>(clearing clear: () -> Void, _ body: () -> Result) -> Result {
+        turn.withLock { hasLine in
+            if hasLine { clear() }
+            hasLine = false
+            return body()
+        }
+    }
+
+    /// Writes another progress line.
+    func replaceLine(isEmpty: Bool, _ body: () -> Void) {
+        turn.withLock { hasLine in
+            // There is nothing to clear where nothing stands.
+            guard hasLine || !isEmpty else { return }
+            hasLine = !isEmpty
+            body()
+        }
+    }
+}
+
+/// Standard input, output and error.
+enum StandardDescriptors {
+    /// Takes the place of those that the program was started without, so that no file or connection gets their numbers and
+    /// the results that go there. Reading and writing what has taken their place fails.
+    static func fill() {
+        for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(descriptor, F_GETFD) < 0 {
+            // The lowest number that is free: this one.
+            _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
 }

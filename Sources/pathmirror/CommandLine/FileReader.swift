@@ -68,3 +68,64 @@ final class FileReader: Sendable {
         return true
     }
 }
+
+/// Reading files, with errors that name them.
+enum Files {
+    /// - Parameter standardInput: what `-` names.
+    static func read(
+        _ path: String, maxBytes: Int = 64 << 20, standardInput: Int32 = STDIN_FILENO
+    ) throws -> [UInt8] {
+        let file = try FileReader(path, standardInput: standardInput)
+        var bytes: [UInt8] = []
+        while let piece = try file.next() {
+            bytes.append(contentsOf: piece)
+            guard bytes.count <= maxBytes else { throw CommandFailure("\(path) is larger than \(maxBytes) bytes.") }
+        }
+        return bytes
+    }
+}
+
+/// Reads a file, or standard input for `-`, line by line; empty lines are left out.
+struct LineReader {
+    private let reader: FileReader
+    private var buffer: [UInt8] = []
+    private var start = 0
+    private var isAtEnd = false
+    private(set) var number = 0
+    /// Bytes up to the end of the last line, with its line end.
+    private(set) var offset = 0
+
+    private static let maxLine = 1 << 30
+
+    init(_ reader: FileReader) { self.reader = reader }
+
+    /// The next line; `isWhole` is false for a last one without an end.
+    mutating func next() throws -> (text: [UInt8], isWhole: Bool)? {
+        var searched = start
+        while true {
+            if let end = buffer[searched...].firstIndex(of: 0x0A) {
+                let line = Array(buffer[start..<end])
+                offset += line.count + 1
+                number += 1
+                start = end + 1
+                searched = start
+                if line.isEmpty { continue }
+                return (line, true)
+            }
+            if isAtEnd {
+                guard start < buffer.count else { return nil }
+                let line = Array(buffer[start...])
+                start = buffer.count
+                number += 1
+                return (line, false)
+            }
+            buffer.removeFirst(start)
+            start = 0
+            searched = buffer.count
+            guard buffer.count < Self.maxLine else {
+                throw CommandFailure("\(reader.path) has a line over \(Self.maxLine) bytes.")
+            }
+            if let piece = try reader.next() { buffer.append(contentsOf: piece) } else { isAtEnd = true }
+        }
+    }
+}

@@ -1,4 +1,6 @@
+import Glibc
 import Runtime
+import Tree
 
 /// A command's arguments, with what the environment and the configuration file say where the command line says nothing.
 struct ParsedArguments {
@@ -147,5 +149,79 @@ struct ParsedArguments {
         let least = ByteCount.exactText(Int64(range.lowerBound))
         guard range.upperBound < Int.max else { return "a size such as 64MiB or 4GiB, of at least \(least)" }
         return "a size such as 64MiB or 4GiB, from \(least) to \(ByteCount.exactText(Int64(range.upperBound)))"
+    }
+}
+
+/// Files of `name = value` lines; `#` begins a comment line.
+enum ConfigurationFile {
+    static func read(_ path: String, _ specification: CommandSpecification) throws -> [String: String] {
+        let text = String(decoding: try Files.read(path), as: UTF8.self)
+        var values: [String: String] = [:]
+        for (number, line) in text.split(omittingEmptySubsequences: false, whereSeparator: isLineEnd).enumerated() {
+            let line = line.drop { $0 == " " || $0 == "\t" }
+            if line.isEmpty || line.hasPrefix("#") || line.hasPrefix("\r") { continue }
+            guard let equals = line.firstIndex(of: "=") else {
+                throw UsageError("\(path), line \(number + 1): expected 'name = value'.")
+            }
+            let name = Self.trimmed(line[..<equals])
+            guard let option = specification.configurable.first(where: { $0.name == name }) else {
+                let nearest = NearestWord.all(name, among: specification.configurable.map(\.name))
+                throw UsageError(
+                    "\(path), line \(number + 1): there is no option \"\(name)\".\(NearestWord.question(nearest))")
+            }
+            ParsedArguments.give(Self.trimmed(line[line.index(after: equals)...]), to: option, in: &values)
+        }
+        return values
+    }
+
+    /// What ends a line; "\r\n" is one character.
+    private static func isLineEnd(_ character: Character) -> Bool { character == "\n" || character == "\r\n" }
+
+    private static func trimmed(_ text: Substring) -> String {
+        let isBlank = { (character: Character) in character == " " || character == "\t" || character == "\r" }
+        var text = text.drop(while: isBlank)
+        while let last = text.last, isBlank(last) { text = text.dropLast() }
+        return String(text)
+    }
+}
+
+/// The environment that the program was started with.
+struct Environment {
+    private let values: [String: String]
+
+    static var current: Environment {
+        var values: [String: String] = [:]
+        var pointer = environ
+        while let entry = pointer.pointee {
+            let text = String(cString: entry)
+            if let equals = text.firstIndex(of: "=") {
+                values[String(text[..<equals])] = String(text[text.index(after: equals)...])
+            }
+            pointer += 1
+        }
+        return Environment(values: values)
+    }
+
+    init(values: [String: String]) { self.values = values }
+
+    /// Everything, for those who look names up later.
+    var all: [String: String] { values }
+
+    subscript(_ name: String) -> String? { values[name] }
+}
+
+/// A path given on the command line.
+enum PathArgument {
+    static func parse(_ text: String) throws -> Path {
+        let path = Path(splitting: text)
+        guard path.depth <= KeyRules.maxDepth else {
+            throw UsageError("\(text) is more than \(KeyRules.maxDepth) levels deep.")
+        }
+        for key in path.keys {
+            if let violation = KeyRules.violation(in: key) {
+                throw UsageError("The path \(text) has a key that \(violation.reason).")
+            }
+        }
+        return path
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import Mirrors
 import Runtime
 
 /// Time, for those who tell how long something takes and wait in between.
@@ -73,4 +74,155 @@ struct ProgressLine {
 
     /// With one digit: `12.3 s`.
     static func duration(seconds: Double) -> String { "\(Double(Int(seconds * 10)) / 10) s" }
+}
+
+/// Tells how far an import or export has come: a bar on a terminal, a plain line every few seconds otherwise.
+final class Progress {
+    private let name: String
+    private let what: String
+    private let totalBytes: Int?
+    private let estimatedRows: Int?
+    private var line: ProgressLine
+
+    /// - Parameters:
+    ///   - what: is counted, such as rows.
+    ///   - estimatedRows: about how many of them there are, where bytes don't tell how far it is.
+    init(
+        _ console: Console, _ name: String, of what: String = "leaves", totalBytes: Int?, estimatedRows: Int? = nil,
+        isQuiet: Bool, _ clock: ProgressClock = .system
+    ) {
+        self.name = name
+        self.what = what
+        self.totalBytes = totalBytes
+        self.estimatedRows = estimatedRows
+        line = ProgressLine(console, isQuiet: isQuiet, clock)
+    }
+
+    func update(rows: Int, bytes: Int) {
+        guard line.isDue() else { return }
+        let seconds = Double(line.elapsed) / 1_000
+        var text = "\(name): \(Counted.text(rows, of: what)), \(Self.rate(rows, seconds)) a second"
+        if let share = share(rows, bytes) {
+            text += ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
+            if line.isTerminal { text = "\(Self.bar(share)) \(text)" }
+        }
+        line.show(text)
+    }
+
+    private func share(_ rows: Int, _ bytes: Int) -> Double? {
+        if let totalBytes, totalBytes > 0, bytes > 0 { return min(1, Double(bytes) / Double(totalBytes)) }
+        // There may be more than was estimated, and then nobody knows how many.
+        guard let estimatedRows, rows > 0, rows < estimatedRows else { return nil }
+        return Double(rows) / Double(estimatedRows)
+    }
+
+    /// Clears the line.
+    func end() { line.end() }
+
+    func finish(rows: Int) {
+        let seconds = Double(line.elapsed) / 1_000
+        line.finish(
+            "\(name): \(Counted.text(rows, of: what)) in \(ProgressLine.duration(seconds: seconds)), \(Self.rate(rows, seconds)) a second"
+        )
+    }
+
+    private static func rate(_ rows: Int, _ seconds: Double) -> Int { Int(Double(rows) / max(seconds, 0.001)) }
+
+    private static func bar(_ share: Double) -> String {
+        let filled = Int(share * 20)
+        return "[" + String(repeating: "#", count: filled) + String(repeating: ".", count: 20 - filled) + "]"
+    }
+}
+
+/// Shows how a build goes: one line that moves on a terminal, a line now and then otherwise.
+final class BuildProgress {
+    private let name: String
+    private var line: ProgressLine
+
+    init(_ console: Console, _ name: String, isQuiet: Bool, _ clock: ProgressClock = .system) {
+        self.name = name
+        line = ProgressLine(console, isQuiet: isQuiet, clock)
+    }
+
+    func update(_ progress: MirrorBuilder.Progress) {
+        guard line.isDue() else { return }
+        let text =
+            switch progress {
+            case .removedLeftover: "what an interrupted build had left was removed"
+            case .copying(let rows):
+                "\(Counted.text(rows, "row")), \(Int64(rows) * 1_000 / max(1, line.elapsed)) a second"
+            case .indexing: "making indexes"
+            case .catchingUp(let seq, let head): "catching up: seq \(seq) of \(head)"
+            case .verifying(let rows): "comparing: \(Counted.text(rows, "row"))"
+            case .swapping: "swapping"
+            }
+        line.show("\(name): \(text)")
+    }
+
+    func end() { line.end() }
+}
+
+/// Tells for how long something has been going on that can't say how far it is: one statement of the database, a server
+/// that does not answer. A thread of its own tells it, as whoever works is busy.
+final class ElapsedLine: Sendable {
+    private struct State {
+        var text: String
+        var isEnded = false
+    }
+
+    private let state: Condition<State>
+    private let thread: Thread?
+
+    /// - Parameters:
+    ///   - text: what goes on, such as `shop: removing 3 rows`.
+    ///   - patience: only what takes longer is told of.
+    ///   - beat: how often the line is looked at.
+    init(
+        _ console: Console, _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, beat: Milliseconds = 500
+    ) {
+        let state = Condition(State(text: text))
+        self.state = state
+        guard !isQuiet else {
+            thread = nil
+            return
+        }
+        thread = Thread(name: "elapsed", isVital: false) {
+            let start = Clock.monotonicMilliseconds
+            var line = ProgressLine(console, isQuiet: false, .system)
+            while state.wait(milliseconds: beat, until: { $0.isEnded ? true : nil }) == nil {
+                let elapsed = Clock.monotonicMilliseconds - start
+                guard elapsed >= patience, line.isDue() else { continue }
+                line.show("\(state.withLock { $0.text }), \(ProgressLine.span(seconds: Int(elapsed / 1_000)))")
+            }
+            line.end()
+        }
+    }
+
+    /// Says what goes on now.
+    func note(_ text: String) { state.withLock { $0.text = text } }
+
+    /// Clears the line. Nothing is told once this has returned.
+    func end() {
+        guard
+            state.broadcast({ state in
+                defer { state.isEnded = true }
+                return !state.isEnded
+            })
+        else { return }
+        if let thread, thread.isStarted { thread.join() }
+    }
+
+    deinit { end() }
+}
+
+extension Console {
+    /// Runs `body`, and tells for how long it has been running where that is long.
+    func telling<Result>(
+        _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, beat: Milliseconds = 500,
+        _ body: (ElapsedLine) throws -> Result
+    ) rethrows -> Result {
+        let line = ElapsedLine(self, text, isQuiet: isQuiet, patience: patience, beat: beat)
+        defer { line.end() }
+        return try body(line)
+    }
 }

@@ -28,3 +28,15 @@ struct CommandEnd: Error {
         self.message = message
     }
 }
+
+/// Something that ends a command, said in one sentence.
+struct CommandFailure: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// A mistake in how the program was called.
+struct UsageError: Error {
+    let message: String
+    init(_ message: String) { self.message = message }
+}

@@ -1,3 +1,8 @@
+import Feeds
+import LogStore
+import Mirrors
+import Postgres
+
 /// All commands, and the way from arguments to one of them.
 enum Commands {
     static var all: [any Command.Type] {
@@ -97,5 +102,84 @@ enum Commands {
             console.error("pathmirror: \(MissingRight.text(error) ?? "\(error)\(question)")")
             return command.failureCode
         }
+    }
+}
+
+/// Which namespace, mirror or feed somebody may have meant who has named one that there is not.
+enum NameSuggestion {
+    /// ` Did you mean "shop"?`; empty where nothing is near, where the names can't be asked for, and for errors that are of
+    /// something else.
+    static func question(_ error: any Error, _ arguments: ParsedArguments, _ console: Console) -> String {
+        // The error is told in any case: what goes wrong here has nothing to add to it.
+        guard let (name, known) = try? candidates(error, arguments, console) else { return "" }
+        if isOfNamespace(error), known.contains(name) {
+            return " 'pathmirror namespace show \(name)' says where it is."
+        }
+        return NearestWord.question(NearestWord.all(name, among: known))
+    }
+
+    private static func isOfNamespace(_ error: any Error) -> Bool {
+        switch error {
+        case LogStoreError.unknownNamespace, MirrorError.log(.unknownNamespace), FeedError.unknownFeed: true
+        default: false
+        }
+    }
+
+    /// The name that there is not, and those that there are instead.
+    private static func candidates(
+        _ error: any Error, _ arguments: ParsedArguments, _ console: Console
+    ) throws -> (name: String, known: [String])? {
+        switch error {
+        case LogStoreError.unknownNamespace(let name), MirrorError.log(.unknownNamespace(let name)):
+            return (name, try Database.namespaceNames(arguments, console))
+        case MirrorError.unknownMirror(let name, let namespace):
+            let connection = try Database.connection(arguments, console, "mirror", of: .of(namespace))
+            defer { connection.close() }
+            let mirrors = try connection.catalogMirrors().filter { $0.namespace == namespace }
+            return (name, mirrors.map(\.name))
+        case FeedError.unknownFeed(let feed):
+            let connection = try Database.connection(arguments, console, "feed", of: .of(feed.namespace))
+            defer { connection.close() }
+            guard try connection.namespace(named: feed.namespace) != nil else {
+                return (feed.namespace, try Database.namespaceNames(arguments, console))
+            }
+            let feeds = try FeedAdministration(connection).allFeeds().filter { $0.namespace == feed.namespace }
+            return (feed.name, feeds.map(\.name))
+        default: return nil
+        }
+    }
+}
+
+/// What to say to whoever runs a command as a role that may not do what it does to Pathmirror's own tables: which role may, in place of
+/// the statement. What mirrors' tables lack is another role's to give, and said as it is, but for the privilege that PostgreSQL's hint
+/// names: see `SchemaMaking`.
+enum MissingRight {
+    /// Nil for errors of another kind.
+    static func text(_ error: any Error) -> String? {
+        guard let cause = database(error), cause.sqlState == "42501", cause.kind != .connect else { return nil }
+        // It names the privilege, and who can give it.
+        if let hint = cause.hint { return "\(cause.message): \(hint)." }
+        return
+            "\(cause.message). The role that this command connects as may not do that; the owner of schema pathmirror may."
+    }
+
+    private static func database(_ error: any Error) -> PostgresError? {
+        switch error {
+        case LogStoreError.database(let error), MirrorError.log(.database(let error)): error
+        case MirrorError.database(let error) where error.hint != nil: error
+        case let error as PostgresError where error.hint != nil: error
+        default: nil
+        }
+    }
+}
+
+struct VersionCommand: Command {
+    static let version = "0.1.0"
+    /// With the schema that it knows, which tells more of two builds between releases.
+    static var program: String { "\(version), schema \(Migrations.newest)" }
+    static let specification = CommandSpecification("version", "prints the version", options: [.json])
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        console.write(arguments.has("json") ? "{\"version\":\"\(version)\"}" : "pathmirror \(version)")
     }
 }

@@ -13,6 +13,33 @@ import Synchronization
 import TLS
 
 /// A running gateway: what each database needs, gateway and server, started in this order and stopped in the other.
+///
+///     main thread: init; then signals lead to reload() and stop()
+///     |
+///     |- HTTPServer          http-0 .. http-N: event loops, connections and TLS
+///     |    |  each loop has one handler: gateway.makeHandler(loop)
+///     |- Gateway             worker-0 .. worker-N: large bodies and values, rules
+///     |    |  asks for the engine or feeds of a namespace
+///     |- Databases           no thread: which database has which namespace
+///     |    |
+///     |- DatabaseServices    one for the home database, one for each other database
+///     |    |- Engine            committer-N, loader-N, tail, memory, log-reader, log-stream-N, sessions, watch, large-writes
+///     |    |- MirrorService     mirrors, and one thread `mirror` for each group of mirrors
+///     |    |- FeedService       feeds, feed-writer, feed-watch, feed-reader-N, feed-admin, feed-changes, feed-trees, sink-closer
+///     |    `- RetentionService  retention
+///     |- DatabaseKeeper      databases: starts DatabaseServices for the databases that the home database names
+///     |- HTTP clients        http-client: issuers' keys; webhooks; feed requests to other gateways (two clients)
+///     |- SinkProducers       one for all databases: sink-opener, sink-closer, nats-client, kafka-client
+///     `- SecretWatch, CertificateWatch    secrets, certificate: read changed files again
+///
+/// The tail of the home database keeps `PlacementMap` current and passes the databases that the home names to
+/// `DatabaseKeeper.found`; the thread `databases` starts the new ones. `DatabaseServices.Shared` holds the budgets for
+/// trees and feeds, the page file and the clients that all databases share. Engines notify the event
+/// loops; a loop never waits for a database.
+///
+/// `stop()` drains the server, stops feeds and retention, waits for the end of realtime sessions, and then stops engines,
+/// server, mirrors, gateway and clients in this order: engines commit the writes in their queues before the server
+/// stops.
 final class Service {
     private let options: ServiceOptions
     private let home: DatabaseServices
@@ -164,5 +191,34 @@ final class Service {
         MirrorFacts(
             namespace: mirror.namespace, name: mirror.name, state: mirror.state.rawValue,
             lagEntries: mirror.lagEntries, lagMilliseconds: mirror.lagMilliseconds, message: mirror.message)
+    }
+}
+
+extension FeedFacts {
+    /// The figures of a feed in the units of the metrics.
+    init(_ figures: FeedFigures) {
+        let status = figures.status
+        let report = figures.report
+        self.init(
+            namespace: figures.feed.namespace, name: figures.feed.name, isUp: report != nil,
+            lagMilliseconds: Milliseconds(status.lagSeconds * 1_000), heldMessages: report.map { Int64($0.held) } ?? 0,
+            acknowledged: status.acknowledged, redelivered: status.redelivered, deadLetters: status.deadLetters,
+            holdsBackMilliseconds: Milliseconds(status.holdsBackSeconds * 1_000))
+    }
+}
+
+/// Does the same with several things at the same time, where each is waited for: together it takes as long as the longest of them.
+enum SideBySide {
+    /// Returns when all is done. The first is done on the caller's thread, each other one on a thread of its own.
+    static func run<Item: Sendable>(_ items: [Item], _ work: @escaping @Sendable (Item) -> Void) {
+        guard let first = items.first else { return }
+        let others = items.dropFirst().map { item in
+            (item: item, thread: Thread(name: "side-by-side", isVital: false) { work(item) })
+        }
+        work(first)
+        for other in others {
+            // Where the system makes no thread, it is done here.
+            if other.thread.isStarted { other.thread.join() } else { work(other.item) }
+        }
     }
 }

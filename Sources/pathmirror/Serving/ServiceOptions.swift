@@ -1,12 +1,15 @@
 import Engine
 import Feeds
 import Gateway
+import Glibc
 import HTTPClient
 import HTTPServer
 import LogStore
 import Mirrors
 import Retention
+import Rules
 import Runtime
+import Tree
 
 /// The options that `dev` and `serve` have in common, as settings of the rooms.
 struct ServiceOptions {
@@ -107,5 +110,79 @@ struct ServiceOptions {
             logger.longStretch(of: loop, kind, nanoseconds, count)
         }
         server.errorBody = { _, text in ("application/json; charset=utf-8", ErrorReply.body(text)) }
+    }
+}
+
+/// The option about web pages.
+enum OriginOptions {
+    static let options: [OptionSpecification] = [
+        .init(
+            "allow-origin", "ORIGIN[,…]",
+            "web pages that may use the gateway, such as http://app.test:3000, https://*.app.example or null; may be repeated; default: for dev this machine's, for serve all"
+        )
+    ]
+
+    static func read(_ arguments: ParsedArguments) throws -> [AllowedOrigin] {
+        guard let text = arguments["allow-origin"], !text.isEmpty else { return [] }
+        return try text.split(separator: ",", omittingEmptySubsequences: false).map { part in
+            do throws(AllowedOrigin.Mistake) {
+                return try AllowedOrigin(part.filter { $0 != " " })
+            } catch {
+                throw UsageError("--allow-origin: \(error.text).")
+            }
+        }
+    }
+}
+
+/// Security rules from a file.
+enum RulesFile {
+    static func load(_ path: String) throws -> RulesVersion {
+        let text = try Files.read(path)
+        do throws(RulesError) {
+            return RulesVersion(seq: 0, set: try RuleSet(json: text))
+        } catch {
+            throw CommandFailure("\(path) is not a set of rules:\n\(error)")
+        }
+    }
+}
+
+/// Environment variables with the prefix of options that no option has: options that an earlier version had, and misspelled ones.
+enum UnreadVariables {
+    private static let prefix = "PATHMIRROR_"
+    /// Prefixes of variables that feeds name, and of those that Kubernetes sets for a service called `pathmirror`.
+    private static let otherPrefixes = ["PATHMIRROR_SINK_", "PATHMIRROR_SERVICE_", "PATHMIRROR_PORT_"]
+
+    /// Returns the names, sorted. An option of any command counts, as several commands may share one environment.
+    static func names(_ environment: Environment) -> [String] {
+        let options = Commands.all.flatMap { $0.specification.options }
+        let read = Set(options.map(\.environmentName)).union([Tuning.variable])
+        return environment.all.keys.filter { name in
+            name.hasPrefix(prefix) && !read.contains(name) && !otherPrefixes.contains { name.hasPrefix($0) }
+        }.sorted()
+    }
+}
+
+/// The body of the refusals that the HTTP server gives itself, in the form of all others.
+enum ErrorReply {
+    static func body(_ text: String) -> [UInt8] {
+        var writer = JSONWriter(form: .plain, pretty: true)
+        writer.beginObject()
+        writer.writeKey("error", isFirst: true)
+        writer.writeString(text)
+        writer.endObject()
+        return writer.bytes + [0x0A]
+    }
+}
+
+enum Processors {
+    /// Cores that this process may use.
+    static var count: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
+
+    /// `host:process id`: names this program among those of all machines.
+    static var hostAndProcess: String {
+        var name = utsname()
+        uname(&name)
+        let host = withUnsafeBytes(of: &name.nodename) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        return "\(host):\(getpid())"
     }
 }

@@ -136,3 +136,24 @@ struct TokenMintCommand: Command {
         }
     }
 }
+
+/// How long a token lives, as it is said on the command line.
+enum TokenLife {
+    private static let longest: Int64 = 100 * 365 * 86_400
+
+    static func seconds(_ text: String) throws -> Int64 {
+        guard let seconds = TimeSpan.seconds(text), (1...longest).contains(seconds) else {
+            throw UsageError("--expires-in must be a duration such as 90s, 15m, 24h or 7d.")
+        }
+        return seconds
+    }
+}
+
+enum TokenFiles {
+    /// The first line of a file.
+    static func secret(_ file: String) throws -> [UInt8] {
+        let secret = Array(try Files.read(file, maxBytes: 64 * 1024).prefix { $0 != 0x0A && $0 != 0x0D })
+        guard !secret.isEmpty else { throw CommandFailure("There is no secret in the first line of \(file).") }
+        return secret
+    }
+}

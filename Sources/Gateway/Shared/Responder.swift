@@ -1,0 +1,85 @@
+import Engine
+import HTTPServer
+import Runtime
+import Tree
+import Wire
+
+/// Answers requests that fail, and counts them. Any loop.
+struct Responder: Sendable {
+    private let metrics: GatewayMetrics
+
+    init(_ metrics: GatewayMetrics) { self.metrics = metrics }
+
+    /// Headers of answers that hold no data.
+    static let plainHeaders: HTTPHeaders = [
+        "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-cache",
+    ]
+
+    func respond(_ error: RESTError, to exchange: HTTPExchange, retryAfter: Int? = nil) {
+        if error.status >= 500 { metrics.serverErrors.add() } else { metrics.clientErrors.add() }
+        if error == .appendJSON {
+            exchange.respond(
+                status: error.status, headers: ["Content-Type": "text/plain; charset=utf-8"],
+                body: Array("\(error.message)\n".utf8))
+            return
+        }
+        var headers = Self.plainHeaders
+        if let retryAfter { headers.add("Retry-After", "\(retryAfter)") }
+        exchange.respond(status: error.status, headers: headers, body: ErrorBody.encode(error.message))
+    }
+
+    func respond(_ error: EngineError, to exchange: HTTPExchange) {
+        let answer = Self.answer(to: error)
+        respond(answer.error, to: exchange, retryAfter: answer.retryAfter)
+    }
+
+    /// What a client is told of an error of the engine, and after how many seconds it may try again.
+    static func answer(to error: EngineError) -> (error: RESTError, retryAfter: Int?) {
+        switch error {
+        case .unknownNamespace(let name): (RESTError(404, "There is no database \"\(name)\" here"), nil)
+        case .unavailable, .moving, .overloaded, .stopping, .outcomeUnknown: (RESTError(503, publicText(error)), 1)
+        case .corrupt: (RESTError(500, "Internal server error"), nil)
+        }
+    }
+
+    /// What clients are told: the details are the operators'.
+    private static func publicText(_ error: EngineError) -> String {
+        if case .unavailable = error { return "The database is unavailable. Try again later." }
+        return error.description
+    }
+
+    /// Answers the question that browsers ask before requests to other origins.
+    func respondToPreflight(_ request: HTTPRequest, _ exchange: HTTPExchange) {
+        var headers: HTTPHeaders = [
+            "Allow": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
+            "Access-Control-Allow-Methods": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
+            "Access-Control-Max-Age": "3600",
+        ]
+        if let wanted = request.headerText("access-control-request-headers") {
+            headers.add("Access-Control-Allow-Headers", wanted)
+        }
+        exchange.respond(status: 200, headers: headers)
+    }
+}
+
+/// `{"error":"…"}`, printed as the original prints it.
+enum ErrorBody {
+    static func encode(_ message: String) -> [UInt8] {
+        var writer = JSONWriter(form: .plain, pretty: true)
+        writer.beginObject()
+        writer.writeKey("error", isFirst: true)
+        writer.writeString(message)
+        writer.endObject()
+        return writer.bytes + [0x0A]
+    }
+}
+
+extension RESTError {
+    static let tooManyRequests = RESTError(429, "Too many requests")
+}
+
+/// Texts that clients of both protocols are sent.
+enum AnswerText {
+    /// A write of more bytes, or rows, than one request may have.
+    static let tooBig = "Data to write exceeds the maximum size that can be modified with a single request."
+}

@@ -1,0 +1,168 @@
+import Feeds
+import LogStore
+
+struct FeedListCommand: Command {
+    static let specification = CommandSpecification(
+        "feed ls", "lists the feeds",
+        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try FeedOptions.administer(arguments, console, "feed ls", of: .namespaceIfGiven) { administration, connection in
+            let records =
+                try arguments["ns"] == nil
+                ? administration.allFeeds()
+                : administration.feeds(of: try Database.namespace(arguments, connection).name)
+            var table = TextTable(["NAMESPACE", "NAME", "PATH"])
+            for record in records {
+                let definition = try FeedOptions.shown(record)
+                guard arguments.has("json") else {
+                    table.add(record.namespace, record.name, "\(definition.pattern)")
+                    continue
+                }
+                console.write(
+                    JSONOutput.object([
+                        "namespace": .text(record.namespace), "name": .text(record.name),
+                        "definition": .raw(definition.json(as: .shown)),
+                    ]).line)
+            }
+            table.write(to: console)
+        }
+    }
+}
+
+struct FeedShowCommand: Command {
+    static let specification = CommandSpecification(
+        "feed show", "shows a feed's definition, with what was left out of it, and its figures",
+        positionals: ["NAME"], options: [FeedOptions.namespace, .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = try FeedOptions.name(arguments)
+        try FeedOptions.administer(arguments, console, "feed show", of: .of(name.namespace)) { administration, _ in
+            let definition = try FeedOptions.shown(try administration.feed(name)).json(as: .shown)
+            let status = try administration.status(name)
+            guard !arguments.has("json") else {
+                return console.write(
+                    JSONOutput.object([
+                        "namespace": .text(name.namespace), "name": .text(name.name), "definition": .raw(definition),
+                        "status": FeedStatusCommand.json(name, status),
+                    ]).line)
+            }
+            console.write(FeedStatusCommand.line(name, status))
+            console.write(String(decoding: definition, as: UTF8.self))
+        }
+    }
+}
+
+struct FeedRemoveCommand: Command {
+    static let specification = CommandSpecification(
+        "feed rm", "removes a feed with its place in the log and its dead letters", positionals: ["NAME"],
+        options: [FeedOptions.namespace, .init("yes", nil, "doesn't ask")] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = try FeedOptions.name(arguments)
+        try FeedOptions.administer(arguments, console, "feed rm", of: .of(name.namespace)) { administration, _ in
+            _ = try administration.feed(name)
+            guard
+                arguments.has("yes")
+                    || console.confirms("Remove \(name.name) with its place in the log and its dead letters?")
+            else { throw CommandFailure("Nothing was changed. Give --yes to remove without being asked.") }
+            try administration.remove(name)
+        }
+    }
+}
+
+struct FeedSeekCommand: Command {
+    static let specification = CommandSpecification(
+        "feed seek", "moves a feed to another place of the log: every message after it is delivered, again if need be",
+        positionals: ["NAME"],
+        options: [
+            .init("seq", "SEQ", "delivers every entry after this one"),
+            .init("time", "TIME", "delivers what was committed after this time; without a zone it is UTC"),
+            .init(
+                "to", "SEQ|TIME",
+                "the same for a seq or a time, also how long ago (1h, 2d); or beginning, now, or snapshot: the tree as it is, and then every change"
+            ),
+            FeedOptions.namespace, .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let place = try place(arguments)
+        let name = try FeedOptions.name(arguments)
+        try FeedOptions.administer(arguments, console, "feed seek", of: .of(name.namespace)) { administration, _ in
+            let seq: Int64
+            do {
+                seq = try administration.seek(name, to: place).seq
+            } catch FeedError.pruned(let wanted, let oldest) {
+                throw CommandFailure(
+                    "Entry \(wanted) is not in the log any more; the oldest is \(oldest). Give --seq \(oldest - 1) to begin with that one, or --to snapshot."
+                )
+            }
+            console.write(
+                arguments.has("json")
+                    ? JSONOutput.object([
+                        "namespace": .text(name.namespace), "name": .text(name.name), "seq": .number(seq),
+                    ]).line
+                    : "\(name.name) is at seq \(seq): "
+                        + (place == .snapshot
+                            ? "the tree as it is now is delivered, and then every change."
+                            : "every entry after it is delivered."))
+        }
+    }
+
+    private static func place(_ arguments: ParsedArguments) throws -> FeedDefinition.Start {
+        let seq = try arguments.integer("seq", in: 0...Int(Int64.max))
+        switch (seq, arguments["time"], arguments["to"]) {
+        case (let seq?, nil, nil): return .seq(Int64(seq))
+        case (nil, let time?, nil):
+            guard case .time = try? LogPosition(moment: time) else {
+                throw UsageError("--time: \"\(time)\" is no time, such as 2026-01-31T12:00:00Z.")
+            }
+            return .time(time)
+        case (nil, nil, "beginning"?): return .beginning
+        case (nil, nil, "now"?): return .now
+        case (nil, nil, "snapshot"?): return .snapshot
+        case (nil, nil, let word?):
+            switch try? LogPosition(moment: word) {
+            case .seq(let seq): return .seq(seq)
+            case .time(let time): return .time(time)
+            case .head: return .now
+            case nil: throw UsageError("--to: \"\(word)\" is no seq, no time, and none of beginning, now and snapshot.")
+            }
+        default: throw UsageError("Give one of --seq, --time and --to.")
+        }
+    }
+}
+
+/// What the `feed` commands have in common.
+enum FeedOptions {
+    static let namespace = OptionSpecification(
+        "ns", "NAME", "the namespace, unless the feed is named NS/NAME; default \"default\"")
+
+    /// Connects, and closes the connection when `body` has ended.
+    static func administer<Result>(
+        _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Database.Subject,
+        _ body: (FeedAdministration, LogConnection) throws -> Result
+    ) throws -> Result {
+        let connection = try Database.connection(arguments, console, purpose, of: subject)
+        defer { connection.close() }
+        return try body(FeedAdministration(connection), connection)
+    }
+
+    /// The feed that the first argument and `--ns` name. The argument may have the namespace in it: `shop/orders`.
+    static func name(_ arguments: ParsedArguments) throws(UsageError) -> FeedName {
+        let parts = arguments.positionals[0].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2 else {
+            return FeedName(namespace: Database.namespaceName(arguments), name: arguments.positionals[0])
+        }
+        let name = FeedName(namespace: String(parts[0]), name: String(parts[1]))
+        guard arguments["ns"] == nil || Database.namespaceName(arguments) == name.namespace else {
+            throw UsageError("\(name) is not in the namespace that --ns names.")
+        }
+        return name
+    }
+
+    /// The definition as it may be shown, with all that was left out.
+    static func shown(_ record: FeedRecord) throws -> FeedDefinition {
+        try FeedDefinition.read(stored: record.definition, name: record.name)
+    }
+}

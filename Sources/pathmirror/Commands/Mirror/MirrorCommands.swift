@@ -1,0 +1,222 @@
+import LogStore
+import Mirrors
+import Postgres
+import Runtime
+import Tree
+
+struct MirrorListCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror ls", "lists the mirrors and how large their tables are",
+        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let administration = try MirrorOptions.administration(arguments, console, of: .namespaceIfGiven)
+        defer { administration.close() }
+        let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
+        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", ""], numbers: [3, 4])
+        for mirror in try administration.mirrors() where namespace == nil || namespace == mirror.namespace {
+            let size = administration.size(of: mirror)
+            if arguments.has("json") {
+                let line = JSONOutput.object([
+                    "namespace": .text(mirror.namespace), "name": .text(mirror.name), "paused": .bool(mirror.isPaused),
+                    "rows": size.map { .number($0.rowCount) } ?? .null,
+                    "rowsAreEstimated": .bool(size?.isEstimate ?? false),
+                    "bytes": size.map { .number($0.byteCount) } ?? .null,
+                    "definition": .raw(mirror.definition.json),
+                    "begins": MirrorOptions.begins(administration.beginning(of: mirror)),
+                ]).line
+                console.write(line)
+            } else {
+                table.add(
+                    mirror.namespace, mirror.name, "\(mirror.definition.pattern) → \(mirror.definition.tableName)",
+                    size.map { ($0.isEstimate ? "~" : "") + "\($0.rowCount)" } ?? "",
+                    size.map { ByteCount.text($0.byteCount) } ?? "", mirror.isPaused ? "paused" : "",
+                    mirror.target != nil ? "in another database" : "")
+            }
+        }
+        table.write(to: console)
+    }
+}
+
+struct MirrorStatusCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror status", "shows how far the mirrors have come; exits 1 if one is broken", positionals: ["[NAME]"],
+        options: [
+            .init("ns", "NAME", "only this namespace's; default all, and with NAME \"default\""), .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let administration = try MirrorOptions.administration(
+            arguments, console, of: arguments.positionals.isEmpty ? .namespaceIfGiven : .namespace)
+        defer { administration.close() }
+        let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
+        var statuses = try administration.statuses().filter { namespace == nil || $0.namespace == namespace }
+        if let name = arguments.positionals.first {
+            let mirror = try MirrorOptions.mirror(arguments, administration)
+            statuses.removeAll { $0.name != name || $0.namespace != mirror.namespace }
+        }
+        var table = TextTable(["NAMESPACE", "NAME", "STATE", "PLACE", "LAG", "ERRORS"])
+        for status in statuses {
+            if arguments.has("json") { console.write(json(status)) } else { add(status, to: &table) }
+        }
+        table.write(to: console)
+        if let broken = statuses.first(where: { $0.state == "broken" }) {
+            throw CommandFailure("Mirror \"\(broken.name)\" is broken: \(broken.message ?? "")")
+        }
+    }
+
+    private static func add(_ status: MirrorStatus, to table: inout TextTable) {
+        let lag = status.lagMilliseconds.flatMap {
+            $0 > 0 ? "\(LagText.text(seconds: Double($0) / 1_000)) behind" : nil
+        }
+        var errors = status.errors > 0 ? Counted.text(status.errors, "error") : ""
+        if status.unkeptErrors > 0 {
+            errors += " and \(status.unkeptErrors) that \(status.unkeptErrors == 1 ? "was" : "were") not kept"
+        }
+        table.add(
+            status.namespace, status.name, status.state, status.seq.map { "seq \($0) of \(status.head)" } ?? "",
+            lag ?? "", errors)
+    }
+
+    private static func json(_ status: MirrorStatus) -> String {
+        JSONOutput.object([
+            "namespace": .text(status.namespace), "name": .text(status.name), "table": .text(status.table),
+            "state": .text(status.state), "seq": number(status.seq), "head": .number(status.head),
+            "lagEntries": number(status.lagEntries), "lagMilliseconds": number(status.lagMilliseconds),
+            "errors": .number(status.errors), "unkeptErrors": .number(status.unkeptErrors),
+            "message": JSONOutput(status.message),
+            "gateway": JSONOutput(status.gateway),
+        ]).line
+    }
+
+    private static func number(_ value: Int64?) -> JSONOutput { value.map(JSONOutput.number) ?? .null }
+}
+
+struct MirrorPauseCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror pause", "stops a mirror's following of the log; its table stays", positionals: ["NAME"],
+        options: [MirrorOptions.namespace] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try MirrorSwitch.set(arguments, console, isPaused: true)
+    }
+}
+
+struct MirrorResumeCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror resume", "lets a paused mirror follow the log again", positionals: ["NAME"],
+        options: [MirrorOptions.namespace] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try MirrorSwitch.set(arguments, console, isPaused: false)
+    }
+}
+
+private enum MirrorSwitch {
+    static func set(_ arguments: ParsedArguments, _ console: Console, isPaused: Bool) throws {
+        let administration = try MirrorOptions.administration(arguments, console)
+        defer { administration.close() }
+        let mirror = try MirrorOptions.mirror(arguments, administration)
+        try administration.setPaused(mirror, isPaused)
+    }
+}
+
+struct MirrorDropCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror drop", "removes a mirror and its table", positionals: ["NAME"],
+        options: [
+            MirrorOptions.namespace, .init("yes", nil, "doesn't ask"),
+            .init(
+                "abandon", nil,
+                "forgets a mirror in another database that is gone for good; what is left of its table stays"),
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let administration = try MirrorOptions.administration(arguments, console)
+        defer { administration.close() }
+        let mirror = try MirrorOptions.mirror(arguments, administration)
+        if arguments.has("abandon") { return try abandon(mirror, arguments, administration, console) }
+        if !arguments.has("yes") {
+            let (what, stays) = consequences(of: mirror, administration)
+            guard console.confirms("Drop \(what)?\(stays)") else {
+                throw CommandFailure("Nothing was changed. --yes drops \(what), without asking.\(stays)")
+            }
+        }
+        try console.telling("\(mirror.name): dropping \(mirror.definition.tableName)", isQuiet: false) { _ in
+            do {
+                try administration.drop(mirror)
+            } catch let error as PostgresError where mirror.target != nil && error.endsConnection {
+                throw CommandFailure(
+                    "\(error). Nothing was changed. If that database is gone for good, 'pathmirror mirror drop \(mirror.name) --ns \(mirror.namespace) --abandon' forgets the mirror."
+                )
+            }
+        }
+    }
+
+    private static func abandon(
+        _ mirror: CatalogMirror, _ arguments: ParsedArguments, _ administration: MirrorAdministration,
+        _ console: Console
+    ) throws {
+        let what = "\(mirror.name), and leave \(mirror.definition.tableName) in its database as it is"
+        guard arguments.has("yes") || console.confirms("Forget \(what)?") else {
+            throw CommandFailure("Nothing was changed. --yes has it forget \(what), without asking.")
+        }
+        try administration.abandon(mirror)
+    }
+
+    /// What goes, as a part of a sentence, and what goes with it or stays, as sentences.
+    private static func consequences(
+        of mirror: CatalogMirror, _ administration: MirrorAdministration
+    ) -> (what: String, stays: String) {
+        let size = administration.size(of: mirror)
+        let rows = size.map { " (\($0.isEstimate ? "about " : "")\(Counted.text(Int($0.rowCount), "row")))" } ?? ""
+        let what = "\(mirror.name) with its table \(mirror.definition.tableName)\(rows)"
+        var text = ""
+        if mirror.definition.keeps != nil { text += " What it keeps of the past is lost." }
+        let others = ((try? administration.mirrors()) ?? []).filter {
+            $0.namespaceID == mirror.namespaceID && $0.id != mirror.id
+                && $0.definition.pattern == mirror.definition.pattern
+        }
+        if !others.isEmpty {
+            let names = others.map(\.name).joined(separator: ", ")
+            text += " Other mirrors of these records stay: \(names)."
+        }
+        return (what, text)
+    }
+}
+
+/// What the `mirror` commands have in common.
+enum MirrorOptions {
+    static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
+
+    static func administration(
+        _ arguments: ParsedArguments, _ console: Console, of subject: Database.Subject = .namespace
+    ) throws -> MirrorAdministration {
+        let administration = try MirrorAdministration(
+            try Database.url(arguments, of: subject), environment: arguments.environment.all
+        ) { console.interruption.stops($0) }
+        try administration.source.checkSchema()
+        return administration
+    }
+
+    /// The namespace that `--ns` names, which there has to be; nil without it, for all.
+    static func namespaceIfGiven(
+        _ arguments: ParsedArguments, _ administration: MirrorAdministration
+    ) throws -> String? {
+        guard arguments["ns"] != nil else { return nil }
+        return try Database.namespace(arguments, administration.source).name
+    }
+
+    /// Where a history begins, as an object; null for what is none.
+    static func begins(_ beginning: MirrorHistoryBeginning?) -> JSONOutput {
+        guard let beginning else { return .null }
+        return .object([
+            "seq": .number(beginning.seq),
+            "at": beginning.at.map { .text(Timestamp.iso8601(unixMilliseconds: $0)) } ?? .null,
+        ])
+    }
+
+    static func mirror(_ arguments: ParsedArguments, _ administration: MirrorAdministration) throws -> CatalogMirror {
+        try administration.mirror(named: arguments.positionals[0], of: arguments["ns"] ?? "default")
+    }
+}

@@ -1,0 +1,239 @@
+import LogStore
+import Runtime
+
+/// Shows what of each log stays, and how its shortening went.
+struct RetentionListCommand: Command {
+    static let specification = CommandSpecification(
+        "retention ls", "shows what of each log stays, and how dropping the rest went; exits 1 if it failed for one",
+        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try Database.connection(arguments, console, "retention ls", of: .namespaceIfGiven)
+        defer { connection.close() }
+        let wanted = try arguments["ns"].map { _ in try Database.namespace(arguments, connection) }
+        let forAll = try connection.retentionPolicy(of: nil)
+        let asJSON = arguments.has("json")
+        var table = TextTable(["NAMESPACE", "KEEPS", "ENTRIES", "DROPPED", "LAST LOOK", "NOTE"], numbers: [3])
+        table.add("all others", forAll.map(RetentionOptions.text) ?? "everything", "", "", "", "")
+        var failed = 0
+        for namespace in try wanted.map({ [$0] }) ?? connection.allNamespaces() {
+            let own = try connection.retentionPolicy(of: namespace.id)
+            let run = try connection.retentionRun(of: namespace.id)
+            if run?.message != nil { failed += 1 }
+            // Of many namespaces that nothing was said for, and nothing was done to, there is nothing to say.
+            if !asJSON, wanted == nil, own == nil, run == nil { continue }
+            if asJSON {
+                console.write(line(namespace, own, forAll, run).line)
+            } else {
+                table.add(cells(namespace, own, run))
+            }
+        }
+        if !asJSON { table.write(to: console) }
+        if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }
+    }
+
+    private static func line(
+        _ namespace: NamespaceRecord, _ own: RetentionPolicy?, _ forAll: RetentionPolicy?, _ run: RetentionRun?
+    ) -> JSONOutput {
+        .object([
+            "namespace": .text(namespace.name), "head": .number(namespace.head),
+            "retainedFrom": .number(namespace.retainedFrom),
+            "policy": JSONOutput((own ?? forAll).map(RetentionOptions.text)), "isOwn": .bool(own != nil),
+            "ranAt": JSONOutput(run.map { Timestamp.iso8601(unixMilliseconds: $0.ranAt) }),
+            "dropped": run.map { .number($0.dropped) } ?? .null,
+            "snapshots": run.map { .number($0.snapshots) } ?? .null,
+            "waitsFor": JSONOutput(run?.waitsFor), "message": JSONOutput(run?.message),
+        ])
+    }
+
+    private static func cells(
+        _ namespace: NamespaceRecord, _ own: RetentionPolicy?, _ run: RetentionRun?
+    ) -> [String] {
+        var notes: [String] = []
+        if let reader = run?.waitsFor { notes.append("\(reader) still needs more") }
+        if let message = run?.message { notes.append("failed: \(message)") }
+        return [
+            namespace.name, own.map(RetentionOptions.text) ?? "as all others",
+            "\(namespace.retainedFrom) to \(namespace.head)", run.map { "\($0.dropped)" } ?? "",
+            run.map { Timestamp.iso8601(unixMilliseconds: $0.ranAt) } ?? "", notes.joined(separator: "; "),
+        ]
+    }
+}
+
+/// Says what of logs stays.
+struct RetentionSetCommand: Command {
+    static let specification = CommandSpecification(
+        "retention set", "says what of the log stays: gateways drop the rest by themselves",
+        options: [
+            RetentionOptions.namespace, RetentionOptions.all,
+            RetentionOptions.keep,
+            .init(
+                "max-size", "SIZE",
+                "what the log's partitions may take on the disk, such as 50GB; the oldest go, however young they are"),
+            .init("snapshot-every", "TIME", "how old the newest snapshot may get; default a quarter of what is kept"),
+            .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let policy = RetentionPolicy(
+            keeping: try keeping(arguments),
+            maxBytes: try arguments.size("max-size", in: 1...Int.max).map { Int64($0) },
+            snapshotSeconds: try snapshotSeconds(arguments))
+        guard policy.keeping != nil || policy.maxBytes != nil else {
+            throw UsageError("--keep, --max-size or both must say what stays.")
+        }
+        let connection = try Database.connection(arguments, console, "retention set", of: .namespaceIfGiven)
+        defer { connection.close() }
+        let namespace = try RetentionOptions.subject(arguments, connection)
+        try connection.setRetention(policy, of: namespace?.id)
+        let text = RetentionOptions.text(policy)
+        console.write(
+            arguments.has("json")
+                ? JSONOutput.object(["namespace": JSONOutput(namespace?.name), "policy": .text(text)]).line
+                : "\(namespace.map { "The log of \($0.name)" } ?? "Every log without a policy of its own") is kept by: \(text)"
+        )
+    }
+
+    private static func keeping(_ arguments: ParsedArguments) throws -> Pruning.Keeping? {
+        let keeping = try RetentionOptions.keeping(arguments)
+        guard keeping != .seconds(0) else { throw UsageError(RetentionOptions.keepForm) }
+        return keeping
+    }
+
+    private static func snapshotSeconds(_ arguments: ParsedArguments) throws -> Int64? {
+        guard let text = arguments["snapshot-every"] else { return nil }
+        guard let seconds = TimeSpan.seconds(text), (60...36_500 * 86_400).contains(seconds) else {
+            throw UsageError("--snapshot-every must be a duration of whole seconds such as 6h, from 1m to 36500d.")
+        }
+        return seconds
+    }
+}
+
+/// Takes back what was said of logs.
+struct RetentionRemoveCommand: Command {
+    static let specification = CommandSpecification(
+        "retention rm", "takes back what was said: the log then stays, or what is said for all holds",
+        options: [RetentionOptions.namespace, RetentionOptions.all] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try Database.connection(arguments, console, "retention rm", of: .namespaceIfGiven)
+        defer { connection.close() }
+        let namespace = try RetentionOptions.subject(arguments, connection)
+        guard try connection.removeRetention(of: namespace?.id) else {
+            throw CommandFailure("Nothing was said of \(namespace.map { "the log of \($0.name)" } ?? "all logs").")
+        }
+        console.write("Taken back.")
+    }
+}
+
+/// Shortens all logs once, now.
+struct RetentionRunCommand: Command {
+    static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
+    static let specification = CommandSpecification(
+        "retention run", "drops now what gateways would drop by themselves; for timers, where no gateway does it",
+        options: [.init("ns", "NAME", "only this namespace's log; default all"), .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try Database.connection(arguments, console, "retention", of: .namespaceIfGiven)
+        defer { connection.close() }
+        let wanted = try arguments["ns"].map { _ in try Database.namespace(arguments, connection) }
+        if let wanted, try connection.retentionInForce(for: wanted.id) == nil {
+            throw CommandFailure(
+                "Nothing was said of the log of \(wanted.name), so all of it stays: see 'pathmirror retention set --ns \(wanted.name)'."
+            )
+        }
+        guard try connection.takeRetentionTurn() else {
+            throw CommandFailure("A gateway, or another 'retention run', is at it right now.")
+        }
+        let round = RetentionRound(connection)
+        var failed = 0
+        if let wanted {
+            if try !shorten(wanted.id, round, connection, arguments, console) { failed += 1 }
+        } else {
+            var last: Int64 = 0
+            while true {
+                let namespaces = try connection.namespacesWithRetention(after: last, limit: 1_000)
+                guard let end = namespaces.last else { break }
+                last = end
+                for namespace in namespaces where try !shorten(namespace, round, connection, arguments, console) {
+                    failed += 1
+                }
+            }
+        }
+        if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }
+    }
+
+    /// Shortens one log. False where that failed.
+    private static func shorten(
+        _ namespace: Int64, _ round: RetentionRound, _ connection: LogConnection, _ arguments: ParsedArguments,
+        _ console: Console
+    ) throws -> Bool {
+        try console.interruption.check()
+        guard let record = try connection.namespace(id: namespace),
+            let outcome = try console.telling(
+                "\(record.name): dropping old entries", isQuiet: arguments.has("json"),
+                { _ in try round.run(namespace) }),
+            let after = try connection.namespace(id: namespace)
+        else { return true }
+        report(outcome, after, arguments.has("json"), console)
+        return outcome.message == nil
+    }
+
+    private static func report(
+        _ outcome: RetentionOutcome, _ namespace: NamespaceRecord, _ asJSON: Bool, _ console: Console
+    ) {
+        if asJSON {
+            let line = JSONOutput.object([
+                "namespace": .text(namespace.name), "dropped": .number(outcome.dropped),
+                "retainedFrom": .number(namespace.retainedFrom), "tookSnapshot": .bool(outcome.tookSnapshot),
+                "waitsFor": JSONOutput(outcome.waitsFor), "message": JSONOutput(outcome.message),
+            ])
+            return console.write(line.line)
+        }
+        var text =
+            "\(namespace.name): \(Counted.text(outcome.dropped, "entry")) dropped; the log begins at seq \(namespace.retainedFrom)"
+        if outcome.tookSnapshot { text += "; a snapshot was taken" }
+        if let reader = outcome.waitsFor { text += "; \(reader) still needs more" }
+        if let message = outcome.message { text += "; failed: \(message)" }
+        console.write(text)
+    }
+}
+
+/// What the commands about retention have in common.
+enum RetentionOptions {
+    static let namespace = OptionSpecification("ns", "NAME", "the namespace")
+    static let all = OptionSpecification(
+        "all", nil, "for all namespaces that nothing else was said for, those to come included")
+
+    static let keep = OptionSpecification(
+        "keep", "TIME|COUNT", "what stays: younger entries, as in 30d or 12h, or the newest, as in '1000 entries'")
+    static let keepForm = "--keep must be a duration such as 30d or 12h, or a count such as '1000 entries'."
+
+    /// What `--keep` says; nil where it is not given.
+    static func keeping(_ arguments: ParsedArguments) throws -> Pruning.Keeping? {
+        guard let text = arguments["keep"] else { return nil }
+        guard let keeping = Pruning.Keeping(text) else { throw UsageError(keepForm) }
+        return keeping
+    }
+
+    /// The namespace that `--ns` names; nil for `--all`. One of them has to be given.
+    static func subject(_ arguments: ParsedArguments, _ connection: LogConnection) throws -> NamespaceRecord? {
+        guard (arguments["ns"] != nil) != arguments.has("all") else {
+            throw UsageError("give either --ns NAME or --all.")
+        }
+        return arguments.has("all") ? nil : try Database.namespace(arguments, connection)
+    }
+
+    /// A policy as `retention set` takes it: `--keep 30d --max-size 50GB`.
+    static func text(_ policy: RetentionPolicy) -> String {
+        var words: [String] = []
+        switch policy.keeping {
+        case .seconds(let seconds)?: words.append("--keep \(TimeSpan.text(seconds * 1_000))")
+        case .entries(let count)?: words.append("--keep '\(Counted.text(count, "entry"))'")
+        case .from?, nil: break
+        }
+        if let bytes = policy.maxBytes { words.append("--max-size \(ByteCount.exactText(bytes))") }
+        if let seconds = policy.snapshotSeconds { words.append("--snapshot-every \(TimeSpan.text(seconds * 1_000))") }
+        return words.joined(separator: " ")
+    }
+}

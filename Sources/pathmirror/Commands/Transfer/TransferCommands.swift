@@ -1,0 +1,137 @@
+import Compression
+import Crypto
+import LogStore
+import Runtime
+import Tree
+
+/// Loads a JSON export into a namespace.
+struct ImportCommand: Command {
+    static let specification = CommandSpecification(
+        "import", "loads a JSON export (gzipped or not): all of it or nothing, unless --chunked",
+        positionals: ["FILE|-"],
+        options: [
+            .init("path", "PATH", "where to load it; what is there is replaced; default /"),
+            .init("ns", "NAME", "the namespace, made if missing; default \"default\""),
+            .init(
+                "chunked", nil,
+                "in many transactions, for what one should not hold; started again it goes on where it stopped"),
+            .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
+            .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try Database.connection(arguments, console, "import")
+        defer { connection.close() }
+        let path = try PathArgument.parse(arguments["path"] ?? "/")
+        var settings = Importer.Settings()
+        if arguments.has("chunked") {
+            settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
+        }
+        let result = try load(
+            arguments.positionals[0], into: Database.namespaceName(arguments), connection, console, at: path,
+            settings: settings,
+            isQuiet: arguments.has("json"))
+        if arguments.has("json") {
+            console.write("{\"rows\":\(result.rows),\"seq\":\(result.seq),\"resumedRows\":\(result.resumed)}")
+        }
+    }
+
+    struct Result {
+        let rows: Int
+        let seq: Int64
+        let resumed: Int
+    }
+
+    /// Loads the file; the namespace is made with its first rows if it isn't there.
+    @discardableResult
+    static func load(
+        _ file: String, into namespace: String, _ connection: LogConnection, _ console: Console,
+        at path: Path = .root, settings: Importer.Settings = .init(), isQuiet: Bool = false
+    ) throws -> Result {
+        let reader = try FileReader(file, standardInput: console.input, interruption: console.interruption)
+        let progress = Progress(console, "import", totalBytes: reader.byteCount, isQuiet: isQuiet)
+        guard let first = try reader.next() else { throw CommandFailure("\(file) is empty.") }
+        // The beginning and the size tell one file from another well enough to go on with it.
+        let fingerprint = reader.byteCount.map { Hex.encode(Digest.sha256(first)) + "-\($0)" }
+        let importer = try Importer(
+            connection, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
+        if importer.resumedRows > 0, !isQuiet {
+            console.error(
+                "import: goes on after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) loaded before"
+            )
+        }
+        let rows = ExportReader(reader, after: first, at: path, settings)
+        defer { rows.close() }
+        do {
+            while let pack = try rows.next() {
+                try importer.add(pack)
+                progress.update(rows: importer.rowsDone, bytes: reader.bytesRead)
+                try console.interruption.check()
+            }
+            guard importer.rowsDone > 0 else {
+                throw CommandFailure("\(file) holds no data; nothing was changed.")
+            }
+            try importer.finish()
+        } catch {
+            importer.abandon()
+            progress.end()
+            guard console.interruption.signal == nil else {
+                throw console.ending(error, whatIsLeft(importer, isChunked: settings.rowsPerChunk != nil, of: reader))
+            }
+            switch error {
+            case let error as JSONRowReader.Failure: throw CommandFailure("\(file): \(error)")
+            case GzipError.damaged: throw CommandFailure("\(file) is not valid gzip data.")
+            default: throw error
+            }
+        }
+        progress.finish(rows: importer.rowsDone)
+        return Result(rows: importer.rowsDone, seq: importer.lastSeq, resumed: importer.resumedRows)
+    }
+    /// What an interrupted import has left, and how to go on.
+    private static func whatIsLeft(_ importer: Importer, isChunked: Bool, of reader: FileReader) -> String {
+        guard isChunked else {
+            return
+                "Nothing was changed, as all of it is one transaction. With --chunked an import goes on where it stopped."
+        }
+        guard reader.byteCount != nil else {
+            return
+                "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded. What comes by a pipe can't be gone on with: begin again."
+        }
+        return "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded; the same command goes on after them."
+    }
+}
+
+/// Writes a namespace's tree as a JSON export.
+struct ExportCommand: Command {
+    static let specification = CommandSpecification(
+        "export", "writes the tree as JSON, priorities included, as of one moment",
+        options: [
+            .init("path", "PATH", "what to write; default /"),
+            .init("ns", "NAME", "the namespace; default \"default\""),
+            OutputFile.option,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try Database.connection(arguments, console, "export")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let path = try PathArgument.parse(arguments["path"] ?? "/")
+        let output = try OutputFile(arguments["output"], standardOutput: console.output)
+        // Results on the terminal, or for another program, are not mixed with what people only want to see.
+        let isFile = arguments["output"] ?? "-" != "-"
+        let isSeen = console.isTerminal && !console.showsResults
+        let estimate = isFile || isSeen ? try connection.estimatedRows(namespace.id, below: path) : nil
+        let progress = Progress(
+            console, "export", totalBytes: nil, estimatedRows: estimate.map { Int($0) }, isQuiet: !isFile && !isSeen)
+        let exporter = Exporter(connection, namespace, at: path) { try output.write($0) }
+        do {
+            try exporter.run { progress.update(rows: $0, bytes: 0) }
+            try output.finish()
+        } catch {
+            progress.end()
+            throw console.ending(
+                error, isFile ? "\(arguments["output"] ?? "") was not written." : "The output is not whole.")
+        }
+        progress.finish(rows: exporter.rowCount)
+    }
+}
