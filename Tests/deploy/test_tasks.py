@@ -145,7 +145,7 @@ def test_make_test_takes_a_room(checkout):
     assert done.returncode != 0 and "there is no room 'Nope' with tests. Rooms: Tree" in done.stderr
     (checkout / "bin/swift").write_text('#!/bin/sh\necho swift "$@" in $PATHMIRROR_ROOM\n')
     done = make(checkout, "test", "ROOM=Tree", "FILTER=PageTests")
-    assert "swift build --build-tests in Tree" in done.stdout and "--filter PageTests in Tree" in done.stdout
+    assert "--build-tests in Tree" in done.stdout and "--filter PageTests in Tree" in done.stdout
 
 
 def test_make_build_names_missing_packages(checkout):
