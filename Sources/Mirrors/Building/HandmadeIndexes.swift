@@ -155,7 +155,7 @@ struct HandmadeIndexes {
         lost += try othersLost(of: old, target)
     }
 
-    /// Indexes that are not valid, constraints, triggers, and what else is a table's own.
+    /// Indexes that are not valid, constraints, triggers, columns that the mirror does not have, and what else is a table's own.
     private func othersLost(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         var lost: [String] = []
         let table = MirrorTable(old, name: old.table, label: "")
@@ -175,8 +175,13 @@ struct HandmadeIndexes {
         for row in 0..<rows.rowCount {
             lost.append("The constraint \(try rows.string(row, 0)) is not on the new table.")
         }
+        var own = PostgresArray(of: .text)
+        for column in table.columns { own.appendText(column.name) }
         let others = try target.execute(
             """
+            select 'column', attname from pg_attribute
+            where attrelid = to_regclass($1) and attnum > 0 and not attisdropped and attname <> all($2)
+            union all
             select 'trigger', tgname from pg_trigger where tgrelid = to_regclass($1) and not tgisinternal
             union all
             select 'statistics object', format('%I.%I', nspname, stxname) from pg_statistic_ext
@@ -187,7 +192,7 @@ struct HandmadeIndexes {
             select 'replica identity', '(' || case relreplident when 'f' then 'full' when 'n' then 'nothing' else 'an index' end || ')'
             from pg_class where oid = to_regclass($1) and relreplident <> 'd'
             order by 1 desc, 2
-            """, [.text(table.qualifiedName)])
+            """, [.text(table.qualifiedName), .array(own)])
         for row in 0..<others.rowCount {
             lost.append("The \(try others.string(row, 0)) \(try others.string(row, 1)) is not on the new table.")
         }
