@@ -105,13 +105,14 @@ final class TreeMemory: Sendable {
 
     private func letGo(_ health: DatabaseHealth, mostLookedAt: Int) {
         var left = mostLookedAt
+        var spared: Int?
         pages?.makeRoom()
         if isOver { endKeeping() }
         while isOver, health.isUp, left > 0 {
             // A few at a time: whoever asks for a namespace waits for the table meanwhile.
             let namespace = namespaces.takeUnused(
                 most: min(left, Self.mostLookedAt), sparing: recentMilliseconds,
-                notSparing: shared.sizesNotSpared)
+                notSparing: shared.sizesNotSpared, after: &spared)
             guard let namespace else {
                 left -= Self.mostLookedAt
                 continue

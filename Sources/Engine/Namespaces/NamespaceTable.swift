@@ -224,19 +224,29 @@ extension NamespaceTable {
     ///     all others.
     ///   - milliseconds: A namespace that was used within this time counts as in use.
     ///   - sizes: Sizes of namespaces, in bytes, for which the time of the last use does not count.
+    ///   - spared: The namespace that the search spared last, by its place. The search continues after it, and begins with the least
+    ///     recently used one if it is nil.
     func takeUnused(
-        most: Int, sparing milliseconds: Milliseconds = 0, notSparing sizes: Range<Int> = 0..<0
+        most: Int, sparing milliseconds: Milliseconds = 0, notSparing sizes: Range<Int> = 0..<0,
+        after spared: inout Int?
     ) -> LiveNamespace? {
         let now = self.now()
         return state.withLock { state in
             var next = state.recency.first
+            if let place = spared, state.residents[place] != nil { next = state.recency.next(after: place) }
             for _ in 0..<min(most, state.recency.count) {
-                guard let place = next else { return nil }
+                guard let place = next else {
+                    spared = nil
+                    return nil
+                }
                 next = state.recency.next(after: place)
                 if now - state.recency.lastUse(of: place) < milliseconds {
                     // All others were used later.
                     if sizes.isEmpty { return nil }
-                    guard let bytes = state.residents[place]?.memory.bytes, sizes.contains(bytes) else { continue }
+                    guard let bytes = state.residents[place]?.memory.bytes, sizes.contains(bytes) else {
+                        spared = place
+                        continue
+                    }
                 }
                 if let kept = state.kept, state.byID[kept] == place {
                     state.recency.use(place, at: now)
@@ -251,6 +261,14 @@ extension NamespaceTable {
             }
             return nil
         }
+    }
+
+    /// The same from the least recently used one.
+    func takeUnused(most: Int, sparing milliseconds: Milliseconds = 0, notSparing sizes: Range<Int> = 0..<0)
+        -> LiveNamespace?
+    {
+        var spared: Int?
+        return takeUnused(most: most, sparing: milliseconds, notSparing: sizes, after: &spared)
     }
 
     /// The namespace is not let go, until another is kept instead. False where it is so already.

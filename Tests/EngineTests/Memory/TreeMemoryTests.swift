@@ -88,6 +88,21 @@ import Tree
         }
     }
 
+    /// Large namespaces that requests used last leave beyond four budgets, although many small ones were used before them.
+    @Test func largeOnesLeaveBehindManySmallOnes() throws {
+        try withEngines { settings, _ in
+            settings.treeMemoryBytes = Self.budget
+            settings.recentUseMilliseconds = 3_600_000
+        } _: { _, engines in
+            let engine = engines[0]
+            for number in 0..<150 { _ = try engine.namespace("small\(number)") }
+            let text = Node.string(String(repeating: "x", count: 600_000))
+            for number in 0..<10 { _ = try engine.namespace("n\(number)").write(.set("a", text, byteCount: 600_000)) }
+            #expect(eventually { engine.engine.memory.bytes <= 5 * Self.budget })
+            #expect((0..<150).allSatisfy { engine.engine.liveNamespace("small\($0)") != nil })
+        }
+    }
+
     /// Whoever touches many namespaces does not drive out what others listen to.
     @Test func whatIsInUseStays() throws {
         try withEngines { settings, _ in
