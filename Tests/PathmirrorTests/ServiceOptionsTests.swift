@@ -222,8 +222,8 @@ import Testing
         // SDKs send something every 45 s: the time without data stays longer than that.
         #expect(other.gateway.keepAliveTimeoutMilliseconds == 120_000)
         #expect(other.engine.heartbeatMilliseconds == 300)
-        // Feeds are not taken over sooner than a busy machine may be silent.
-        #expect(other.feeds.expiryMilliseconds == 1_000 && other.feeds.beatMilliseconds == 200)
+        // Whatever the settings of two gateways are, each hears the other's heartbeats before its own expiry.
+        #expect(other.feeds.expiryMilliseconds == 3_000 && other.feeds.beatMilliseconds == 600)
         let large = try Self.options([
             "--request-memory", "64GiB", "--session-timeout", "5m", "--dead-after", "1h",
         ])
@@ -231,7 +231,7 @@ import Testing
         #expect(large.gateway.keepAliveTimeoutMilliseconds == 600_000)
         // `doctor` takes a gateway for silent after 30 s.
         #expect(large.engine.heartbeatMilliseconds == 3_000)
-        #expect(large.feeds.expiryMilliseconds == 60_000 && large.feeds.beatMilliseconds == 12_000)
+        #expect(large.feeds.expiryMilliseconds == 8_000 && large.feeds.beatMilliseconds == 1_600)
     }
 
     // MARK: Constants that tests change
@@ -271,7 +271,9 @@ import Testing
         #expect(!log.text.contains("secret-"))
         let others = [
             "PATHMIRROR_SINK_A": "x", "PATHMIRROR_TUNE": "", "PATHMIRROR_PORT": "tcp://10.0.0.1:9000",
-            "PATHMIRROR_PORT_9000_TCP": "x", "PATHMIRROR_SERVICE_PORT": "9000", "PATHMIRROR_CONFIRM": "x", "PATH": "/",
+            "PATHMIRROR_PORT_9000_TCP": "x", "PATHMIRROR_GATEWAY_SERVICE_HOST": "10.0.0.1",
+            "PATHMIRROR_GATEWAY_PORT": "tcp://10.0.0.1:9000", "PATHMIRROR_GATEWAY_PORT_9000_TCP_ADDR": "10.0.0.1",
+            "PATHMIRROR_SERVICE_PORT": "9000", "PATHMIRROR_CONFIRM": "x", "PATH": "/",
         ]
         let quiet = try ScratchFile()
         _ = try Self.options([], others, log: quiet)

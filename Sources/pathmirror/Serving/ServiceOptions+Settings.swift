@@ -15,7 +15,7 @@ extension ServiceOptions {
         },
         .number(
             "committers", 1...64,
-            "threads that commit, each with a connection; half as many read the log, half as many load namespaces; default 4"
+            "threads that commit, each with a connection; half as many read the log, read for feeds, and (at least 2) load namespaces; default 4"
         ) {
             $0.engine.committers = $1
         },
@@ -37,7 +37,7 @@ extension ServiceOptions {
         ) { $0.gateway.sessionLabel = try sessionLabel($1) },
         .duration(
             "dead-after", 50...3_600_000,
-            "how long a gateway gives no sign of life before others end its sessions, and, after a third of it and at most a minute, take over its feeds; default 15s"
+            "how long a gateway gives no sign of life before others end its sessions, and, after a third of it (3s to 8s), take over its feeds; default 15s"
         ) {
             $0.engine.leaseExpiryMilliseconds = $1
         },
@@ -77,8 +77,9 @@ extension ServiceOptions {
         gateway.keepAliveTimeoutMilliseconds = max(120_000, 2 * gateway.sessionTimeoutMilliseconds)
         // `doctor` counts a gateway as silent after 30 s without a heartbeat.
         engine.heartbeatMilliseconds = min(3_000, engine.leaseExpiryMilliseconds / 5)
-        // A takeover sets how often the gateway looks for new feeds, too, so that it has to stay short.
-        setFeedTakeover(min(60_000, max(1_000, engine.leaseExpiryMilliseconds / 3)))
+        // Gateways judge each other by their own settings. Within these bounds the heartbeats of each reach all others in time, also
+        // those of the version whose gateways wait for 5 s.
+        setFeedTakeover(min(8_000, max(3_000, engine.leaseExpiryMilliseconds / 3)))
     }
 
     /// Sets how long a gateway gives no sign of life before others take over its feeds, and how often it gives one.

@@ -59,10 +59,7 @@ def spoken(program: str, options, tune: str = "") -> tuple[list[str], dict[str, 
     for pair in filter(None, tune.split(",")):
         name, value = pair.split("=")
         found += [_CONSTANTS[name], _number(value)]
-    # These follow from it now.
-    if "feed-takeover" not in tune and "--dead-after-ms" in found:
-        takeover = min(60_000, max(1000, int(found[found.index("--dead-after-ms") + 1]) // 3))
-        found += ["--feed-takeover-ms", str(takeover)]
+    # This follows from it now. The takeover of feeds stays as it was: 5 s.
     if "heartbeat" not in tune and "--dead-after-ms" in found:
         found += ["--heartbeat-ms", str(min(3000, int(found[found.index("--dead-after-ms") + 1]) // 5))]
     return found, {}
