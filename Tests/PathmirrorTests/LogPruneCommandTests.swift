@@ -97,7 +97,17 @@ import Testing
         }
     }
 
-    @Test(arguments: ["", "x", "3", "0", "-1", "1.5d", "d", "30 d", "3  entries", "3 entry", "-3 entries", "3entries"])
+    /// PostgreSQL has a time that long ago.
+    @Test func theLongestAge() throws {
+        try withHistory { database throws in
+            #expect(try database.output("log", "prune", "--keep", "999999d").hasPrefix("Nothing to drop"))
+        }
+    }
+
+    @Test(arguments: [
+        "", "x", "3", "0", "-1", "1.5d", "d", "30 d", "1000000d", "3000000d", "3  entries", "3 entry", "-3 entries",
+        "3entries",
+    ])
     func bounds(_ keep: String) throws {
         let run = try pathmirror(["log", "prune", "--keep", keep])
         #expect(run.exitCode == 2)

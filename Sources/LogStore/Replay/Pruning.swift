@@ -24,8 +24,8 @@ public struct Pruning {
             }
         }
 
-        /// From 10,000 years on a time in PostgreSQL can overflow.
-        private static let endlessSeconds: Int64 = 10_000 * 366 * 86_400
+        /// A million days. PostgreSQL computes the time so long ago, and its times begin 2.4 million days ago.
+        private static let endlessSeconds: Int64 = 1_000_000 * 86_400
     }
 
     /// Somebody who still needs entries.
