@@ -126,6 +126,9 @@ import Testing
             // Nothing is judged of which nothing is said.
             let bare = try Self.findings(database)
             #expect(Self.level(bare["settings.options"]) == "note" && bare["settings.administrators"] == nil)
+            // Other commands have this option, too.
+            let named = try database.run(["doctor", "--json"], environment: ["PATHMIRROR_NS": "default"]).json()
+            #expect(Self.level(named.first { $0["check"] == "settings.options" }) == "note")
         }
     }
 

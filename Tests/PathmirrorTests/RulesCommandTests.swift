@@ -241,6 +241,7 @@ import Testing
         (["--op", "write", "--value", "{"], 1, "--value is no data: "),
         (["--op", "update", "--value", "nonsense"], 1, "--value is no update: "),
         (["--root", "/nowhere"], 1, "can't be read"),
+        (["--data", "tree.json"], 2, "The data before the operation is --root."),
         (["--rules", "/nowhere"], 1, "can't be read"),
     ]) func mistakes(_ arguments: [String], _ code: Int32, _ said: String) throws {
         let run = try pathmirror(given + arguments)

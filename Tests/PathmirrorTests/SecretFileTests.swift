@@ -209,6 +209,8 @@ extension SecretFile.Warning: Equatable {
         let second = try folder.file("second", "{\"a\": \"\(Self.long)2\", \"b\": \"\(Self.long)3\"}")
         let files = try Self.files(["--database-secret-file", first, "--database-secret-file", second])
         #expect(files.all == [first, second])
+        // What has a slash is no namespace's name.
+        #expect(try Self.files(["--database-secret-file", "/run/a=b.json"]).all == ["/run/a=b.json"])
         let secrets = try files.load()
         #expect(Self.texts(secrets.databases["a"]) == [Self.long + "1", Self.long + "2"])
         #expect(Self.texts(secrets.databases["b"]) == [Self.long + "3"])

@@ -97,7 +97,8 @@ enum CommandHelp {
         }
         text +=
             "\n'pathmirror help COMMAND' lists a command's options. Every option can be given as --name VALUE, in the\n"
-        text += "environment as PATHMIRROR_NAME, or in a file of 'name = value' lines named by --config."
+        text +=
+            "environment as PATHMIRROR_NAME, or, for 'dev' and 'serve', in a file of 'name = value' lines named by --config."
         return text
     }
 

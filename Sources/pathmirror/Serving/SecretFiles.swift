@@ -24,7 +24,8 @@ struct SecretFiles: Sendable {
         var databases: [(namespace: String, file: String)] = []
         var tables: [String] = []
         for part in (arguments["database-secret-file"] ?? "").split(separator: ",") {
-            guard let equals = part.firstIndex(of: "=") else {
+            // A namespace's name has no slash: "/run/a=b.json" is a file.
+            guard let equals = part.firstIndex(of: "="), !part[..<equals].contains("/") else {
                 tables.append(String(part))
                 continue
             }

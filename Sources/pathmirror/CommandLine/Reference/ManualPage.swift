@@ -23,7 +23,7 @@ enum ManualPage {
         }
         text += section("ENVIRONMENT")
         text += escaped(
-            "Every option can be given as --name VALUE, as PATHMIRROR_NAME in the environment, or, to commands that have --config, in a file of 'name = value' lines. The command line goes before the environment, and that before the file."
+            "Every option can be given as --name VALUE, as PATHMIRROR_NAME in the environment, or, for dev and serve, in a file of 'name = value' lines. The command line goes before the environment, and that before the file."
         )
         return text + "\n" + exits()
     }

@@ -50,7 +50,9 @@ struct DoctorCommand: Command {
     private static func hasSettings(_ arguments: ParsedArguments) -> Bool {
         arguments["config"] != nil
             || specification.inherited.contains { option in
-                specification.option(named: option.name) == nil && arguments.source(option.name) != nil
+                // --ns is in the environment of operators, too, for other commands.
+                option.name != "ns" && specification.option(named: option.name) == nil
+                    && arguments.source(option.name) != nil
             }
     }
 

@@ -54,6 +54,9 @@ struct RulesExplainCommand: Command {
                 rules = try RulesText.compile(stored.source, "rules of \(name)", console)
             }
             if data == nil { data = try connection.loadTree(namespace.id).root }
+        } else if arguments.source("data") == .commandLine {
+            throw UsageError(
+                "--data is the directory of 'pathmirror dev', and needs --ns. The data before the operation is --root.")
         }
         guard let rules else { throw UsageError("--rules is missing (or --ns of a namespace that has rules).") }
         return (rules, data ?? .null)
