@@ -74,6 +74,7 @@ import Testing
         #expect(silent.isClosedByServer())
         #expect(used.isClosedByServer())
         eventually { server.server.statistics.activeConnections == 0 }
+        #expect(server.server.statistics.timeouts == 0, "nothing was late")
     }
 
     /// A request that its handler takes long over is no idle connection.

@@ -91,10 +91,11 @@ extension Metric {
             action: "Load, and the base of `pathmirror_http_errors_total`."
         ) { $0.server.requests },
         .counters(
-            "http_refused_total", by: "reason", "Requests and connections that were refused before a handler saw them.",
+            "http_refused_total", by: "reason",
+            "Requests that were refused before a handler saw them, and connections that were closed.",
             action: """
-                `malformed` (or too large), `slow` (a timeout), `bound` (connections or memory) or `address` (connections of one \
-                address): an attack, a scanner, or a proxy that `--trusted-proxies` does not name.
+                `malformed` (or too large), `slow` (late, or does not read), `bound` (connections or memory) or `address` \
+                (connections of one address): an attack, a scanner, or a proxy that `--trusted-proxies` does not name.
                 """
         ) {
             [

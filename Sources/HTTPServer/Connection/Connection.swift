@@ -23,7 +23,7 @@ import TLS
 ///
 /// Every phase can lead to `dead` by `die()`: the socket fails, the peer leaves, or a deadline passes. A refused connection
 /// goes from `idle` to `flushing`. `flushing` leads to `dead` without lingering if the peer has ended its input, or has
-/// itself asked for the connection's end.
+/// itself asked for the connection's end and sent nothing after that request.
 ///
 /// A connection has one deadline at a time: for the TLS handshake, for the next request, for a request's head, for its body,
 /// for queued output that the peer does not take, or for lingering. A handler's answer has no deadline. The connection
@@ -296,7 +296,8 @@ extension Connection {
             return reply(408, "The request did not arrive in time.")
         }
         // Idle, unread output, or the end of lingering: nobody is there to be told.
-        if phase != .lingering { service.counters.timeouts.bump() }
+        let isIdle = phase == .idle && output.isEmpty && !transport.isHandshaking
+        if phase != .lingering, !isIdle { service.counters.timeouts.bump() }
         die()
     }
 }
