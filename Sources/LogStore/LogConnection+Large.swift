@@ -14,6 +14,7 @@ import Tree
 ///                           log: row S + 1 with the number of parts, and no changes of its own
 ///                           log_part: seq = S + 1 in place of -N
 ///                           large_write: N stands for S + 1
+///                           named_write: the names of the writes, if they have any
 ///                           commit
 extension LogConnection {
     private enum SQL {

@@ -20,7 +20,7 @@ import Synchronization
 ///     same cluster, same timeline             this server        known
 ///     same cluster, newer timeline            this server        promoted; all former connections are abandoned
 ///     same cluster, older timeline            stays              refused as `outdated`
-///     another cluster                         this server        another; all former connections are abandoned
+///     another cluster, or only one tells      this server        another; all former connections are abandoned
 ///     neither of the two tells its cluster    stays              known
 ///
 /// PostgreSQL counts a cluster's timeline up when a standby is promoted. Threads that wait on an abandoned connection get

@@ -10,12 +10,14 @@ import Wire
 ///                  goOnline               server's greeting             login accepted, or no user
 ///     idle ------------------> opening -------------------> signingIn ----------------------------> ready
 ///       ^                      ^     |                          |                                     |
-///       |            timePassed|     +-----------+--------------+-------------------------------------+
+///       |     timePassed (1) |     +-----------+--------------+-------------------------------------+
 ///       |                      |                 | connection closed, failure, timeout, refused login
 ///       |                      |                 v
 ///       |                      +------ pausing(until)
 ///       |                                        |
 ///       +----------------------------------------+      goOffline, from any phase; shutdown by the server
+///
+/// (1) `goOnline` or a new token ends a pause, too.
 ///
 /// If the server names another host, the machine closes the connection and goes to `opening` without a pause, at most
 /// five times in a row. In `ready` it sends listens first, then `queue` (writes, onDisconnect operations and gets in the

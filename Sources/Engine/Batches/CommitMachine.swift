@@ -31,7 +31,8 @@ import Runtime
 ///     following         for a found batch                       ended: answer by the lost batch
 ///                       a lost batch is among the entries       searching
 ///                       for a moved head                        connecting, next attempt
-///                       for a search that found nothing         evaluating or locking
+///                       for a search that found nothing         evaluating or locking; searching again, for the
+///                                                               newest lost batch, if the tree was reloaded
 ///     locking           the lock is held                        evaluating
 ///                       the lock is not held                    connecting, next attempt
 ///                       a lost batch is among the entries       [unlocking,] searching
@@ -46,8 +47,8 @@ import Runtime
 ///     any               failed                                  recovering; keepingLost before it if the
 ///                                                               connection was lost while sending
 ///     recovering        another attempt is worthwhile           pausing, connecting
-///                       the deadline has passed, or nothing     ended: fail
-///                       can be gained by another attempt
+///                       the deadline has passed, the engine     ended: fail
+///                       stops, or an attempt can gain nothing
 struct CommitMachine: Hashable, Sendable {
     /// What is to be done next. Each is answered by one event, except the last four, which end the batch.
     enum Effect: Hashable, Sendable {

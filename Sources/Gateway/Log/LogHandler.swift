@@ -19,13 +19,14 @@ import Wire
 ///       | parameters                 400
 ///       | seat (LogSeats)            503
 ///       | path of the feed           401, 503
-///       | namespace is loaded        404
+///       | namespace is loaded        404, 503
 ///       v
-///     extent: head, oldest entry -- HEAD ----> headers alone
+///     extent: head, oldest entry     503
+///       |------------------------------ HEAD -> headers alone
 ///       |
 ///       | offset=now without live -----------> an empty array at the head
 ///       v
-///     first slice                    410 (pruned, other history, damaged)
+///     first slice                    410 (pruned, other history, damaged), 503
 ///       |-- catchUp  --> DurableAnswers: the slice as one array
 ///       |-- longPoll --> LogPoll:   answers with the first lines, or when its time is over
 ///       `-- events   --> LogStream: events for each slice, until its time is over

@@ -15,8 +15,8 @@ import Tree
 ///                       └──► HistoryWriter ──────────────────────► versions and rows of histories
 ///                                                  move the cursors, commit
 ///
-/// A step takes up to `pagesAtOnce` pages, and ends earlier after half a second. A step with a history, or with a mirror that is
-/// careful, takes one page. If another transaction has locked a cursor, a step in a transaction of its own throws
+/// A step that needs no tree takes up to `pagesAtOnce` pages, and ends earlier after half a second; with a history, or with a
+/// mirror that is careful, it takes one page. A step that asks the tree goes up to the head. If another transaction has locked a cursor, a step in a transaction of its own throws
 /// `MirrorError.held`; if a cursor has another position or generation than the mirror in memory, it throws `MirrorError.moved`.
 /// After an error that transaction is rolled back: rows and cursors are as before.
 struct Stepper {
