@@ -13,11 +13,13 @@ final class NamespaceCopy {
     private static let rowColumns =
         "head, retained_from, stream_key, any_order_from, stamped_at, last_batch, pruned_batch, created_at"
     /// What changes with entries only, and is never changed afterwards.
-    private static let appended = ["log", "log_part", "rule"]
+    static let appended = ["log", "log_part", "rule"]
     /// What is small, or changes without entries: copied whole in the last round.
-    private static let whole = [
+    static let whole = [
         "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session",
     ]
+    /// Feeds, and what is kept of them. Rows of later ones refer to the first.
+    static let ofFeeds = ["feed", "feed_progress", "feed_owner", "feed_message"]
     /// Paths are cut to so many bytes: rows of longer paths have no more than their first 2,000 bytes to be found by.
     static let mostPathBytes = 1_500
     /// What the names of dormant copies begin with: no client can ask for them, and whatever looks for work leaves them out.
@@ -329,7 +331,7 @@ struct TouchedPart: Equatable {
 extension NamespaceCopy {
     /// Copies the namespace's feeds with all that is kept of them, as a whole.
     func copyFeeds() throws {
-        for table in ["feed_message", "feed_owner", "feed_progress", "feed"] {
+        for table in Self.ofFeeds.reversed() {
             _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])
         }
         let known = try source.execute(
@@ -345,7 +347,7 @@ extension NamespaceCopy {
         }
         let list = former.joined(separator: ", ")
         try pipe("feed", "n.id in (\(list))", ["id": "case n.id\(cases) end"])
-        for table in ["feed_progress", "feed_owner", "feed_message"] {
+        for table in Self.ofFeeds.dropFirst() {
             try pipe(table, "n.feed in (\(list))", ["feed": "case n.feed\(cases) end"])
         }
     }
