@@ -36,6 +36,23 @@ import Testing
         var testDescription: String { arguments.joined(separator: " ") }
     }
 
+    /// A misspelled value of a switch is an error: it would leave the switch off without a word.
+    @Test(
+        arguments: [("enabled", nil), ("y", nil), ("Yes", true), ("off", false), ("0", false), ("", false)]
+            as [(String, Bool?)])
+    func switches(_ text: String, _ isOn: Bool?) throws {
+        let environment = Environment(values: ["PATHMIRROR_STRICT_SECRETS": text])
+        guard let isOn else {
+            let error = #expect(throws: UsageError.self) {
+                try ParsedArguments([], ServeCommand.specification, environment)
+            }
+            #expect(error?.message.contains("--strict-secrets must be on or off") == true)
+            #expect(error?.message.contains("PATHMIRROR_STRICT_SECRETS") == true)
+            return
+        }
+        #expect(try ParsedArguments([], ServeCommand.specification, environment).has("strict-secrets") == isOn)
+    }
+
     @Test(arguments: [
         Form(arguments: ["f"]),
         Form(arguments: ["f", "g"], positionals: ["f", "g"]),

@@ -25,6 +25,7 @@ import Testing
     @Test func noneWithoutItsOptions() throws {
         #expect(try Self.options([]) == nil)
         #expect(try Self.options(["--hsts-max-age", "5s"]) == nil)
+        #expect(throws: UsageError.self) { try Self.options(["--hsts-max-age", "1y"]) }
     }
 
     @Test func whatIsGiven() throws {

@@ -19,7 +19,23 @@ struct ParsedArguments {
         if specification.options.contains(where: { $0.name == "config" }), let file = self["config"] {
             configuration = try ConfigurationFile.read(file, specification)
         }
+        try checkSwitches()
     }
+
+    /// A misspelled value would leave a switch off without a word.
+    private func checkSwitches() throws {
+        for option in specification.options where option.value == nil {
+            guard let value = self[option.name]?.lowercased(), !Self.on.contains(value), !Self.off.contains(value)
+            else {
+                continue
+            }
+            let place = environment[option.environmentName] == nil ? "the configuration file" : option.environmentName
+            throw UsageError("--\(option.name) must be on or off, and is neither in \(place).")
+        }
+    }
+
+    private static let on = ["true", "yes", "on", "1"]
+    private static let off = ["false", "no", "off", "0", ""]
 
     private mutating func read(_ arguments: [String]) throws {
         var rest = arguments[...]
@@ -114,7 +130,7 @@ struct ParsedArguments {
     /// A switch; in the environment and in files `true`, `yes`, `on` or `1`.
     func has(_ name: String) -> Bool {
         guard let value = self[name] else { return false }
-        return ["true", "yes", "on", "1"].contains(value.lowercased())
+        return Self.on.contains(value.lowercased())
     }
 
     func integer(_ name: String, in range: ClosedRange<Int>) throws -> Int? {
@@ -177,7 +193,7 @@ enum ConfigurationFile {
     /// What ends a line; "\r\n" is one character.
     private static func isLineEnd(_ character: Character) -> Bool { character == "\n" || character == "\r\n" }
 
-    private static func trimmed(_ text: Substring) -> String {
+    static func trimmed(_ text: Substring) -> String {
         let isBlank = { (character: Character) in character == " " || character == "\t" || character == "\r" }
         var text = text.drop(while: isBlank)
         while let last = text.last, isBlank(last) { text = text.dropLast() }

@@ -27,13 +27,13 @@ struct TLSOptions {
     /// Nil where none of the options is given.
     init?(_ arguments: ParsedArguments) throws {
         let (certificate, key) = (arguments["tls-certificate"], arguments["tls-key"])
+        strictTransportSeconds = try arguments.duration("hsts-max-age", in: 0...36_500 * 86_400_000)
+            .map { Int(($0 + 999) / 1_000) }
         guard certificate != nil || key != nil || arguments["tls-listen"] != nil else { return nil }
         guard let certificate, let key else {
             throw UsageError("TLS needs both --tls-certificate and --tls-key.")
         }
         address = try ListenOption.address(arguments["tls-listen"] ?? "127.0.0.1:9443", "tls-listen")
-        strictTransportSeconds = try arguments.duration("hsts-max-age", in: 0...36_500 * 86_400_000)
-            .map { Int(($0 + 999) / 1_000) }
         file = SecretFile(arguments)
         warnings = try file.check(key).map { [$0] } ?? []
         do throws(TLSError) {
