@@ -120,6 +120,12 @@ import Testing
             #expect(try configured("listen = 127.0.0.1:9000\n")["settings.tls"] == nil)
             let behind = "listen = 0.0.0.0:9000\ntrusted-proxies = 10.0.0.0/8\n"
             #expect(try Self.level(configured(behind)["settings.tls"]) == "ok")
+            // What only the start of `serve` reads is judged, too.
+            for text in ["listen = 9000\n", "ns = a, b c\n", "strict-secrets = enabled\n"] {
+                let run = try database.run(["doctor", "--json", "--config", try folder.file("c", text)])
+                #expect(run.exitCode != 0, "\(text)")
+            }
+            #expect(try Self.level(configured("ns = a, b\n")["settings.options"]) == "ok")
             // A file is looked at even where it says no more than where the database is.
             let file = try configured("database-url = host=/nowhere\n")
             #expect(Self.level(file["settings.options"]) == "ok" && file["settings.administrators"] != nil)

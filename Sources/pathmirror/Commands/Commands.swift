@@ -96,7 +96,8 @@ enum Commands {
             return end.exitCode
         case let error as UsageError:
             let name = command.specification.name
-            console.error("pathmirror \(name): \(error.message) Try 'pathmirror \(name) --help'.")
+            let all = command.specification.firstOptions.isEmpty ? "" : " all"
+            console.error("pathmirror \(name): \(error.message) Try 'pathmirror \(name) --help\(all)'.")
             return 2
         default:
             console.error("pathmirror: \(MissingRight.text(error) ?? "\(error)\(question)")")

@@ -96,7 +96,9 @@ struct RetentionSetCommand: Command {
 
     private static func keeping(_ arguments: ParsedArguments) throws -> Pruning.Keeping? {
         let keeping = try RetentionOptions.keeping(arguments)
-        guard keeping != .seconds(0) else { throw UsageError(RetentionOptions.keepForm) }
+        guard keeping != .seconds(0), keeping != .entries(0) else {
+            throw UsageError("--keep must be 1s or '1 entry' at least: a log that keeps nothing serves no reader.")
+        }
         return keeping
     }
 

@@ -63,6 +63,10 @@ struct DoctorCommand: Command {
         defer { if nowhere >= 0 { close(nowhere) } }
         do {
             let options = try ServiceOptions(arguments, logDescriptor: nowhere)
+            if hasSettings(arguments) {
+                _ = try ServeCommand.addresses(arguments, options)
+                _ = try NamespaceOptions.listed(arguments)
+            }
             findings.append(
                 hasSettings(arguments)
                     ? .ok("settings.options", "'pathmirror serve' takes these options")

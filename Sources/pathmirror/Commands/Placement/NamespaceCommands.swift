@@ -4,14 +4,22 @@ import Postgres
 /// What the commands about namespaces have in common.
 enum NamespaceOptions {
     /// The namespace that the first argument names, and the database in which it lives, or would: nil for the home.
-    static func name(_ arguments: ParsedArguments) throws -> String {
-        let name = arguments.positionals[0]
+    static func name(_ arguments: ParsedArguments) throws -> String { try checked(arguments.positionals[0]) }
+
+    /// The namespaces that `--ns` of a gateway lists, the default one first.
+    static func listed(_ arguments: ParsedArguments) throws -> [String] {
+        try (arguments["ns"] ?? "default").split(separator: ",").map { try checked(ConfigurationFile.trimmed($0)) }
+    }
+
+    /// - Returns: The name.
+    /// - Throws: `UsageError` if no client could ask for a namespace of that name.
+    static func checked(_ name: String) throws -> String {
         guard (1...64).contains(name.utf8.count),
             name.utf8.allSatisfy({
                 (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
                     || $0 == 0x5F
             })
-        else { throw UsageError("a namespace's name has 1 to 64 letters, digits, - and _.") }
+        else { throw UsageError("\"\(name)\" is no namespace's name: that has 1 to 64 letters, digits, - and _.") }
         return name
     }
 

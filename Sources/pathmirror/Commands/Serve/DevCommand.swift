@@ -28,7 +28,7 @@ struct DevCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var options = try ServiceOptions(arguments, logDescriptor: console.errors)
         let port = try arguments.integer("port", in: 0...65_535) ?? 9_000
-        let namespace = arguments["ns"] ?? "default"
+        let namespace = try NamespaceOptions.checked(arguments["ns"] ?? "default")
         options.gateway.defaultNamespace = namespace
         trustThisMachine(&options, arguments, port)
         let logger = options.logger

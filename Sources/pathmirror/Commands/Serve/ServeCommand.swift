@@ -28,6 +28,12 @@ struct ServeCommand: Command {
             .init(title: "Operation", names: ["metrics-from", "config"]),
         ])
 
+    /// The addresses for plain HTTP. With a certificate there are none unless `--listen` names them.
+    static func addresses(_ arguments: ParsedArguments, _ options: ServiceOptions) throws -> [ListenAddress] {
+        let plain = arguments["listen"] ?? (options.tls == nil ? "127.0.0.1:9000" : nil)
+        return try plain.map { try ListenOption.addresses($0, "listen") } ?? []
+    }
+
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var options = try ServiceOptions(arguments, logDescriptor: console.errors)
         guard let url = try Database.givenURL(arguments) else {
@@ -35,14 +41,12 @@ struct ServeCommand: Command {
         }
         if let warning = DatabaseWarning.ofCommandLine(arguments) { options.logger.warning(warning) }
         DatabaseWarning.log(url, options.logger)
-        // With a certificate, plain HTTP only for whoever asks for it.
-        let plain = arguments["listen"] ?? (options.tls == nil ? "127.0.0.1:9000" : nil)
-        options.server.addresses = try plain.map { try ListenOption.addresses($0, "listen") } ?? []
+        options.server.addresses = try addresses(arguments, options)
         // Without the option pages are the credentials' business.
         if !options.origins.isEmpty { options.gateway.pages = .only(options.origins) }
         if let tls = options.tls { options.gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 31_536_000 }
         options.engine.createsNamespaces = arguments.has("create-namespaces")
-        let names = (arguments["ns"] ?? "default").split(separator: ",").map(String.init)
+        let names = try NamespaceOptions.listed(arguments)
         options.gateway.defaultNamespace = names.first ?? "default"
 
         let connection = try LogConnection(url.withApplicationName("pathmirror start"), settings: options.connection)
