@@ -184,7 +184,7 @@ def test_pages_are_read_without_a_warning(pages):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_page_says_what_help_says(pages, name):
     shown = read(pages / f"pathmirror-{name.replace(' ', '-')}.1")
-    text = cli.succeeds("help", *name.split(" "))
+    text = cli.succeeds(*name.split(" "), "--help", "all")
     for line in text.splitlines()[2:]:
         assert re.sub(r"\s+", " ", line.strip()) in shown
 

@@ -225,7 +225,7 @@ def test_peers_that_vanish_leave_nothing(gateway, authority):
         with connect(gateway.secure_port, authority.context()) as secure:
             secure.sendall(b"PUT /x.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{")
             secure.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    wait_until(lambda: metric(gateway, "pathmirror_connections") <= 2, "the connections to be gone")
+    wait_until(lambda: gateway.metric("pathmirror_connections") <= 2, "the connections to be gone")
     assert gateway.rest.get("x").json() is None
 
 
