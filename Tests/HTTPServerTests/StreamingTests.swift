@@ -1,5 +1,4 @@
 import Glibc
-import Synchronization
 import Testing
 
 @testable import HTTPServer
@@ -171,18 +170,19 @@ import Testing
         try client.send(Self.get)
         _ = try client.receiveHead()
         eventually { audience.references.count == 1 }
-        let isBroken = Atomic<Bool>(false)
+        let held = Notes<Bool>()
         let broken = Notes<Bool>()
         let reference = audience.references.all[0]
         reference.loop.post {
             guard let exchange = reference.loop.exchange(for: reference) else { return }
             // The loop is held here until the client is gone.
+            held.add(true)
             while broken.count == 0 { usleep(100) }
             for _ in 0..<10 { exchange.send(SharedBytes(utf8: "x")) }
             order.add("sent")
         }
+        eventually { held.count == 1 }
         client.reset()
-        isBroken.store(true, ordering: .relaxed)
         broken.add(true)
         eventually { order.count == 2 }
         #expect(order.all == ["sent", "closed"])
