@@ -87,8 +87,11 @@ import Testing
         #expect(run.output.isEmpty)
         #expect(
             run.errors
-                == "pathmirror \(name): there is no option --nonsense. Try 'pathmirror \(name) --help'.\n")
+                == "pathmirror \(name): there is no option --nonsense. Try 'pathmirror \(name) \(Self.help(name))'.\n")
     }
+
+    /// The option that shows all of a command's options.
+    private static func help(_ name: String) -> String { ["dev", "serve"].contains(name) ? "--help all" : "--help" }
 
     @Test(arguments: [["--help"], ["-h"], ["help"]]) func overview(_ arguments: [String]) throws {
         let run = try pathmirror(arguments)
@@ -207,7 +210,7 @@ import Testing
     ]) func whatIsMissing(_ name: String, _ message: String) throws {
         let run = try pathmirror(name.split(separator: " ").map(String.init))
         #expect(run.exitCode == 2)
-        #expect(run.errors == "pathmirror \(name): \(message) Try 'pathmirror \(name) --help'.\n")
+        #expect(run.errors == "pathmirror \(name): \(message) Try 'pathmirror \(name) \(Self.help(name))'.\n")
     }
 
     /// Commands that need a database say how to name one.

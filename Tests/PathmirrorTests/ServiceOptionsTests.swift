@@ -390,7 +390,6 @@ import Testing
         ("session-label", "A", "--session-label must be at most 8 hex digits (0 to 9, a to f)."),
         ("session-label", "123456789", "--session-label must be at most 8 hex digits (0 to 9, a to f)."),
         ("session-label", "\"><", "--session-label must be at most 8 hex digits (0 to 9, a to f)."),
-        ("hsts-max-age", "x", nil),
     ]) func textsThatAreRefused(_ name: String, _ text: String, _ message: String?) {
         #expect(Self.message(["--\(name)", text]) == message)
     }
