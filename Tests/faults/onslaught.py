@@ -13,7 +13,7 @@ from collector import Collector
 from harness import cli
 from harness.rest import Rest
 from harness.waiting import Late, wait_until
-from plan import Round
+from plan import LONG, Round
 from rig.rig import Rig
 from strikes import Strikes
 from workload.feeds import FeedWork
@@ -23,6 +23,12 @@ from workload.prober import Prober
 from workload.sessions import Sessions
 from workload.sql_writer import SqlWriter
 from workload.writers import FanOut, Increments, Large, Registers
+
+
+# Seconds for which a gateway lets a resuming stream wait for the entry that the client named, and for which a gateway reads what it
+# has missed once it reaches PostgreSQL again.
+STREAM_WAIT = 10.0
+CATCH_UP = 2.0
 
 
 @dataclass
@@ -228,9 +234,10 @@ class Onslaught:
         found = set(self.rig.rows("select id, n, t from mirror.recs"))
         return [] if found == wanted else [f"rows that should not be there {list(found - wanted)[:3]}, missing {list(wanted - found)[:3]}"]
 
-    def _away(self) -> list[tuple[float, float]]:
-        """When a stream that resumed may have begun again with an older value."""
-        return []
+    def _away(self) -> list[streams.Away]:
+        """The times in which a resumed stream may begin with an older value."""
+        return [streams.Away(outage.begun + STREAM_WAIT, outage.ended + CATCH_UP, outage.struck)
+                for outage in self.strikes.outages.values() if outage.kind in LONG]
 
     def _availability(self, until: float) -> list[str]:
         outages = list(self.strikes.outages.values())

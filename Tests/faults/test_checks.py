@@ -164,6 +164,22 @@ def test_a_stream_over_a_restored_copy_must_begin_anew():
     assert streams.stream("s", old + late + phantom, entries, restored, 7)
 
 
+def test_an_older_value_is_excused_only_if_announced_by_a_gateway_that_was_away():
+    _, entries = right()
+    events = told(entries)
+
+    def judge(repeated, *away):
+        return streams.stream("s", [*events, repeated, *events[4:]], entries, None, len(entries), away)
+
+    older = replace(event(3, tree_of(entries[:3]), "fresh", gateway="b", at=20.0), may_repeat=True)
+    away = streams.Away(15.0, 25.0, frozenset("b"))
+    assert judge(older, away) == []
+    assert judge(replace(older, may_repeat=False), away)
+    assert judge(replace(older, at=26.0), away)
+    assert judge(replace(older, gateway="a"), away)
+    assert judge(older)
+
+
 def test_realtime_listens():
     _, entries = right()
     good = Listening({"r0": "x1"}, [("r0", "x3"), ("r1", "x6")], 0.0, "a", 0)

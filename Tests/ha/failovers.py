@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import psycopg
 from check.availability import Outage, longest_gap
-from check.streams import is_fresh
+from check.streams import Away, is_fresh
 from ensemble import Ensemble
 from harness.waiting import wait_until
 from nodes import Node
-from onslaught import Onslaught
+from onslaught import CATCH_UP, STREAM_WAIT, Onslaught
 from plan import Fault, Round
 
 # What happens to the primary. All but the last two make another node the primary.
@@ -98,9 +98,9 @@ class Failovers(Onslaught):
         self.strikes = FailoverStrikes(rig)
         self.standstills: list[Standstill] = []
 
-    def _away(self) -> list[tuple[float, float]]:
-        # No fault of the other campaign keeps PostgreSQL away for the 10 s that a stream waits.
-        return [(outage.begun + 10, outage.ended) for outage in self.strikes.outages.values()]
+    def _away(self) -> list[Away]:
+        return [Away(outage.begun + STREAM_WAIT, outage.ended + CATCH_UP, frozenset(self.rig.names))
+                for outage in self.strikes.outages.values()]
 
     def _availability(self, until: float) -> list[str]:
         wrong, bound = [], self.rig.times["ttl"] + SLACK

@@ -1,10 +1,24 @@
 """Listeners against the log: a value as of some entry, then every entry once and in order."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from workload.listeners import Event, Listening
 
 from .entries import Entry, Restored, apply, assign, difference, keys, trees_at
+
+
+@dataclass(frozen=True)
+class Away:
+    """A time in which gateways could not reach PostgreSQL for longer than they let a resuming stream wait
+    (docs/streaming.md#resuming). They may then begin the stream with an older value, if they announce it."""
+
+    begin: float
+    end: float
+    gateways: frozenset
+
+    def excuses(self, event: Event) -> bool:
+        return self.begin <= event.at <= self.end and event.gateway in self.gateways
 
 
 def changes_of(event: Event) -> dict:
@@ -24,9 +38,8 @@ def is_fresh(event: Event) -> bool:
 
 
 def stream(name: str, events: list[Event], entries: list[Entry], restored: Restored | None, head: int,
-           away: Iterable[tuple[float, float]] = ()) -> list[str]:
-    """One reader's events, over all its connections. `away`: when a gateway could not come to what another one had told, for longer
-    than it has a resuming stream wait (docs/streaming.md#resuming)."""
+           away: Iterable[Away] = ()) -> list[str]:
+    """One reader's events, over all its connections."""
     wrong: list[str] = []
     wanted: dict[int, list[Event]] = {}
     by_seq = {entry.seq: entry for entry in entries}
@@ -38,8 +51,9 @@ def stream(name: str, events: list[Event], entries: list[Entry], restored: Resto
             continue
         is_old = restored is not None and event.at <= restored.killed
         if is_fresh(event):
-            if place is not None and event.seq < place and not any(begin <= event.at <= end for begin, end in away):
-                wrong.append(f"{name}: a fresh put of seq {event.seq} after seq {place} ({event.gateway})")
+            if place is not None and event.seq < place and not (event.may_repeat and any(one.excuses(event) for one in away)):
+                announced = "announced" if event.may_repeat else "not announced"
+                wrong.append(f"{name}: a fresh put of seq {event.seq} after seq {place} ({event.gateway}, {announced})")
             if not is_old or event.seq <= restored.kept:
                 wanted.setdefault(event.seq, []).append(event)
             place = event.seq

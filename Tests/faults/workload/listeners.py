@@ -14,6 +14,8 @@ from .sessions import LOST
 # Keep-alives come every two seconds; who hears nothing for this long connects anew. A gateway may take ten seconds over an id
 # that it has not come to.
 SILENCE = 14.0
+# The end of the comment that precedes a fresh `put` of an older entry.
+REPEATS = "what follows may repeat"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Event:
     at: float
     gateway: str
     connection: int
+    # The gateway announced that it may repeat events, as it has not read the entry that the client named (docs/streaming.md#resuming).
+    may_repeat: bool = False
 
 
 class StreamReader(Client):
@@ -69,11 +73,15 @@ class StreamReader(Client):
     def take(self, answer, gateway: str, until: float):
         """Reads events; goes elsewhere of its own accord after a while."""
         fields: dict[str, str] = {}
+        may_repeat = False
         while not self.stopped.is_set() and time.monotonic() < until:
             line = answer.readline()
             if not line.endswith(b"\n"):
                 return
             text = line.decode().rstrip("\n")
+            if text.startswith(":"):
+                may_repeat = may_repeat or REPEATS in text
+                continue
             if text:
                 name, _, rest = text.partition(":")
                 fields[name] = rest.removeprefix(" ")
@@ -81,7 +89,9 @@ class StreamReader(Client):
             if fields.get("event") in ("put", "patch"):
                 body = json.loads(fields["data"])
                 seq = int(fields["id"].partition("-")[0])
-                self.events.append(Event(fields["event"], seq, body["path"], body["data"], time.monotonic(), gateway, self.connections))
+                self.events.append(Event(fields["event"], seq, body["path"], body["data"], time.monotonic(), gateway, self.connections,
+                                         may_repeat))
+                may_repeat = False
                 self.last_id = fields["id"]
             elif fields and fields.get("event") != "keep-alive":
                 self.history.complain(f"a stream at {gateway} said {fields}")
