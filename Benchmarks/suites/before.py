@@ -20,17 +20,33 @@ def run(context: Context):
     if not context.before:
         raise Wrong("name the earlier binary: --before BINARY")
     machine.raise_open_files(2 * LISTENERS + OTHER_FILES)
-    with Gateway() as now, Gateway(context.before) as before:
-        sides = [Side(now, context), Side(before, context)]
+    races = [*(Race(text, load, number) for text, load, number in LOADS),
+             FanoutRace(f"{LISTENERS:,} SSE listeners", {"stream": LISTENERS}),
+             FanoutRace(f"{LISTENERS:,} WebSocket listeners", {"listen": LISTENERS})]
+    for first in (0, 1):
+        half(context, races, first)
+    for race in races:
+        race.report(context)
+    context.note("above 1 this build is faster; both gateways and both PostgreSQLs run all the time, one of them idle; "
+                 "half of the rounds run on a pair whose other gateway was started first")
+
+
+def half(context: Context, races: list, first: int):
+    """Runs half of the rounds on a pair of gateways. The gateway that starts first is 3 to 5 % slower, even if both run the same
+    binary, so the other half needs a pair that starts in the opposite order."""
+    binaries = [None, context.before]
+    with Gateway(binaries[first]) as one, Gateway(binaries[1 - first]) as other:
+        sides = [Side(one, context), Side(other, context)]
+        if first:
+            sides.reverse()
         for side in sides:
             side.fill()
-        loads(context, sides)
-        fanout(context, sides)
+        for race in races:
+            race.run(context, sides)
         for side in sides:
             result = json.loads(side.gateway.command("log", "verify", "--json"))
             if not result["clean"]:
                 raise Wrong(f"log verify found {result['differences']} differences")
-    context.note("above 1 this build is faster; both gateways and both PostgreSQLs run all the time, one of them idle")
 
 
 class Side:
@@ -82,39 +98,60 @@ LOADS = [
 ]
 
 
-def loads(context: Context, sides: list[Side]):
-    seconds = context.pick(4, 2)
-    for text, load, number in LOADS:
-        found: list[list[Load]] = [[], []]
-        for turn in range(context.pick(6, 3)):
-            context.progress(f"{text}, round {turn + 1}")
-            # Who goes first has the warmer, or the colder, machine: that changes.
-            for index in (0, 1) if turn % 2 else (1, 0):
-                found[index].append(load(sides[index], seconds, number))
-        now, before = found
-        context.measure(text + ": now / before", [a.per_second / b.per_second for a, b in zip(now, before)],
+def turns(number: int):
+    """Alternates which side goes first, because the machine is warmer for the second one."""
+    for turn in range(number):
+        yield turn, (0, 1) if turn % 2 else (1, 0)
+
+
+class Race:
+    """One load on both builds."""
+
+    SECONDS, ROUNDS = (4, 2), (3, 2)
+
+    def __init__(self, text: str, load, number: int):
+        self.text, self.load, self.number = text, load, number
+        self.found: list[list[Load]] = [[], []]
+
+    def run(self, context: Context, sides: list[Side]):
+        for turn, order in turns(context.pick(*self.ROUNDS)):
+            context.progress(f"{self.text}, round {turn + 1}")
+            for index in order:
+                self.found[index].append(self.load(sides[index], context.pick(*self.SECONDS), self.number))
+
+    def report(self, context: Context):
+        now, before = self.found
+        context.measure(self.text + ": now / before", [a.per_second / b.per_second for a, b in zip(now, before)],
                         absolute=f"{typical([a.per_second for a in now])} against "
                         f"{typical([b.per_second for b in before])} a second")
         context.measure("  processor time of one: before / now", [b.cost / a.cost for a, b in zip(now, before)],
                         absolute=f"{typical([b.cost for b in before])} against {typical([a.cost for a in now])} microseconds")
 
 
-def fanout(context: Context, sides: list[Side]):
-    for text, kinds in ((f"{LISTENERS:,} SSE listeners", {"stream": LISTENERS}),
-                        (f"{LISTENERS:,} WebSocket listeners", {"listen": LISTENERS})):
-        found = [Fanout(), Fanout()]
-        for turn in range(context.pick(4, 2)):
-            context.progress(f"{text}, round {turn + 1}")
-            for index in (0, 1) if turn % 2 else (1, 0):
+class FanoutRace:
+    """Events to many listeners on both builds."""
+
+    ROUNDS = (2, 1)
+
+    def __init__(self, text: str, kinds: dict[str, int]):
+        self.text, self.kinds = text, kinds
+        self.found = [Fanout(), Fanout()]
+
+    def run(self, context: Context, sides: list[Side]):
+        for turn, order in turns(context.pick(*self.ROUNDS)):
+            context.progress(f"{self.text}, round {turn + 1}")
+            for index in order:
                 gateway = sides[index].gateway
                 context.quiet.wait()
                 writer = Writer(gateway)
                 writer.put()
-                with Connections(gateway.port, PATH, **kinds) as listeners:
-                    found[index].measure(writer, listeners, context.pick(40, 20), context.pick(3, 1))
+                with Connections(gateway.port, PATH, **self.kinds) as listeners:
+                    self.found[index].measure(writer, listeners, context.pick(40, 20), context.pick(3, 1))
                 writer.connection.close()
-        now, before = found
-        context.measure(f"{text}, one writer: events a second: now / before",
+
+    def report(self, context: Context):
+        now, before = self.found
+        context.measure(f"{self.text}, one writer: events a second: now / before",
                         [a / b for a, b in zip(now.delivered, before.delivered)],
                         absolute=f"{typical(now.delivered)} against {typical(before.delivered)} a second")
         context.measure("  processor time of an event: before / now", [b / a for a, b in zip(now.costs, before.costs)])
