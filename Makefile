@@ -19,7 +19,7 @@ NAME =
 # More options for every release build, e.g. SWIFT_FLAGS=--static-swift-stdlib for a binary that runs without the toolchain
 SWIFT_FLAGS ?=
 
-# The hot rooms are generic code across targets: without this flag they run many times slower (docs/architecture.md).
+# The hot rooms are generic code across targets: without this flag they run many times slower (docs/explanation/architecture.md).
 RELEASE_BUILD = $(SWIFT) build -c release -Xswiftc -cross-module-optimization $(SWIFT_FLAGS)
 RELEASE = .build/release
 # Where the program lies that `make install` copies

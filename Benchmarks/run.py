@@ -26,7 +26,7 @@ OF_RACES = (durable, pipelined, fanout, compareset, reads, live, mixed, feeds, m
 SUITES = {suite.NAME: suite for suite in (
     puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, reports, heldfeeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, *OF_RACES)}
 RACES = [race.NAME for race in OF_RACES]
-DOCS = machine.REPOSITORY / "docs"
+DOCS = machine.REPOSITORY / "docs" / "explanation"
 SETTINGS = """select name || '=' || current_setting(name) from pg_settings
     where source not in ('default', 'override', 'client') and name !~ '^(lc_|log_|data_|hba_|ident_|TimeZone|DateStyle|default_text|dynamic_sh)'
     and category !~ '^(Connections|Reporting|Preset|File)' order by name"""
@@ -72,7 +72,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--report", metavar="RESULTS", nargs="?", type=Path, const=True,
                         help=f"runs the races ({', '.join(RACES)}), or those of --only, and writes the page with the results and its plots; "
                         "with RESULTS it only writes the page again, from what an earlier run has left")
-    parser.add_argument("--pages", metavar="FOLDER", type=Path, default=DOCS, help="where that goes; default: docs")
+    parser.add_argument("--pages", metavar="FOLDER", type=Path, default=DOCS, help="where that goes; default: docs/explanation")
     parser.add_argument("--leaves", metavar="N", type=int, help="the largest tree of the suite `growth`; default: a million")
     parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suites `namespaces` and `growth` make")
     parser.add_argument("--before", metavar="BINARY", type=Path,

@@ -44,7 +44,7 @@ create table pathmirror.namespace (
     partitioned_to bigint not null default 65536,
     created_at timestamptz not null default now(),
     stream_key uuid not null default gen_random_uuid(),
-    -- From this entry on the order of an entry's changes means nothing (docs/log.md). Entries before it were applied in the
+    -- From this entry on the order of an entry's changes means nothing (docs/reference/log.md). Entries before it were applied in the
     -- order of their text, and still are.
     any_order_from bigint not null default 1,
     -- The batch id of the entry at the head. Null where nothing has been written since this column is there; of an empty
@@ -630,7 +630,7 @@ create table pathmirror.former_namespace (
 comment on table pathmirror.former_namespace is 'Namespaces that were removed from this database on purpose.';
 
 -- Roles, and what they may do with the tables. The role that migrates may not be allowed to create roles: an administrator can, and grants
--- as docs/sql.md says.
+-- as docs/reference/sql.md says.
 
 do $$
 declare
@@ -643,7 +643,7 @@ begin
             exception
                 when duplicate_object or unique_violation then null;
                 when insufficient_privilege then
-                    raise notice 'role % was not created: an administrator can, and grant as docs/sql.md says', role_name;
+                    raise notice 'role % was not created: an administrator can, and grant as docs/reference/sql.md says', role_name;
             end;
         end if;
     end loop;

@@ -1,4 +1,4 @@
-"""The report's pages: from a run's results (as `Report.json` writes them) to docs/benchmarks.md and its plots. Pure."""
+"""The report's pages: from a run's results (as `Report.json` writes them) to docs/explanation/benchmarks.md and its plots. Pure."""
 
 import json
 import re
@@ -11,7 +11,7 @@ PAGE = "benchmarks.md"
 
 
 def pages(results: dict) -> dict[str, str]:
-    """What to write below docs/: text by file name. The results themselves are among them, for whoever wants to check."""
+    """What to write below docs/explanation/: text by file name. The results themselves are among them, for whoever wants to check."""
     made = {f"{FOLDER}/results.json": json.dumps(results, indent=1, ensure_ascii=False) + "\n"}
     names = {}
     for number, plot in enumerate(results["plots"]):
@@ -32,7 +32,7 @@ def _head(results: dict) -> list[str]:
     lines = [
         "# Benchmarks", "",
         "`make bench ARGS=--report` writes this page from one run; [results.json](benchmarks/results.json) has every round of it. What is",
-        "measured how is in [Benchmarks/README.md](../Benchmarks/README.md), what was tried to get here in [performance.md](performance.md).", "",
+        "measured how is in [Benchmarks/README.md](../../Benchmarks/README.md), what was tried to get here in [performance.md](performance.md).", "",
         "The sides of a race take turns on one machine, with the same contract: an answer means that the write is synced to the disk. Each pair",
         "of neighbouring measurements gives one ratio. The tables have the median of these, the smallest and the largest; above 1 Pathmirror is",
         "ahead, unless the line says otherwise. An aim of at least so much is met by the median, one of at most so much by the largest. Figures",

@@ -3,8 +3,10 @@ import Testing
 /// The pages about the architecture name files that are there.
 @Suite struct ArchitectureTests {
     private static let pages = [
-        "docs/architecture.md", "docs/architecture-put.md", "docs/architecture-listener.md",
-        "docs/architecture-log-reader.md", "docs/architecture-feed.md", "docs/architecture-client.md",
+        "docs/explanation/architecture.md", "docs/explanation/architecture-put.md",
+        "docs/explanation/architecture-listener.md",
+        "docs/explanation/architecture-log-reader.md", "docs/explanation/architecture-feed.md",
+        "docs/explanation/architecture-client.md",
     ]
 
     @Test(arguments: pages)
@@ -23,7 +25,7 @@ import Testing
     /// Who follows a write from the socket to the answer opens each file once.
     @Test func aWriteMeetsNoFileTwice() {
         var seen: Set<String> = []
-        for file in Self.swiftFiles(in: SourceFiles.text("docs/architecture-put.md")) {
+        for file in Self.swiftFiles(in: SourceFiles.text("docs/explanation/architecture-put.md")) {
             #expect(seen.insert(file).inserted, "\(file) is named twice")
         }
     }

@@ -64,9 +64,9 @@ import Testing
         #expect(Manifest.targets(in: manifest) == ["A": [], "B": ["A", "C"], "D": ["B"]])
     }
 
-    /// The table of docs/architecture.md says the same as Package.swift.
+    /// The table of docs/explanation/architecture.md says the same as Package.swift.
     @Test func theArchitecturePageSaysTheSame() {
-        let page = SourceFiles.text("docs/architecture.md")
+        let page = SourceFiles.text("docs/explanation/architecture.md")
         var documented: [String: Set<String>] = [:]
         for row in page.matches(of: #/^\| ([A-Za-z; ]+) \| ([A-Za-z0-9,; –]+) \| /#.anchorsMatchLineEndings()) {
             let targets = row.1.split(separator: ";")
@@ -80,7 +80,7 @@ import Testing
         }
         for (target, dependencies) in Manifest.dependencies where !Self.isLibrary(target) && target != "pathmirror" {
             let system: Set<String> = target == Self.library ? ["Foundation"] : []
-            #expect(documented[target] == dependencies.union(system), "\(target) in docs/architecture.md")
+            #expect(documented[target] == dependencies.union(system), "\(target) in docs/explanation/architecture.md")
         }
     }
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What an entry means (docs/log.md): the same for all who read or write it, in whatever order its changes are.
+/// What an entry means (docs/reference/log.md): the same for all who read or write it, in whatever order its changes are.
 ///
 /// Method: random trees with priorities, and entries of values, removals and priorities in random order, by every door.
 /// The other side is `PlainRows`, which knows nothing of orders.

@@ -1,4 +1,4 @@
-"""docs/dashboards.md: its SQL runs, for the role that it makes."""
+"""docs/guides/dashboards.md: its SQL runs, for the role that it makes."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 from harness import sql
 from harness.binary import REPOSITORY
 
-PAGE = (REPOSITORY / "docs" / "dashboards.md").read_text()
+PAGE = (REPOSITORY / "docs" / "guides" / "dashboards.md").read_text()
 BLOCKS = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 POSTS = {
     "a": {"author": "ada", "text": "On engines", "starCount": 2, "stars": {"bob": True, "cyd": True}},

@@ -9,7 +9,7 @@ from harness.process import run
 from harness.swift_examples import PACKAGE, App, built
 from harness.waiting import wait_until
 
-DOCUMENT = PACKAGE.parents[1] / "docs" / "client.md"
+DOCUMENT = PACKAGE.parents[1] / "docs" / "guides" / "client.md"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/mirrors.md: every block of it runs, in order, as a reader would do it against `pathmirror dev`."""
+"""docs/guides/mirrors.md: every block of it runs, in order, as a reader would do it against `pathmirror dev`."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from harness.gateway import start_dev
 from harness.page import MASKS, PageError, Reader, masked
 from harness.waiting import wait_until
 
-PAGE = REPOSITORY / "docs" / "mirrors.md"
+PAGE = REPOSITORY / "docs" / "guides" / "mirrors.md"
 BEHIND = "select name from pathmirror.mirror_status where state = 'running' and seq < head"
 
 

@@ -95,7 +95,7 @@ def test_the_source_went_back_to_before_it_was_made(two, words):
             # Its id is another's by now.
             shop = created(gateway, home, "shop", "b")
     assert paths(home, ".moving/m") == ["/x"] and paths(other, "shop") == ["/orders/o1"]
-    # By hand, as docs/placement.md says.
+    # By hand, as docs/guides/placement.md says.
     sql.execute(home, "UPDATE pathmirror.namespace SET name = 'm' WHERE name = '.moving/m'",
                 "UPDATE pathmirror.namespace_copy SET is_dormant = false WHERE namespace = 'm' AND is_dormant")
     finished(home, "m", "home")
@@ -136,7 +136,7 @@ def test_the_home_went_back_to_the_middle_of_a_move(two):
         refused = moved(home, *words)
         assert refused.returncode == 1 and "lives in home (up to entry 1) and in b (up to entry 4)" in refused.stderr, refused.stderr
     assert paths(other, "m") == ["/day2/0", "/day2/1", "/day2/2", "/x"] and paths(home, "m") == ["/x"]
-    # By hand, as docs/placement.md says.
+    # By hand, as docs/guides/placement.md says.
     sql.execute(home, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
     finished(home, "m", "b")
     assert paths(other, "m") == ["/day2/0", "/day2/1", "/day2/2", "/x"] and paths(home, ".kept/m") == ["/x"]

@@ -1,4 +1,4 @@
-"""A base backup and the archived write-ahead log are restored to a moment, as docs/high-availability.md says. What the restored
+"""A base backup and the archived write-ahead log are restored to a moment, as docs/guides/high-availability.md says. What the restored
 database lacks is said, listeners are brought to it, and entries that came later are carried over from the old one by `replay`."""
 
 import shutil

@@ -1,4 +1,4 @@
-"""The example reports of docs/sql.md on a blog of a million leaves and the ISO lists, each against the same counted in
+"""The example reports of docs/reference/sql.md on a blog of a million leaves and the ISO lists, each against the same counted in
 Python from what `pathmirror export` and `pathmirror replay log` give.
 
 PATHMIRROR_SOCIAL_LEAVES makes it another size.
@@ -28,7 +28,7 @@ ISO = Path("/usr/share/iso-codes/json")
 pytestmark = pytest.mark.skipif(not ISO.exists(), reason="needs the Debian package iso-codes")
 
 
-DOCUMENT = re.search(r"^## Reports\n(.*?)^## ", (REPOSITORY / "docs" / "sql.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+DOCUMENT = re.search(r"^## Reports\n(.*?)^## ", (REPOSITORY / "docs" / "reference" / "sql.md").read_text(), re.DOTALL | re.MULTILINE)[1]
 # How the line before each block begins.
 WAITING = "what they say with the same"
 AUTHORS, PLACES, COUNTRIES = "Top authors", "Posts whose two places", "Where this week's authors"
@@ -36,9 +36,9 @@ ONLINE, WITHOUT_MIRRORS = "How long everybody", "Without mirrors"
 
 
 def report(beginning: str) -> str:
-    """The sql block of docs/sql.md that follows the line which begins so."""
+    """The sql block of docs/reference/sql.md that follows the line which begins so."""
     found = re.findall(rf"^{re.escape(beginning)}(?:(?!```).)*```sql\n(.*?)```", DOCUMENT, re.DOTALL | re.MULTILINE)
-    assert len(found) == 1, f"docs/sql.md has {len(found)} reports that begin with {beginning!r}"
+    assert len(found) == 1, f"docs/reference/sql.md has {len(found)} reports that begin with {beginning!r}"
     return found[0]
 
 

@@ -194,10 +194,10 @@ def test_only_who_is_granted_may(served):
 
 
 def test_the_documentation(served):
-    """Every sql block of docs/sql.md runs; those of its reports in test_reports.py."""
+    """Every sql block of docs/reference/sql.md runs; those of its reports in test_reports.py."""
     gateway, url = served
     gateway.rest.set(value={"users": {"ada": {"name": "Ada", "stars": 4}}})
-    text = (REPOSITORY / "docs" / "sql.md").read_text()
+    text = (REPOSITORY / "docs" / "reference" / "sql.md").read_text()
     before, reports, after = re.split(r"^## (?:Reports|Writing)$", text, flags=re.MULTILINE)
     blocks = re.findall(r"```sql\n(.*?)```", before + after, re.DOTALL)
     assert len(blocks) == 6 and "```sql" in reports

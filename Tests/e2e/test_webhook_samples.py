@@ -1,4 +1,4 @@
-"""docs/webhooks.md: its samples accept what Standard Webhooks' own library signs."""
+"""docs/guides/webhooks.md: its samples accept what Standard Webhooks' own library signs."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 from harness.endpoint import SECRET
 from standardwebhooks import Webhook, WebhookVerificationError
 
-TEXT = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text()
 BODY = '{"id":"default:42:0","value":{"name":"Zoë","n":1}}'
 
 

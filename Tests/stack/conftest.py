@@ -29,7 +29,7 @@ def stack(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """The stack with the overlay of docs/high-availability.md, beside the other."""
+    """The stack with the overlay of docs/guides/high-availability.md, beside the other."""
     subnets = tuple(os.environ.get("STACK_HA_SUBNETS", "172.30.241.0/24,172.30.242.0/24,172.30.243.0/24").split(","))
     yield from lived(Stack(tmp_path_factory.mktemp("cluster"), "pathmirror-stack-ha", ("deploy/compose.ha.yml",), subnets))
 

@@ -1,4 +1,4 @@
-"""What docs/deployment.md says works, through the proxy: REST, rules, streams, sockets, polling, Prometheus, the command line."""
+"""What docs/guides/deployment.md says works, through the proxy: REST, rules, streams, sockets, polling, Prometheus, the command line."""
 
 import http.client
 import json

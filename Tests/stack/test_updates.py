@@ -10,7 +10,7 @@ def environment(stack, gateway: str) -> list[str]:
 
 
 def test_a_rolling_update_fails_no_request(stack, load):
-    """As docs/deployment.md has it: a changed setting, then the script."""
+    """As docs/guides/deployment.md has it: a changed setting, then the script."""
     before = [stack.inspect(gateway)["Id"] for gateway in GATEWAYS]
     load.run_for(3)
     stack.run(ROOT / "deploy/rolling-update", PATHMIRROR_WRITE_LIMIT="67MB/m")
@@ -50,7 +50,7 @@ def test_a_plain_up_with_a_changed_setting_fails_requests_and_loses_none(stack, 
     stack.wait_until_served()
     load.settle()
     assert not load.lost and not load.undead and not load.unheard, load.report()
-    assert load.failures, "docs/deployment.md says otherwise"
+    assert load.failures, "docs/guides/deployment.md says otherwise"
 
 
 def test_gateways_are_found_at_other_addresses(stack, figure):

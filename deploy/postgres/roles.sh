@@ -4,7 +4,7 @@
 #
 #   pathmirror_owner     owns schema pathmirror and migrates it
 #   pathmirror_gateways  what gateways connect as; a member of pathmirror_gateway, which migrations grant what gateways need
-#   pathmirror_reader, pathmirror_writer, pathmirror_gateway     without login: docs/sql.md
+#   pathmirror_reader, pathmirror_writer, pathmirror_gateway     without login: docs/reference/sql.md
 set -euo pipefail
 
 : "${PATHMIRROR_OWNER_PASSWORD:?}" "${PATHMIRROR_GATEWAY_PASSWORD:?}"

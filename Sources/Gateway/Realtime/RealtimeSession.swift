@@ -234,7 +234,7 @@ extension RealtimeSession {
     /// too long.
     ///
     /// How far the log is, is only told to who may read something: whoever has a listen, or may read the place that is
-    /// named (docs/security.md, "Who can learn what").
+    /// named (docs/reference/security.md, "Who can learn what").
     func wait(_ number: Int64, _ seq: Int64, _ path: Path?) {
         guard isExtended else { return answer(number, "failure", .text("Unknown action")) }
         guard mayWait(path) else { return answer(number, "permission_denied", .text("Permission denied")) }

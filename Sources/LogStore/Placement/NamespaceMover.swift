@@ -1,7 +1,7 @@
 import Postgres
 import Tree
 
-/// Moves a namespace to another database while clients write: see docs/placement.md. It may end at any instant; another one goes
+/// Moves a namespace to another database while clients write: see docs/guides/placement.md. It may end at any instant; another one goes
 /// on, or back, from what it finds. One mover of a namespace at a time.
 public final class NamespaceMover {
     /// A database of a move: how it is called, and two sessions' worth of access to it.
@@ -102,7 +102,7 @@ public final class NamespaceMover {
     private func text(_ reason: MoveMachine.Reason, _ facts: MoveFacts) throws -> String {
         let what = "\"\(namespace)\""
         let (from, to) = (source.name, target.name)
-        let seeDocs = "Nothing was changed. See \"When a database went back to a backup\" in docs/placement.md."
+        let seeDocs = "Nothing was changed. See \"When a database went back to a backup\" in docs/guides/placement.md."
         switch reason {
         case .unknown:
             let copy = try stranger().map {

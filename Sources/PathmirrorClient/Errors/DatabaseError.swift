@@ -7,7 +7,7 @@ internal import Wire
 /// As an `NSError` it has the domain `com.firebase` and the code's raw value, as apps that were written for the vendor's
 /// SDK may compare them.
 public struct DatabaseError: Error, Sendable, Equatable {
-    /// The kinds of errors. docs/client.md has the table of them.
+    /// The kinds of errors. docs/guides/client.md has the table of them.
     public enum Code: Int, Sendable, CaseIterable {
         /// The rules don't allow it.
         case permissionDenied = 1

@@ -1,5 +1,5 @@
 /// Parses the rules language's regular expressions: those of the Java library dk.brics.automaton 1.11 without its optional
-/// operators, with the anchors, the predefined sets and the flag `i` of the rules language (docs/rules.md, "Regular
+/// operators, with the anchors, the predefined sets and the flag `i` of the rules language (docs/reference/rules.md, "Regular
 /// expressions"). The parser works on UTF-16 code units. Positions in errors count from 0 in the pattern without its anchors.
 struct RegexParser {
     private let units: [UInt16]

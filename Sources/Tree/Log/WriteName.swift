@@ -1,5 +1,5 @@
 /// What a client calls one of its writes, so that the same write, sent again after a lost answer, is not done again
-/// (docs/websocket.md). Names are a client's own affair: who sends two different writes under one name has the second left out.
+/// (docs/reference/websocket.md). Names are a client's own affair: who sends two different writes under one name has the second left out.
 public struct WriteName: Sendable, Hashable {
     /// Random text of the client's, for as long as it numbers its writes by itself: one run of an app.
     public let writer: String

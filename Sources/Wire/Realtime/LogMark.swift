@@ -1,4 +1,4 @@
-/// How far in the log data is, as a gateway tells clients that asked for its extension (docs/websocket.md).
+/// How far in the log data is, as a gateway tells clients that asked for its extension (docs/reference/websocket.md).
 public struct LogMark: Sendable, Equatable {
     /// The entry as of which the data is.
     public let seq: Int64

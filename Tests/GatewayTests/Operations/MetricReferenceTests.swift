@@ -96,7 +96,7 @@ import Testing
     /// Advice names alerts and options that exist, and every alert about the gateway is the advice of a metric.
     @Test func adviceNamesWhatThereIs() {
         let alerts = RepositoryFile("deploy/prometheus/alerts.yml").text
-        let options = RepositoryFile("docs/operations.md").text
+        let options = RepositoryFile("docs/guides/operations.md").text
         let advice = Self.all.map(\.action).joined(separator: "\n")
         for alert in advice.matches(of: /`(Pathmirror\w+)`/).map({ $0.1 }) {
             #expect(alerts.contains("alert: \(alert)\n"), "\(alert)")

@@ -1,4 +1,4 @@
-"""What a mirror's table should hold, worked out from the whole tree by the words of docs/mirror-reference.md."""
+"""What a mirror's table should hold, worked out from the whole tree by the words of docs/reference/mirrors.md."""
 
 import datetime
 import json

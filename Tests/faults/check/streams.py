@@ -11,7 +11,7 @@ from .entries import Entry, Restored, apply, assign, difference, keys, trees_at
 @dataclass(frozen=True)
 class Away:
     """A time in which gateways could not reach PostgreSQL for longer than they let a resuming stream wait
-    (docs/streaming.md#resuming). They may then begin the stream with an older value, if they announce it."""
+    (docs/reference/streaming.md#resuming). They may then begin the stream with an older value, if they announce it."""
 
     begin: float
     end: float

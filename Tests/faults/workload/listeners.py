@@ -29,7 +29,7 @@ class Event:
     at: float
     gateway: str
     connection: int
-    # The gateway announced that it may repeat events, as it has not read the entry that the client named (docs/streaming.md#resuming).
+    # The gateway announced that it may repeat events, as it has not read the entry that the client named (docs/reference/streaming.md#resuming).
     may_repeat: bool = False
 
 

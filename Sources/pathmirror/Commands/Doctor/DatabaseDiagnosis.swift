@@ -15,7 +15,7 @@ enum DatabaseDiagnosis {
                     "rights.role", "\(user) neither owns schema pathmirror nor is a member of pathmirror_gateway",
                     fix: facts.hasGatewayRole
                         ? "grant pathmirror_gateway to \(user)"
-                        : "make the roles as docs/operations.md says, and run 'pathmirror migrate up'"))
+                        : "make the roles as docs/guides/operations.md says, and run 'pathmirror migrate up'"))
         } else if !facts.missing.isEmpty {
             found.append(
                 .problem(
@@ -36,7 +36,7 @@ enum DatabaseDiagnosis {
             found.append(
                 .warning(
                     "rights.gateways", "the role pathmirror_gateway may not read \(list(facts.unknownToGateways))",
-                    fix: "the role was made after the schema: grant as docs/sql.md says"))
+                    fix: "the role was made after the schema: grant as docs/reference/sql.md says"))
         }
         if !facts.givenToEverybody.isEmpty {
             found.append(
@@ -80,7 +80,7 @@ enum DatabaseDiagnosis {
             + (facts.walBytes.map { ", the write-ahead log \(ByteCount.text($0))" } ?? "")
         if let freeBytes {
             let text = "\(size), and \(ByteCount.text(freeBytes)) are free"
-            let fix = "make room: 'pathmirror log prune' drops old entries (docs/replays.md)"
+            let fix = "make room: 'pathmirror log prune' drops old entries (docs/guides/replays.md)"
             if freeBytes < 1 << 30 {
                 found.append(.problem("disk.free", text, fix: fix))
             } else if freeBytes < facts.databaseBytes / 5 {

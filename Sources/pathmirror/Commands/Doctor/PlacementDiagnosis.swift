@@ -93,7 +93,7 @@ enum PlacementDiagnosis {
                         "placement.copies",
                         "dormant copies are there of moves that the home does not know: \(list(left))",
                         fix:
-                            "the home went back to a backup: see docs/placement.md#when-a-database-went-back-to-a-backup; 'pathmirror namespace move NAME --to \(name)' goes on, and with --abort it throws the copy away"
+                            "the home went back to a backup: see docs/guides/placement.md#when-a-database-went-back-to-a-backup; 'pathmirror namespace move NAME --to \(name)' goes on, and with --abort it throws the copy away"
                     ))
             }
             if !hidden.aside.isEmpty {
@@ -115,7 +115,7 @@ enum PlacementDiagnosis {
                 .problem(
                     "placement.missing", "namespaces were placed there and are not there: \(list(missing))",
                     fix:
-                        "look first whether it had moved, and a database went back to a backup (docs/placement.md): then another one has it, or a copy; else pathmirror namespace create NAME --in \(name), or pathmirror namespace rm NAME; or restore the database"
+                        "look first whether it had moved, and a database went back to a backup (docs/guides/placement.md): then another one has it, or a copy; else pathmirror namespace create NAME --in \(name), or pathmirror namespace rm NAME; or restore the database"
                 ))
         }
         let strangers = present.filter { facts.placed[$0] != name }
@@ -144,7 +144,7 @@ enum PlacementDiagnosis {
         return .warning(
             finding.check, finding.what,
             fix:
-                "\(finding.fix ?? "look whether it runs"); where it is gone for good, see docs/placement.md#when-a-database-is-gone-for-good"
+                "\(finding.fix ?? "look whether it runs"); where it is gone for good, see docs/guides/placement.md#when-a-database-is-gone-for-good"
         )
     }
 

@@ -27,7 +27,7 @@ enum ReplicationDiagnosis {
                 .warning(
                     "replication.asynchronous",
                     "standbys that follow behind: \(facts.standbys.count); a failover loses the newest acknowledged writes",
-                    fix: "name them in synchronous_standby_names (docs/operations.md)"))
+                    fix: "name them in synchronous_standby_names (docs/guides/operations.md)"))
         } else if !server.isStandby {
             found.append(
                 .note(

@@ -64,7 +64,9 @@ enum WorkDiagnosis {
             return [
                 .warning(
                     "gateways.versions", text,
-                    fix: "replace the older ones soon (docs/operations.md#updates): one that ends doesn't start again")
+                    fix:
+                        "replace the older ones soon (docs/guides/operations.md#updates): one that ends doesn't start again"
+                )
             ]
         }
     }

@@ -184,7 +184,7 @@ struct NamespaceShowCommand: Command {
         guard let record else { return LogStoreError.unknownNamespace(name) }
         if let target = try database.formerlyMoved(name) {
             return CommandFailure(
-                "\"\(name)\" has moved from \(record.name) to \(target), and the home says that it is in \(record.name) still: the home went back to a backup. docs/placement.md says what to do then. Make no other one of that name."
+                "\"\(name)\" has moved from \(record.name) to \(target), and the home says that it is in \(record.name) still: the home went back to a backup. docs/guides/placement.md says what to do then. Make no other one of that name."
             )
         }
         return CommandFailure(
