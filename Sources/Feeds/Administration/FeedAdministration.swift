@@ -1,23 +1,24 @@
 public import LogStore
 import Tree
 
-/// What an administrator does with feeds, by a connection to the database; gateways hear of it. Blocks its thread.
+/// The administrative operations on feeds, on a connection to the database. Gateways notice the changes
+/// there. Blocks its thread.
 public struct FeedAdministration {
     private let connection: LogConnection
     private let mayTakeSnapshots: Bool
-    /// The feeds that the caller may reach.
+    /// The feeds that the caller may access.
     private let access: FeedAccess
     private static let maxFeeds = 1_000
     /// The maximum size of the dead letters in one answer, in bytes, without the JSON around them.
     private static let mostLetterBytes = (8 << 20) - 1_024
 
-    /// A snapshot of the whole tree is needed, and may not be taken here.
+    /// The operation needs a snapshot of the whole tree, which this administration may not take.
     struct SnapshotNeeded: Error {}
 
     public init(_ connection: LogConnection) { self.init(connection, mayTakeSnapshots: true) }
 
-    /// - Parameter mayTakeSnapshots: False on threads that must not take long: then what needs a snapshot fails with `SnapshotNeeded`, with
-    ///   nothing done but the namespace made.
+    /// - Parameter mayTakeSnapshots: False on threads that must not block for long. Operations that need a snapshot then fail with
+    ///   `SnapshotNeeded`; at most the namespace has been created by then.
     init(_ connection: LogConnection, mayTakeSnapshots: Bool) {
         self.init(connection, mayTakeSnapshots: mayTakeSnapshots, .any)
     }
@@ -33,26 +34,26 @@ public struct FeedAdministration {
         FeedAdministration(connection, mayTakeSnapshots: mayTakeSnapshots, access)
     }
 
-    /// What applying a definition has done.
+    /// The result of applying a definition.
     public struct Applied: Sendable, Equatable {
         public let isNew: Bool
         public let isChanged: Bool
-        /// Where the feed is.
+        /// The feed's position.
         public let seq: Int64
-        /// What has become of it, where it was there and is changed.
+        /// The change to the feed, if it existed and was changed.
         public let change: Change?
     }
 
-    /// A feed that is worked under another generation from now on.
+    /// A feed that runs under another generation from now on.
     public struct Change: Sendable, Equatable {
         let feed: Int64
-        /// What has an older one is over.
+        /// Runs under an older generation are over.
         let generation: Int64
     }
 
     // MARK: Feeds
 
-    /// A namespace's feeds, by name.
+    /// Returns a namespace's feeds, by name.
     public func feeds(of namespace: String) throws -> [FeedRecord] {
         guard let record = try connection.namespace(named: namespace) else {
             guard try connection.livesElsewhere(namespace) else { return [] }
@@ -61,35 +62,35 @@ public struct FeedAdministration {
         return try connection.feeds(of: record.id)
     }
 
-    /// All feeds of all namespaces.
+    /// Returns all feeds of all namespaces.
     public func allFeeds() throws -> [FeedRecord] { try connection.feeds() }
 
-    /// The feed of a name.
+    /// Returns the feed with a name. Throws if it does not exist or is not accessible.
     public func feed(_ name: FeedName) throws -> FeedRecord {
         guard let found = try find(name) else { throw try absence(of: name) }
         guard access.admits(uid: found.uid, createdAt: found.createdAt) else { throw FeedError.notAdmitted(name) }
         return found
     }
 
-    /// Why there is no such feed here.
+    /// Returns the error for a feed that is not in this database.
     private func absence(of name: FeedName) throws -> any Error {
         try connection.livesElsewhere(name.namespace)
             ? FeedError.moving(name.namespace) : FeedError.unknownFeed(name)
     }
 
-    /// Why there is no such namespace here.
+    /// Returns the error for a namespace that is not in this database.
     private func absence(of namespace: String) throws -> any Error {
         try connection.livesElsewhere(namespace)
             ? FeedError.moving(namespace) : LogStoreError.unknownNamespace(namespace)
     }
 
-    /// The feed of a name; nil where there is none.
+    /// Returns the feed with a name, or nil if there is none.
     public func find(_ name: FeedName) throws -> FeedRecord? {
         guard let record = try connection.namespace(named: name.namespace) else { return nil }
         return try connection.feeds(of: record.id, named: name.name).first
     }
 
-    /// What applying a definition would do; changes nothing. A feed that would be new has no place yet: its seq is 0.
+    /// Returns the result that applying a definition would have, without changing anything. A new feed has no position yet: its seq is 0.
     public func plan(_ definition: FeedDefinition, for namespace: String) throws -> Applied {
         guard let record = try connection.namespace(named: namespace) else {
             throw try absence(of: namespace)
@@ -104,9 +105,9 @@ public struct FeedAdministration {
             seq: try connection.feedSeq(record.id, existing.id), change: nil)
     }
 
-    /// Makes a feed, or gives one another definition. The same definition changes nothing.
+    /// Creates a feed, or changes the definition of an existing one. Applying an equal definition changes nothing.
     ///
-    /// - Parameter creatingNamespace: whether a namespace of that name is made where there is none.
+    /// - Parameter creatingNamespace: Whether to create the namespace if it does not exist.
     public func apply(_ definition: FeedDefinition, to namespace: String, creatingNamespace: Bool = false) throws
         -> Applied
     {
@@ -132,12 +133,12 @@ public struct FeedAdministration {
         let progress = try place(definition.start, in: record)
         let made = try connection.addFeed(
             record.id, name: definition.name, definition: text, at: progress)
-        // Somebody else has made it meanwhile: then it is there, and may have to be changed.
+        // Another session has created the feed in the meantime. It may have to be changed.
         guard made != nil else { return try apply(definition, to: namespace) }
         return Applied(isNew: true, isChanged: true, seq: progress.seq, change: nil)
     }
 
-    /// Removes a feed with all that is kept of it.
+    /// Removes a feed with all its stored state.
     @discardableResult
     public func remove(_ name: FeedName) throws -> Change {
         let record = try feed(name)
@@ -145,7 +146,7 @@ public struct FeedAdministration {
         return Change(feed: record.id, generation: .max)
     }
 
-    /// Puts a feed elsewhere: everything behind that place is delivered again. Returns the place's seq.
+    /// Moves a feed to a position: all messages after that position are delivered again. Returns the position's seq.
     public func seek(_ name: FeedName, to start: FeedDefinition.Start) throws -> (seq: Int64, change: Change) {
         let record = try feed(name)
         guard let namespace = try connection.namespace(id: record.namespaceID) else {
@@ -153,12 +154,12 @@ public struct FeedAdministration {
         }
         let progress = try place(start, in: namespace)
         let generation = try connection.seekFeed(record.namespaceID, record.id, to: progress)
-        // What the feed began with before may be of no use any more. The feed is elsewhere by now, whatever becomes of that.
+        // The feed's previous snapshot may no longer be needed. The feed has already moved, so a failure here does not matter.
         try? connection.dropFeedSnapshots(record.namespaceID)
         return (progress.seq, Change(feed: record.id, generation: generation))
     }
 
-    /// Where a start is in a namespace's log.
+    /// Returns the progress of a feed that begins at `start`.
     private func place(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> FeedProgressRecord {
         guard let now = try connection.namespace(id: namespace.id) else {
             throw try absence(of: namespace.name)
@@ -175,13 +176,13 @@ public struct FeedAdministration {
                 seq = 0
             } else {
                 guard mayTakeSnapshots else { throw SnapshotNeeded() }
-                // What is kept of the tree is what the feed begins with, however long it takes.
+                // The stored tree is the feed's start, however long storing it takes.
                 let taken = try connection.takeSnapshot(namespace.id, for: .feed)
                 seq = taken - 1
                 snapshotSeq = taken
             }
         case .seq(let wanted):
-            // The last that is not delivered.
+            // The last entry that is not delivered.
             seq = try LogPosition.seq(wanted).seq(connection, now)
         case .time(let text): seq = try LogPosition.time(text).seq(connection, now)
         }
@@ -196,7 +197,7 @@ public struct FeedAdministration {
 
     // MARK: Trees
 
-    /// Keeps a tree whole, so that feeds which are not far behind it can be taken over quickly, and drops those that no feed needs.
+    /// Stores a whole tree, so that feeds near it can be taken over quickly, and drops the snapshots that no feed needs.
     func keep(_ tree: TreeVersion, of namespace: Int64) throws {
         try connection.saveSnapshot(namespace, at: tree.seq, tree.root, for: .feed)
         try connection.dropFeedSnapshots(namespace)
@@ -204,7 +205,7 @@ public struct FeedAdministration {
 
     // MARK: Dead letters
 
-    /// A feed's dead letters in order, those after a place: so many, or 8 MiB of them as they are written.
+    /// Returns a feed's dead letters after a position, in order: at most `limit`, and at most 8 MiB of JSON.
     public func deadLetters(_ name: FeedName, after: FeedPosition?, limit: Int) throws -> [FeedDeadLetter] {
         let record = try feed(name)
         let letters = try connection.feedLetters(
@@ -215,19 +216,19 @@ public struct FeedAdministration {
         return FeedDeadLetter.page(letters, mostBytes: Self.mostLetterBytes)
     }
 
-    /// Has dead letters delivered once more. Returns how many there were.
+    /// Schedules dead letters for another delivery. Returns their number.
     public func retry(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
         let record = try feed(name)
         return try connection.retryLetters(record.namespaceID, record.id, selection)
     }
 
-    /// Drops dead letters. Returns how many there were.
+    /// Drops dead letters. Returns their number.
     public func drop(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
         let record = try feed(name)
         return try connection.dropLetters(record.namespaceID, record.id, selection)
     }
 
-    /// How feeds fare, as the database knows it; those that are gone are left out.
+    /// Returns the state of feeds as the database knows it. Omits feeds that no longer exist.
     func statuses(of feeds: [FeedRecord]) throws -> [(feed: FeedName, status: FeedStatusRecord)] {
         let statuses = try connection.feedStatuses(feeds.map(\.id))
         return feeds.compactMap { feed in
@@ -235,7 +236,7 @@ public struct FeedAdministration {
         }
     }
 
-    /// How a feed fares, as the database knows it.
+    /// Returns the state of a feed as the database knows it.
     public func status(_ name: FeedName) throws -> FeedStatusRecord {
         let record = try feed(name)
         guard let status = try connection.feedStatus(record.namespaceID, record.id) else {
@@ -245,16 +246,16 @@ public struct FeedAdministration {
     }
 }
 
-/// A message that is not delivered any more.
+/// A message that is no longer delivered.
 public struct FeedDeadLetter: Sendable {
-    /// The message with its attempts, the errors and the time when it was given up, as JSON.
+    /// The message as JSON, with the number of attempts, the errors, and the time at which it became a dead letter.
     public let json: [UInt8]
-    /// The key by which the feed orders.
+    /// The key by which the feed orders messages.
     public let key: String
     public let attempts: Int
-    /// Why the last attempt failed.
+    /// The reason why the last attempt failed.
     public let lastReason: String
-    /// When it was given up, as RFC 3339 in UTC.
+    /// The time at which the message became a dead letter, in RFC 3339, in UTC.
     public let deadAt: String
     private let position: FeedPosition
 
@@ -273,14 +274,14 @@ public struct FeedDeadLetter: Sendable {
         self.json = json
     }
 
-    /// The message's id in its namespace.
+    /// Returns the message's id in its namespace.
     public func id(in namespace: String) -> String { position.id(in: namespace) }
 
-    /// The first of some letters whose JSON has at most so many bytes together; at least one.
+    /// Returns the first dead letters whose JSON has at most `mostBytes` bytes in total, but at least one.
     static func page(_ letters: [FeedDeadLetter], mostBytes: Int) -> [FeedDeadLetter] {
         var left = mostBytes
         let count = letters.prefix { letter in
-            // With the comma before the next.
+            // Includes the comma before the next element.
             left -= letter.json.count + 1
             return left >= 0
         }.count
@@ -288,16 +289,16 @@ public struct FeedDeadLetter: Sendable {
     }
 }
 
-/// Why something can't be done with a feed.
+/// The reason why an operation on a feed failed.
 public enum FeedError: Error, Sendable, Equatable, CustomStringConvertible {
     case unknownFeed(FeedName)
-    /// The caller's token is for another feed that had the name before.
+    /// The caller's token is for an earlier feed of the same name.
     case notAdmitted(FeedName)
-    /// The namespace is on its way to another database, or there already: whoever comes again finds its feeds where it is then.
+    /// The namespace is moving or has moved to another database. A later request finds its feeds there.
     case moving(String)
     case pruned(wanted: Int64, oldest: Int64)
     case tooManyFeeds(Int)
-    /// Messages of one can't be delivered by the other: their ids would mean other records.
+    /// One feed cannot deliver messages of the other, because the message ids would refer to other records.
     case differentPaths(String, String)
 
     public var description: String {
@@ -314,18 +315,18 @@ public enum FeedError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Which feed of a name a caller may consume: another one may have been made under the name since.
+/// The feeds that a caller may consume under a name. The name may have been reused by another feed.
 public enum FeedAccess: Sendable, Hashable {
-    /// Whichever feed has the name.
+    /// Any feed of the name.
     case any
-    /// The feed with this id, as a UUID's text.
+    /// The feed with this id, as the text of a UUID.
     case id(String)
-    /// One that was there at this time, in seconds since 1970.
+    /// A feed that existed at this time, in seconds since 1970.
     case since(Int64)
 
-    /// Whether a feed may be consumed.
+    /// Returns whether a feed may be consumed.
     ///
-    /// - Parameter createdAt: seconds since 1970.
+    /// - Parameter createdAt: The time of the feed's creation, in seconds since 1970.
     public func admits(uid: String, createdAt: Int64) -> Bool {
         switch self {
         case .any: true

@@ -2,25 +2,26 @@ public import LogStore
 import Rules
 import Tree
 
-/// Has messages of a part of the log delivered once more. They are found as a gateway finds them, with the same ids, and left in the
-/// database as letters to be delivered: whoever works the feed takes them up beside what is live. Blocks its thread.
+/// Delivers the messages of a part of the log again. The messages are built as a gateway builds them, with the same
+/// ids, and stored in the database as retries. The gateway that runs the feed delivers them together with new
+/// messages. Blocks its thread.
 public struct FeedReplay {
-    /// What was done, or would be.
+    /// The result of a replay or of a dry run.
     public struct Outcome: Sendable, Equatable {
-        /// Entries that were looked at.
+        /// The number of entries read.
         public internal(set) var entries: Int64 = 0
-        /// Messages that are delivered once more.
+        /// The number of messages that are delivered again.
         public internal(set) var messages: Int64 = 0
-        /// Messages that are left out, as they are still to be delivered anyway.
+        /// The number of messages left out because they have yet to be delivered in any case.
         public internal(set) var toCome: Int64 = 0
     }
 
-    /// A feed with what decides about its messages.
+    /// A feed with the state that decides about its messages.
     private struct Side {
         let record: FeedRecord
         let matcher: FeedMatcher
         let progress: FeedProgress
-        /// The keys that a dead letter has stopped.
+        /// The keys that dead letters have stopped.
         let stoppedKeys: Set<FeedKey>
 
         var definition: FeedDefinition { matcher.definition }
@@ -31,15 +32,15 @@ public struct FeedReplay {
     private let source: Side
     private let target: Side
     private let key: String?
-    /// Entries that are read, and messages that are written, at once.
+    /// The number of entries read at once.
     public var pageLimit = 1_000
     private static let lettersAtOnce = 1_000
     private static let bytesAtOnce = 8 << 20
 
     /// - Parameters:
-    ///   - name: whose messages they are.
-    ///   - other: the feed of the same namespace that delivers them; nil for the same one.
-    ///   - key: only messages of this key.
+    ///   - name: The feed whose messages are replayed.
+    ///   - other: The feed of the same namespace that delivers them, or nil for the same feed.
+    ///   - key: Replays only messages of this key, if given.
     public init(_ connection: LogConnection, _ name: FeedName, into other: String? = nil, key: String? = nil) throws {
         self.connection = connection
         self.key = key
@@ -70,11 +71,11 @@ public struct FeedReplay {
             stoppedKeys: Set(stopped.map { FeedKey($0) }))
     }
 
-    /// Goes through the entries from `first` to `last`.
+    /// Replays the entries from `first` to `last`.
     ///
     /// - Parameters:
-    ///   - isDryRun: only counts.
-    ///   - progress: told of the seq now and then.
+    ///   - isDryRun: Whether only to count.
+    ///   - progress: Receives the current seq from time to time.
     public func run(
         from first: Int64, to last: Int64, isDryRun: Bool, progress: (Int64) throws -> Void = { _ in }
     ) throws -> Outcome {
@@ -111,7 +112,7 @@ public struct FeedReplay {
         }
         guard !isDryRun else { return outcome }
         if !letters.isEmpty { try write(letters) }
-        // What was set aside behind dead letters that are delivered once more goes on.
+        // Resumes messages that were set aside after dead letters which are delivered again.
         if target.definition.deadPolicy == .stop {
             _ = try connection.retryLetters(target.record.namespaceID, target.record.id, .places([]))
         }
@@ -122,7 +123,7 @@ public struct FeedReplay {
         try connection.replayLetters(target.record.namespaceID, target.record.id, letters)
     }
 
-    /// The messages that an entry became, as letters.
+    /// Calls `body` with each message of an entry, as a stored message.
     private func eachLetter(
         of entry: Entry, _ before: Node, _ after: Node, _ outcome: inout Outcome,
         _ body: (FeedLetterRecord) throws -> Void
@@ -139,7 +140,7 @@ public struct FeedReplay {
             guard let message = source.matcher.message(change, at: position, of: facts, before: before, after: after),
                 key.map({ FeedKey(message.key) == FeedKey($0) }) ?? true
             else { continue }
-            // It would be delivered twice, and perhaps before what is to come before it.
+            // The message would be delivered twice, and perhaps before earlier messages of its key.
             if !target.progress.isDone(position), target.matcher.takes(entry.operation),
                 target.matcher.message(change, at: position, of: facts, before: before, after: after) != nil
             {

@@ -3,7 +3,7 @@ import Postgres
 public import Runtime
 import Synchronization
 
-/// What the threads that work feeds share.
+/// The state shared by the threads that run feeds.
 final class FeedCore: Sendable {
     let url: PostgresURL
     let settings: FeedSettings
@@ -11,17 +11,17 @@ final class FeedCore: Sendable {
     let trees: any TreeSource
     let memory: FeedMemory
     let lease = FeedLease()
-    /// Stops sinks.
+    /// The pool that stops sinks.
     let closers = WorkerPool(name: "sink-closer", threads: 1)
-    /// Where the gateway listens, once it does.
+    /// The addresses on which the gateway listens, or nil before it listens.
     private let endpoint = Condition<FeedEndpoint?>(nil)
-    /// Authenticates what other gateways forward to this one; different at every start.
+    /// The key that authenticates requests forwarded by other gateways. A new key is generated at every start.
     let forwardingKey: Secret<[UInt8]>
     private let stopping = Condition(false)
     private let connections = OpenConnections()
     private let servers: ServerFence
     private let connectionSettings: LogConnection.Settings
-    /// How long a statement may be silent.
+    /// How long the server may stay silent during a statement.
     static let silenceMilliseconds: Milliseconds = 10_000
 
     init(
@@ -34,7 +34,7 @@ final class FeedCore: Sendable {
         forwardingKey = Secret((0..<32).map { _ in UInt8.random(in: 0...255, using: &generator) })
         var connectionSettings = connectionSettings
         connectionSettings.connection.statementTimeoutMilliseconds = Self.silenceMilliseconds
-        // A gateway that freezes in the middle of something must not keep a feed's row from who takes the feed over.
+        // If a gateway freezes within a transaction, its lock on the feed's row must not block the gateway that takes the feed over.
         connectionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
             "\(settings.freshMilliseconds)"
         self.connectionSettings = connectionSettings
@@ -51,20 +51,21 @@ final class FeedCore: Sendable {
         connections.abandonAll()
     }
 
-    /// Ends the last thread, once the others have ended.
+    /// Stops the last thread. Call it after the other threads have ended.
     func close() { closers.stop() }
 
-    /// The gateway listens.
+    /// Records the addresses on which the gateway listens.
     func listens(at place: FeedEndpoint) { endpoint.broadcast { $0 = place } }
 
-    /// Where other gateways reach this one, once it listens. Nil when the service stops before.
+    /// Returns the address and key with which other gateways reach this gateway. Blocks until the gateway listens; returns nil if
+    /// the service stops first.
     ///
-    /// - Parameter host: where this gateway's connection to the database comes from; nil where that is on this machine.
+    /// - Parameter host: The address from which this gateway connects to the database, or nil if the database is on this machine.
     func reach(from host: String?) -> FeedWorkerReach? {
         while !stopsNow {
             guard let place = endpoint.wait(milliseconds: 100, until: { $0 }) else { continue }
             guard settings.address.isEmpty else {
-                // A name that the operator has given, perhaps a proxy's: its certificate is checked as usual.
+                // The operator configured this address. It may be a proxy's, so its certificate is verified as usual.
                 return FeedWorkerReach(address: settings.address, key: forwardingKey)
             }
             let (address, isSecure) = place.address(from: host)
@@ -73,18 +74,18 @@ final class FeedCore: Sendable {
         return nil
     }
 
-    /// The public key that a worker's row is to have, where it has `registered`.
+    /// Returns the public key that the worker's row should contain, or nil if the row has none `registered`.
     func pin(insteadOf registered: [UInt8]?) -> [UInt8]? {
         guard registered != nil else { return nil }
         return endpoint.withLock { $0 }?.pin()
     }
 
-    /// Waits; ends early when the service stops.
+    /// Waits for a time. Returns early if the service stops.
     func pause(milliseconds: Milliseconds) {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 
-    /// Opens a connection to a server that may be written to and is not older than any that was met before.
+    /// Opens a connection to a server that accepts writes and is not older than any primary that this gateway has seen.
     func connect(_ purpose: String) throws -> LogConnection {
         let opened = try servers.open(url.withApplicationName("pathmirror \(purpose)"), connectionSettings)
         connections.add(opened.cancelHandle)
@@ -93,56 +94,59 @@ final class FeedCore: Sendable {
     }
 }
 
-/// How feeds are worked; every field has its default.
+/// Settings for running feeds. Every field has a default.
 public struct FeedSettings: Sendable {
-    /// How often the worker gives a sign of life, looks at the others, and looks for feeds that nobody works.
+    /// How often the worker writes its heartbeat, checks the heartbeats of other workers, and looks for feeds without a worker.
     public var beatMilliseconds: Milliseconds = 1_000
-    /// How long a worker's signs of life must have stood still until others take its feeds over.
+    /// How long a worker's heartbeat must stand still before other workers take its feeds over.
     public var expiryMilliseconds: Milliseconds = 5_000
-    /// The first and the longest pause before something broken is tried again.
+    /// The first and the longest pause before a failed operation is retried.
     public var firstRetryMilliseconds: Milliseconds = 200
     public var maxRetryMilliseconds: Milliseconds = 30_000
-    /// Threads that read the log for feeds, each with a connection.
+    /// The number of threads that read the log for feeds. Each thread uses one connection.
     public var readers = 2
-    /// Entries read at once.
+    /// The number of entries read at once.
     public var pageEntries = 1_000
-    /// After so many entries the tree is kept as a snapshot, so that a feed can be taken over without the whole log: or after as many as
-    /// the tree has rows, where those are more.
+    /// The number of entries between stored snapshots of the tree, so that a takeover need not read the whole log. A tree with more
+    /// rows than this is stored after as many entries as it has rows.
     public var entriesBetweenTrees: Int64 = 200_000
-    /// How long after its last step a lane keeps its trees although memory is short and its feeds have no room.
+    /// How long after its last step a shared reader keeps its trees while memory is short and none of its feeds has room for messages.
     public var idleLaneMilliseconds: Milliseconds = 5_000
-    /// A lane whose tree was made again keeps it for at least so many times as long as that took, so that feeds whose messages are taken
-    /// slowly spend a small part of the time on trees.
+    /// A shared reader that has rebuilt its tree keeps it for at least this multiple of the time that the rebuild took. If
+    /// consumers are slow, rebuilding trees then takes only a small part of the time.
     public var keepingFactor: Milliseconds = 16
-    /// How long one step makes trees again before the namespace's other lanes have their turn.
+    /// How long one step may rebuild trees before the namespace's other shared readers get their turn.
     public var wakingMilliseconds: Milliseconds = 200
-    /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
+    /// The maximum number of messages of a feed that are delivered or waiting, and their approximate maximum size in memory in bytes.
     public var windowMessages = 10_000
     public var windowBytes = 64 << 20
-    /// About how many bytes the messages of all feeds of a gateway may cost together.
+    /// The approximate maximum size in memory of the messages of all feeds of a gateway, in bytes.
     public var allWindowsBytes: Int { max(512 << 20, 4 * windowBytes) }
-    /// Whether a feed for a namespace that is not there makes it. Not in a database where only those are that were placed there.
+    /// Whether creating a feed also creates its namespace if that does not exist. False in a database that contains only
+    /// namespaces placed there.
     public var createsNamespaces = true
-    /// The most messages that one pull is given.
+    /// The maximum number of messages in the answer to one pull.
     public var maxPull = 1_000
-    /// How long a request waits until a gateway works the feed.
+    /// How long a request waits for a gateway to take the feed.
     public var ownerWaitMilliseconds: Milliseconds = 5_000
-    /// Requests that wait for messages, of all feeds together. Namespaces share them, then the feeds of each namespace: a feed alone has a quarter.
+    /// The maximum number of pulls that wait for messages, over all feeds. Namespaces share it, then the feeds of each namespace; a
+    /// single feed may use a quarter.
     public var maxWaitingPulls = 20_000
-    /// Where other gateways reach this one, such as `http://10.0.0.5:9000`; empty: where this one's connection to the database comes
-    /// from, at the port that it listens on.
+    /// The URL at which other gateways reach this gateway, such as `http://10.0.0.5:9000`. If empty, the gateway uses the address
+    /// from which it connects to the database, and the port on which it listens.
     public var address = ""
 
     public init() {}
 
-    /// For so long after it asked for its last sign of life a worker may hand out messages: less than others wait.
+    /// How long after it requested its last confirmed heartbeat a worker may deliver messages, in milliseconds. Shorter than the
+    /// time after which other workers take over.
     var freshMilliseconds: Milliseconds { expiryMilliseconds * 3 / 5 }
 }
 
-/// This gateway's right to work feeds: its row of `feed_worker`, and how lately that was confirmed. Any thread may ask.
+/// This gateway's right to run feeds: its row of `feed_worker`, and when the row was last confirmed. Usable on any thread.
 ///
-/// Others take a worker for dead when its beats have stood still for some seconds by their own clocks. So a worker hands out nothing when
-/// its last confirmed beat is older than a part of that, by its own clock: also when it was frozen meanwhile.
+/// Other workers consider a worker dead when its heartbeat has stood still for some seconds by their own clocks. A worker therefore
+/// stops delivering earlier, by its own clock, if its last confirmed heartbeat is too old. This also covers a process that was frozen.
 final class FeedLease: Sendable {
     private struct State {
         var worker: [UInt8]?
@@ -150,19 +154,19 @@ final class FeedLease: Sendable {
     }
     private let state = Mutex(State())
 
-    /// The worker's id, while it has one.
+    /// The worker's id, or nil if the gateway has no confirmed row.
     var worker: [UInt8]? { state.withLock { $0.worker } }
 
-    /// Whether messages may be handed out now.
+    /// Returns whether the gateway may deliver messages now.
     func isFresh(at now: Int64) -> Bool { state.withLock { $0.worker != nil && now < $0.freshUntil } }
 
-    /// The database has confirmed the worker's row.
+    /// Records that the database has confirmed the worker's row.
     ///
-    /// - Parameter time: until when that is good, counted from when it was asked.
+    /// - Parameter time: The time until which the confirmation is valid, counted from the request.
     func confirmed(_ worker: [UInt8], until time: Int64) {
         state.withLock { $0 = State(worker: worker, freshUntil: time) }
     }
 
-    /// The row is gone.
+    /// Records that the worker's row has been deleted.
     func lost() { state.withLock { $0 = State() } }
 }

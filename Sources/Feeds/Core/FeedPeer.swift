@@ -1,13 +1,13 @@
 import LogStore
 public import Runtime
 
-/// Where the gateway that works a feed is reached by other gateways, and how the two authenticate each other.
+/// The address of the gateway that runs a feed, and the secrets with which the two gateways authenticate each other.
 public struct FeedPeer: Sendable, Equatable {
-    /// `https://10.0.0.5:9443`, without a slash at its end.
+    /// The URL without a trailing slash, such as `https://10.0.0.5:9443`.
     public let address: String
-    /// Authenticates what is forwarded to it.
+    /// The key that authenticates requests forwarded to the gateway.
     public let key: Secret<[UInt8]>
-    /// The SHA-256 of the public key of its certificate; nil where its certificate is checked by its name and authority.
+    /// The SHA-256 of the public key of the gateway's certificate, or nil if the certificate is verified by name and authority.
     public let pin: [UInt8]?
 
     public init(address: String, key: Secret<[UInt8]>, pin: [UInt8]? = nil) {
@@ -16,7 +16,7 @@ public struct FeedPeer: Sendable, Equatable {
         self.pin = pin
     }
 
-    /// Nil where it can't be reached.
+    /// Returns nil if the gateway cannot be reached.
     init?(_ reach: FeedWorkerReach) {
         guard !reach.address.isEmpty else { return nil }
         self.init(address: reach.address, key: reach.key, pin: reach.pin)
@@ -27,9 +27,9 @@ public struct FeedPeer: Sendable, Equatable {
     }
 }
 
-/// Where this gateway listens.
+/// The addresses on which this gateway listens.
 public struct FeedEndpoint: Sendable {
-    /// A numeric address, and a port.
+    /// A numeric host address and a port.
     public struct Place: Sendable, Equatable {
         public let host: String
         public let port: UInt16
@@ -39,16 +39,16 @@ public struct FeedEndpoint: Sendable {
             self.port = port
         }
 
-        /// The host that others can use; nil where it listens on all of its machine's addresses, or on those that only this machine has.
+        /// The host that other machines can use, or nil if the gateway listens on all addresses of its machine or on a loopback address.
         var reachableHost: String? { isEverywhere || isLoopback ? nil : host }
         var isLoopback: Bool { host == "localhost" || IPAddress(host)?.isLoopback == true }
         private var isEverywhere: Bool { host == "0.0.0.0" || host == "::" }
     }
 
-    /// Where it serves plain HTTP, and where HTTPS; nil where it does not.
+    /// The addresses for plain HTTP and for HTTPS, or nil if not served.
     public let plain: Place?
     public let secure: Place?
-    /// The SHA-256 of the public key of the certificate in use, which may be replaced at any time.
+    /// Returns the SHA-256 of the public key of the current certificate, which may be replaced at any time.
     public let pin: @Sendable () -> [UInt8]?
 
     public init(plain: Place?, secure: Place? = nil, pin: @escaping @Sendable () -> [UInt8]? = { nil }) {
@@ -57,10 +57,10 @@ public struct FeedEndpoint: Sendable {
         self.pin = pin
     }
 
-    /// The URL at which other gateways reach it: HTTPS is preferred, unless only plain HTTP can be reached from other machines.
-    /// Empty where it listens nowhere.
+    /// Returns the URL at which other gateways reach this gateway: HTTPS, unless other machines can reach only plain HTTP. The URL
+    /// is empty if the gateway does not listen.
     ///
-    /// - Parameter host: the address from which this gateway's connection to the database comes; nil where that is on this machine.
+    /// - Parameter host: The address from which this gateway connects to the database, or nil if the database is on this machine.
     func address(from host: String?) -> (address: String, isSecure: Bool) {
         func url(_ scheme: String, _ place: Place?) -> String? {
             place.map { place in

@@ -2,30 +2,30 @@ import LogStore
 import Runtime
 import Synchronization
 
-/// How many more messages a feed's reader may bring, and about how many bytes of them: shared by the reader and the dispatcher.
+/// The number of messages that a feed's reader may still bring, and their approximate bytes. The reader and the dispatcher share it.
 ///
-/// The messages also count in the memory of all feeds, from the moment when the reader has brought them until they are done. A feed that has no
-/// message in memory may always bring one.
+/// The messages also count against the memory of all feeds, from the moment the reader brings them until they are done. A feed
+/// without messages in memory may always bring one message.
 final class FeedWindow: Sendable {
-    /// An account in the memory of all feeds.
+    /// A feed's account in the memory of all feeds.
     struct Account: Sendable {
         let memory: FeedMemory
         let claim: FeedClaim
         let namespace: String
     }
 
-    /// An amount of messages.
+    /// A number of messages and their bytes.
     private struct Amount {
         var messages = 0
         var bytes = 0
     }
     private struct State {
         var room: Amount
-        /// What was brought and the dispatcher has not taken in yet.
+        /// The messages that the reader has brought and the dispatcher has not yet accepted.
         var underWay = Amount()
-        /// The bytes that the dispatcher has taken in and that are not done.
+        /// The bytes of the messages that the dispatcher has accepted and that are not done.
         var heldBytes = 0
-        /// The bytes that the account is charged with.
+        /// The bytes charged to the account.
         var chargedBytes = 0
         var isWaitedFor = false
         var isClosed = false
@@ -39,16 +39,17 @@ final class FeedWindow: Sendable {
     private let account: Account?
 
     /// - Parameters:
-    ///   - room: The messages that may be in memory.
-    ///   - bytes: About how many bytes they may have.
-    ///   - account: Nil for a feed alone.
+    ///   - room: The maximum number of messages in memory.
+    ///   - bytes: The approximate maximum of their bytes.
+    ///   - account: The account to charge, or nil if the feed does not share memory.
     init(room: Int, bytes: Int, account: Account? = nil) {
         self.bytes = bytes
         self.account = account
         state = Mutex(State(room: Amount(messages: room, bytes: bytes)))
     }
 
-    /// What may be brought now. Where that is nothing, the dispatcher says when there is room again.
+    /// Returns the number of messages that the reader may bring now. If the number is 0, the dispatcher wakes the reader
+    /// once the window has room.
     func available() -> Int {
         state.withLock { state in
             let count = free(state)
@@ -57,19 +58,19 @@ final class FeedWindow: Sendable {
         }
     }
 
-    /// Whether more messages may be taken into memory.
+    /// Whether the window has room for at least one message.
     var hasRoom: Bool { state.withLock { free($0) > 0 } }
 
     private func free(_ state: State) -> Int {
         guard state.free > 0, let account else { return state.free }
-        // The first message makes progress whatever others take.
+        // The first message is always allowed, so that the feed makes progress however much memory other feeds use.
         if state.chargedBytes == 0 { return account.hasRoom ? state.free : 1 }
         return account.hasRoom ? state.free : 0
     }
 
-    /// A message of that size is on its way to the dispatcher.
+    /// Records that the reader has brought a message of this size.
     ///
-    /// - Returns: Whether there is room for one more.
+    /// - Returns: Whether the window has room for another message.
     @discardableResult
     func bring(bytes: Int) -> Bool {
         state.withLock { state in
@@ -80,24 +81,24 @@ final class FeedWindow: Sendable {
         }
     }
 
-    /// The dispatcher has taken so many in.
+    /// Records that the dispatcher has accepted a number of messages.
     func take(_ count: Int, bytes: Int) {
         state.withLock { state in
             state.underWay.messages -= count
             state.underWay.bytes -= bytes
-            // Until the dispatcher says how much room it has, they are there.
+            // These bytes count as held until the dispatcher reports its room.
             state.heldBytes += bytes
         }
     }
 
-    /// The dispatcher has room for so many more. True where the reader waits and can go on.
+    /// Sets the room that the dispatcher reports. Returns whether the reader is waiting and can resume.
     func mayGoOn(room: Int, bytes: Int, enough: Int) -> Bool {
         state.withLock { state in
             state.room = Amount(messages: max(0, room), bytes: max(0, bytes))
             state.heldBytes = max(0, self.bytes - bytes)
             charge(&state)
             let free = free(state)
-            // What is free may be less than enough because others take memory.
+            // The window may stay below `enough` because other feeds use the memory.
             let isEnough = free >= enough || (account != nil && state.chargedBytes == 0)
             guard state.isWaitedFor, free > 0, isEnough else { return false }
             state.isWaitedFor = false
@@ -105,7 +106,7 @@ final class FeedWindow: Sendable {
         }
     }
 
-    /// The feed is not worked here any more.
+    /// Releases the feed's memory. The feed no longer runs on this gateway.
     func close() {
         state.withLock { state in
             state.isClosed = true
@@ -130,33 +131,33 @@ extension FeedWindow.Account {
     fileprivate var hasRoom: Bool { memory.hasRoom(for: claim, of: namespace) }
 }
 
-/// The memory that the messages of all feeds may take together, in bytes as estimated. Namespaces share it first, then the feeds of each
-/// namespace, by the rule of `FairLedger`. Any thread may use it.
+/// The memory budget for the messages of all feeds, in estimated bytes. Namespaces share it first, then the feeds of each
+/// namespace, according to `FairLedger`. Usable on any thread.
 public final class FeedMemory: Sendable {
     private let ledger: Mutex<FairLedger<String, FeedClaim>>
 
-    /// - Parameter bytes: The memory for all feeds together.
+    /// - Parameter bytes: The budget of all feeds together.
     public init(bytes: Int) { ledger = Mutex(FairLedger(capacity: bytes)) }
 
-    /// The bytes that all feeds take now.
+    /// The bytes that all feeds use now.
     var usedBytes: Int { ledger.withLock { $0.used } }
 
-    /// Whether a feed may take in one more message.
+    /// Returns whether a feed may bring another message into memory.
     func hasRoom(for claim: FeedClaim, of namespace: String) -> Bool {
         ledger.withLock { $0.allows(for: claim, of: namespace) }
     }
 
-    /// Charges a feed for messages that are in memory already.
+    /// Charges a feed for messages that are already in memory.
     func charge(_ bytes: Int, to claim: FeedClaim, of namespace: String) {
         ledger.withLock { $0.charge(bytes, to: claim, of: namespace) }
     }
 
-    /// Messages of a feed have left memory.
+    /// Releases the bytes of messages that have left memory.
     func release(_ bytes: Int, by claim: FeedClaim, of namespace: String) {
         ledger.withLock { $0.release(bytes, by: claim, of: namespace) }
     }
 
-    /// A feed is not worked here any more: it takes nothing.
+    /// Releases all memory of a feed that no longer runs on this gateway.
     func releaseAll(by claim: FeedClaim, of namespace: String) {
         ledger.withLock { $0.releaseAll(by: claim, of: namespace) }
     }

@@ -1,7 +1,7 @@
 public import LogStore
 public import Tree
 
-/// A namespace's tree as of an entry.
+/// A namespace's tree at an entry of the log.
 public struct TreeVersion: Sendable {
     public let seq: Int64
     public let root: Node
@@ -12,10 +12,10 @@ public struct TreeVersion: Sendable {
     }
 }
 
-/// A step of a namespace's tree: a committed entry, and the trees before and behind it where they are still known.
+/// A step of a namespace's tree: a committed entry, and the trees before and after it if they are still known.
 public struct TreeStep: Sendable {
     public let entry: Entry
-    /// The batch that the entry came in.
+    /// The id of the batch in which the entry was committed.
     public let batch: [UInt8]
     public let before: Node?
     public let after: Node?
@@ -28,29 +28,29 @@ public struct TreeStep: Sendable {
     }
 }
 
-/// Knows trees of namespaces, mostly recent ones, so that they need not be made from the log once more. Any thread may ask; nothing waits.
+/// A source of mostly recent trees of namespaces, which saves rebuilding them from the log. Usable on any thread; no method blocks.
 public protocol TreeSource: Sendable {
-    /// Begins to keep the trees of a namespace, and has it read where it is not there. Has `body` called when that has ended, and whenever
-    /// the namespace has new entries, soon after they are committed, until `forget`; on a thread that must not be held up.
+    /// Starts keeping the trees of a namespace, and starts loading the namespace if it is not in memory. Until `forget`, calls
+    /// `body` when the load has ended and soon after each commit, on a thread that `body` must not block.
     ///
-    /// - Parameter name: what it is called; another namespace of that name is not meant.
+    /// - Parameter name: The namespace's name. A namespace of this name with another id is ignored.
     func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void)
 
-    /// Whether a namespace that is watched is being read. Before that has ended nothing is known of it.
+    /// Returns whether a watched namespace is still being loaded. The source knows no trees of it until then.
     func isComing(_ namespace: Int64) -> Bool
 
-    /// The tree as of that entry, or of one that is not long before; nil where there is none.
+    /// Returns the tree at the entry or at one shortly before it, or nil if the source has none.
     func tree(of namespace: Int64, at seq: Int64) -> TreeVersion?
 
-    /// The entries behind a place, in order and without a gap, at most so many, the newer ones with their trees; none where nothing has come behind it as far
-    /// as is known. Nil where that is not known: then they are in the log.
+    /// Returns the entries after a position, in order and without a gap, at most `most`; the newer entries come with their trees.
+    /// Returns an empty array if no later entry is known, and nil if the entries must be read from the log.
     func steps(of namespace: Int64, after cursor: LogCursor, most: Int) -> [TreeStep]?
 
-    /// No feed of the namespace is worked here any more.
+    /// Stops keeping the namespace's trees: none of its feeds runs on this gateway any longer.
     func forget(_ namespace: Int64)
 
-    /// Room in memory for trees of feeds' own.
+    /// Returns a memory budget for trees that feeds build themselves.
     ///
-    /// - Parameter goesOn: whether there is still use for them.
+    /// - Parameter goesOn: Returns whether the trees are still needed.
     func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom
 }

@@ -3,83 +3,83 @@ import Rules
 public import Runtime
 public import Tree
 
-/// What a feed is: which changes become messages, what they hold, and how they are delivered.
+/// The definition of a feed: which changes become messages, the content of the messages, and how they are delivered.
 public struct FeedDefinition: Sendable, Equatable {
-    /// What happened to a record.
+    /// The kind of change to a record.
     public enum Event: String, Sendable, CaseIterable {
         case created, updated, deleted
     }
 
-    /// What of the tree a message holds.
+    /// A part of the tree that a message contains.
     public enum Part: String, Sendable, CaseIterable {
         /// The record after the change.
         case value
-        /// The record before it.
+        /// The record before the change.
         case old
-        /// The whole value at the record's first so many keys.
+        /// The whole value at the first `recordDepth` parts of the record's path.
         case record
     }
 
-    /// Where a feed begins when it is made.
+    /// The log position at which a new feed begins.
     public enum Start: Sendable, Equatable {
         case now
         case beginning
-        /// The tree as it is, and then what changes it.
+        /// The current tree, followed by every later change.
         case snapshot
         case seq(Int64)
-        /// A time as PostgreSQL reads it.
+        /// A time in a format that PostgreSQL reads.
         case time(String)
     }
 
-    /// What is delivered in order.
+    /// The scope within which messages are delivered in order.
     public enum Order: String, Sendable, CaseIterable {
-        /// The messages of each key.
+        /// Each key's messages are delivered in order.
         case key
-        /// All messages of the feed: one consumer at a time has some.
+        /// All messages of the feed are delivered in order: one consumer at a time holds messages.
         case namespace
     }
 
-    /// What becomes of a key one of whose messages is a dead letter.
+    /// The handling of a key's later messages once one of its messages is a dead letter.
     public enum DeadPolicy: String, Sendable, CaseIterable {
-        /// Its later messages are delivered.
+        /// Delivers the later messages.
         case `continue`
-        /// Its later messages are set aside until the dead letter is tried again or dropped.
+        /// Sets the later messages aside until the dead letter is retried or dropped.
         case stop
     }
 
-    /// What happens when a feed has held back pruning for longer than its retention.
+    /// The action when a feed has held back pruning for longer than its retention.
     public enum RetentionPolicy: String, Sendable, CaseIterable {
         case alarm, drop
     }
 
     public var name: String
-    /// Where a definition file says it.
+    /// The namespace, if a definition file states it.
     public var namespace: String?
     public var pattern: PathPattern
-    /// Nil for all.
+    /// The operations of the log that become messages, or nil for all.
     public var operations: Set<Tree.Operation>?
     public var events: Set<Event>
-    /// Compiled once, when the definition is read.
+    /// The filter, compiled once when the definition is read.
     public var filter: FeedFilter?
     public var include: Set<Part>
-    /// How many parts of the pattern lead to the record that `include` means by `record`.
+    /// The number of pattern parts that lead to the value that `include` calls `record`.
     public var recordDepth: Int
     public var start: Start
     public var order: Order
     public var maxAttempts: Int
-    /// The pause before the second attempt; it doubles up to `maxBackoffMilliseconds`.
+    /// The pause before the second attempt. It doubles with each attempt, up to `maxBackoffMilliseconds`.
     public var firstBackoffMilliseconds: Milliseconds
     public var maxBackoffMilliseconds: Milliseconds
     /// How long a consumer may hold a message.
     public var ackDeadlineMilliseconds: Milliseconds
     public var deadPolicy: DeadPolicy
-    /// How long the feed may hold back pruning.
+    /// How long the feed may hold back pruning of the log.
     public var retentionSeconds: Int64
     public var retentionPolicy: RetentionPolicy
-    /// Where messages go by themselves; nil where consumers fetch them.
+    /// The destination to which the gateway pushes messages, or nil if consumers pull them.
     public var destination: FeedDestination?
 
-    /// A definition with every default.
+    /// Creates a definition with the default of every member.
     public init(name: String, pattern: PathPattern) {
         self.name = name
         self.pattern = pattern
@@ -97,18 +97,17 @@ public struct FeedDefinition: Sendable, Equatable {
         retentionPolicy = .alarm
     }
 
-    /// Whether messages of one definition are at the same places as those of the other, so that progress made by one holds for
-    /// the other.
+    /// Returns whether both definitions give messages the same positions, so that progress under one also holds for the other.
     public func numbersMessagesLike(_ other: FeedDefinition) -> Bool { pattern == other.pattern }
 }
 
 extension PathPattern {
-    /// The number of parts up to the last capture; all of them where there is none.
+    /// The number of parts up to and including the last capture, or the number of all parts if the pattern has no capture.
     public var lastCaptureDepth: Int {
         (parts.lastIndex { if case .capture = $0 { true } else { false } }).map { $0 + 1 } ?? depth
     }
 
-    /// The keys that a place of the pattern captures, in order.
+    /// Returns the keys that the pattern captures from a path, in order.
     public func capturedKeys(of path: Path) -> [Key] {
         zip(parts, path.keys).compactMap { part, key in
             if case .capture = part { key } else { nil }
@@ -116,7 +115,7 @@ extension PathPattern {
     }
 }
 
-/// A feed, as requests name it.
+/// A feed's namespace and name, as requests state them.
 public struct FeedName: Sendable, Hashable, CustomStringConvertible {
     public let namespace: String
     public let name: String
@@ -129,15 +128,16 @@ public struct FeedName: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(namespace)/\(name)" }
 }
 
-/// A feed's filter: an expression of the rules language that says of a change whether it becomes a message. Pure; any thread.
+/// A feed's filter: an expression of the rules language that decides whether a change becomes a message. Pure; usable on any thread.
 ///
-/// `data` is the record before the change and `newData` the record after it; the pattern's captures are variables (`$order_id`), `root` and
-/// `now` are as in rules. An expression that fails, such as one that compares a text with a number, says no.
+/// `data` is the record before the change and `newData` the record after it. The pattern's captures are variables (`$order_id`);
+/// `root` and `now` have the meaning that they have in rules. An expression that fails, for example by comparing a string with a
+/// number, counts as false.
 public struct FeedFilter: Sendable {
-    /// The expression, as the definition has it.
+    /// The expression's source text.
     public let text: String
     private let rules: RuleSet
-    /// The expression is compiled for this pattern.
+    /// The pattern for which the expression is compiled.
     private let pattern: PathPattern
 
     init(_ text: String, for pattern: PathPattern) throws(RulesError) {
@@ -146,12 +146,12 @@ public struct FeedFilter: Sendable {
         self.pattern = pattern
     }
 
-    /// Whether it names `auth`. Nobody is there when a filter is evaluated, so that it would always be null.
+    /// Whether the expression uses `auth`. Filters are evaluated without a user, so `auth` would always be null.
     var asksWhoWrites: Bool { rules.surroundings.contains(.auth) }
 
-    /// Whether the change of the record at a path becomes a message.
+    /// Returns whether the change of the record at a path becomes a message.
     ///
-    /// - Parameter now: when the change was committed, in milliseconds since 1970: what a filter says must not depend on when it is asked.
+    /// - Parameter now: The time of the commit, in milliseconds since 1970, so that the result does not depend on the time of evaluation.
     func admits(_ path: Path, before: Node, after: Node, now: Int64) -> Bool {
         rules.mayWrite(
             CollectionOfOne(path), root: before, newRoot: after, auth: .unauthenticated, now: now
@@ -166,16 +166,16 @@ extension FeedFilter: Equatable {
     }
 }
 
-/// Where a feed's messages go by themselves.
+/// The destination to which the gateway pushes a feed's messages.
 public enum FeedDestination: Sendable, Equatable {
     case webhook(WebhookDefinition)
     case nats(NATSDefinition)
     case kafka(KafkaDefinition)
 
-    /// The members of a feed's definition that say so, of which it has one at most.
+    /// The members of a feed definition that state a destination. A definition contains at most one of them.
     static let members = ["webhook", "nats", "kafka"]
 
-    /// Reads one of the members; nil, and the mistakes noted, where it is none.
+    /// Reads a destination member. Returns nil and notes the mistakes if the member is invalid.
     static func read(
         _ member: String, _ value: SourceValue, in form: DefinitionForm, problems: inout [DefinitionError.Problem]
     ) -> FeedDestination? {
@@ -187,7 +187,7 @@ public enum FeedDestination: Sendable, Equatable {
         }
     }
 
-    /// Writes the member into an object that has others before it.
+    /// Writes the member into an object that already contains other members.
     func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
         switch self {
         case .webhook(let definition):
@@ -207,8 +207,8 @@ extension FeedDefinition {
     /// The operations that change data.
     static let allOperations = Tree.Operation.allCases.filter { $0 != .rules }
 
-    /// The definition as JSON, complete: with what was left out, in a fixed order, so that equal definitions have equal texts.
-    ///
+    /// Returns the complete definition as JSON. Omitted members are written with their defaults, in a fixed order, so that equal
+    /// definitions have equal texts.
     public func json(as form: DefinitionForm) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 512)
         writer.beginObject()
@@ -269,7 +269,7 @@ extension FeedDefinition {
 }
 
 extension JSONWriter {
-    /// A list of texts.
+    /// Writes a list of strings.
     mutating func writeWords(_ words: [String]) {
         raw("[")
         for (index, word) in words.enumerated() {

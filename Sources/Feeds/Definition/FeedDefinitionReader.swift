@@ -5,10 +5,10 @@ import Runtime
 import Tree
 
 extension FeedDefinition {
-    /// The definitions in a file: one object, an array of them, or `{"feeds": […]}`.
+    /// Returns the definitions in a file: one object, an array of objects, or `{"feeds": […]}`.
     ///
-    /// - Parameter source: the file's name, for messages.
-    /// - Throws: every mistake that was found.
+    /// - Parameter source: The file's name, for error messages.
+    /// - Throws: An error that lists every mistake found.
     public static func read(_ bytes: [UInt8], source: String) throws(DefinitionError) -> [FeedDefinition] {
         let root = try SourceText.root(bytes, source: source)
         var values: [SourceValue] = [root]
@@ -32,9 +32,9 @@ extension FeedDefinition {
         return definitions
     }
 
-    /// One definition whose name is known, as a request brings it.
+    /// Reads the definition in a request, which names the feed in its path.
     ///
-    /// - Parameter namespace: the database that the request is about; nil where any may be named.
+    /// - Parameter namespace: The namespace of the request, or nil if the definition may name any namespace.
     public static func read(
         _ bytes: [UInt8], name: String, namespace: String? = nil
     ) throws(DefinitionError) -> FeedDefinition {
@@ -46,7 +46,7 @@ extension FeedDefinition {
         return definition
     }
 
-    /// The definition of a feed that the database keeps.
+    /// Reads a feed definition that is stored in the database.
     public static func read(stored bytes: [UInt8], name: String) throws(DefinitionError) -> FeedDefinition {
         let root = try SourceText.root(bytes, source: "definition")
         var reader = FeedDefinitionReader(form: .stored)
@@ -68,7 +68,7 @@ extension SourceText {
     }
 }
 
-/// Makes a definition out of a JSON value and notes every mistake on the way.
+/// Builds a definition from a JSON value and notes every mistake.
 struct FeedDefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
     private let form: DefinitionForm
@@ -106,7 +106,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         return problems.isEmpty ? definition : nil
     }
 
-    /// Whether a text can be a feed's name.
+    /// Returns whether a string is a valid feed name.
     static func isName(_ name: String) -> Bool {
         (1...63).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in
@@ -117,7 +117,7 @@ struct FeedDefinitionReader: DefinitionNoting {
             }
     }
 
-    // MARK: What becomes a message
+    // MARK: Selection of changes
 
     private mutating func pattern(_ value: SourceValue?, _ place: SourcePlace) -> PathPattern? {
         guard let value else {
@@ -199,7 +199,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         }
     }
 
-    // MARK: How it is delivered
+    // MARK: Delivery
 
     private mutating func readDelivery(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
         definition.destination = destination(members)
@@ -259,9 +259,9 @@ struct FeedDefinitionReader: DefinitionNoting {
         return FeedDestination.read(member, value, in: form, problems: &problems)
     }
 
-    /// Reads how long a feed may hold back pruning.
+    /// Returns how long a feed may hold back pruning, in seconds, or nil if the text is not a valid duration.
     ///
-    /// - Returns: nil also for a duration whose stored text has more than 999,999 units: gateways of the previous version refuse to read it.
+    /// Also rejects durations whose stored text has more than 999,999 units, because gateways of the previous version cannot read them.
     private static func retentionSeconds(_ text: String) -> Int64? {
         guard let seconds = TimeSpan.seconds(text), seconds > 0, seconds <= 999_999 * 86_400,
             let count = Int64(TimeSpan.text(seconds * 1_000).dropLast()), count <= 999_999
@@ -307,7 +307,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         return nil
     }
 
-    /// One word, or a list of words.
+    /// Returns the words of a string or of an array of strings, and notes unknown words.
     private mutating func words(
         _ value: SourceValue, _ part: String, of known: [String], mayBeEmpty: Bool = false
     ) -> [String] {

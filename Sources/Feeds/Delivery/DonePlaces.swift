@@ -1,46 +1,47 @@
 import LogStore
 
-/// A position in the log order of a feed, open from when its message was taken until the message is done. Belongs to one thread.
+/// A position in the log order of a feed. It is open from the arrival of its message until the message is
+/// done. Belongs to one thread.
 class OpenPlace {
     let position: FeedPosition
-    /// Whether the position is among those of a `DonePlaces` that are not done.
+    /// Whether the position is one of the open positions of a `DonePlaces`.
     fileprivate(set) var isOpen = false
-    // Each open place is kept by the one before it, and the first one by `DonePlaces`.
+    // Each open position is retained by the one before it in the list, and the first one by `DonePlaces`.
     fileprivate unowned(unsafe) var previous: OpenPlace?
     fileprivate var next: OpenPlace?
-    /// The positions that are done between this place and the next.
+    /// The done positions between this position and the next open one.
     fileprivate var doneAfter: ClosedRange<FeedPosition>?
-    /// The index among the places with something done after them.
+    /// The index of this position in `DonePlaces.gaps`.
     fileprivate var gapIndex = 0
 
     init(_ position: FeedPosition) { self.position = position }
 }
 
-/// Progress that covers no open position. Only `DonePlaces` makes it.
+/// Progress that covers no open position. Only `DonePlaces` creates it.
 struct CheckedProgress: Sendable {
     let progress: FeedProgress
 
     fileprivate init(_ progress: FeedProgress) { self.progress = progress }
 }
 
-/// Which positions of a feed's log order are done. A position becomes done in one way only: its open place is closed.
+/// The done positions in a feed's log order. A position becomes done only by being opened and then closed.
 ///
-/// Positions have to be opened in the order of the log, each once; what violates this throws and changes nothing. Each call costs O(1), and
-/// `progress` O(n log n) for n ranges of done positions. A value without I/O that belongs to one thread.
+/// Positions must be opened in log order, each once; a violation throws and changes nothing. Each call costs O(1), and `progress`
+/// O(n log n) for n ranges of done positions. A value without I/O that belongs to one thread.
 struct DonePlaces {
-    /// The positions that were done when the feed began here.
+    /// The positions that were done when this run of the feed began.
     let begun: FeedProgress
     private(set) var readTo: LogCursor
-    /// How many places are open.
+    /// The number of open positions.
     private(set) var count = 0
     /// The last position that was opened or passed.
     private(set) var lastTaken: FeedPosition?
     private var hasReadSnapshot = false
     private var firstOpen: OpenPlace?
     private unowned(unsafe) var lastOpen: OpenPlace?
-    /// The last position that was done while none before it was open.
+    /// The last position that became done while no earlier position was open.
     private var lastDone: FeedPosition?
-    /// The open places with something done after them: few, where thousands are open.
+    /// The open positions that are followed by done ones. There are few of them even if thousands of positions are open.
     private var gaps: ContiguousArray<OpenPlace> = []
     private var lastRecorded: FeedPosition?
 
@@ -49,12 +50,12 @@ struct DonePlaces {
         readTo = LogCursor(seq: progress.seq)
     }
 
-    /// The first position that is open.
+    /// The first open position.
     var first: FeedPosition? { firstOpen?.position }
 
-    // MARK: From the log
+    // MARK: Reading
 
-    /// Opens the place of a message that the reader has brought. False where the message was done before: the place stays closed.
+    /// Opens the position of a message that the reader has brought. Returns false and does not open it if the message was already done.
     mutating func open(_ place: OpenPlace) throws(FeedInvariantError) -> Bool {
         guard !place.isOpen else { throw FeedInvariantError(.alreadyOpen(place.position)) }
         try advance(to: place.position)
@@ -70,21 +71,21 @@ struct DonePlaces {
         return true
     }
 
-    /// Passes the position of a message that the database keeps, and that is delivered from there.
+    /// Passes the position of a message that the database stores and that is delivered from there.
     mutating func pass(_ stored: FeedMachine.Slot) throws(FeedInvariantError) {
         guard stored.isRetry, !stored.isOpen else { throw FeedInvariantError(.alreadyOpen(stored.position)) }
         try advance(to: stored.position)
         noteDone(stored.position)
     }
 
-    /// Notes that the messages of all entries up to there were opened or passed. False where that is known.
+    /// Notes that all messages of entries up to the cursor were opened or passed. Returns false if that was already known.
     mutating func read(to cursor: LogCursor) -> Bool {
         guard cursor.seq >= readTo.seq else { return false }
         readTo = cursor
         return true
     }
 
-    /// Notes that the messages of the snapshot were opened or passed.
+    /// Notes that all messages of the snapshot were opened or passed.
     mutating func readSnapshot() { hasReadSnapshot = true }
 
     private mutating func advance(to position: FeedPosition) throws(FeedInvariantError) {
@@ -97,19 +98,19 @@ struct DonePlaces {
         lastTaken = position
     }
 
-    /// The position, which comes last of all, is done.
+    /// Notes that a position after all others is done.
     private mutating func noteDone(_ position: FeedPosition) {
         guard let last = lastOpen else {
             lastDone = position
             return
         }
-        // Nothing that is open comes after the last open place, and positions grow.
+        // No open position follows the last one, and positions only grow.
         setGap((last.doneAfter?.lowerBound ?? position)...position, after: last)
     }
 
-    // MARK: Done
+    // MARK: Closing
 
-    /// Closes the place of a message that is done: it joins what is done around it.
+    /// Closes the position of a message that is done, and merges it with the done positions around it.
     mutating func close(_ place: OpenPlace) throws(FeedInvariantError) {
         guard place.isOpen else { throw FeedInvariantError(.notOpen(place.position)) }
         let end = place.doneAfter?.upperBound ?? place.position
@@ -130,11 +131,12 @@ struct DonePlaces {
         count -= 1
     }
 
-    /// Closes all places, none of which is done.
+    /// Closes all positions without marking them as done.
     mutating func removeAll() {
         gaps.removeAll()
         lastOpen = nil
-        // One after the other: each keeps the next, and thousands of nested releases would exhaust a thread's stack.
+        // Each position retains the next. Closing one at a time avoids thousands of nested releases, which would
+        // exhaust a thread's stack.
         while let place = firstOpen {
             firstOpen = place.next
             place.isOpen = false
@@ -153,7 +155,7 @@ struct DonePlaces {
         if let next, next.position <= end { throw FeedInvariantError(.coversOpen(next.position)) }
     }
 
-    /// Notes what is done after an open place; nil for nothing.
+    /// Sets the done positions after an open position, or nil for none.
     private mutating func setGap(_ range: ClosedRange<FeedPosition>?, after place: OpenPlace) {
         switch (place.doneAfter, range) {
         case (nil, nil): return
@@ -169,13 +171,13 @@ struct DonePlaces {
         place.doneAfter = range
     }
 
-    // MARK: What is recorded
+    // MARK: Progress
 
-    /// The progress that may be recorded now.
+    /// Returns the progress that may be recorded now.
     ///
     /// - Parameters:
-    ///   - handedTo: the last entry of which a message may be handed out.
-    ///   - held: how many messages of the log order the machine has that are not done.
+    ///   - handedTo: The last entry whose messages may be delivered.
+    ///   - held: The number of undone messages in log order that the machine has.
     mutating func progress(handedTo: Int64, held: Int) throws(FeedInvariantError) -> CheckedProgress {
         guard held == count else { throw FeedInvariantError(.miscounted(open: count, held: held)) }
         let place = place
@@ -190,13 +192,13 @@ struct DonePlaces {
                 handedTo: handedTo, readTo: readTo))
     }
 
-    /// The first entry of which a message may not be done.
+    /// The last entry up to which all messages are done.
     var seq: Int64 { place.seq - 1 }
 
     /// The first position that may not be done.
     private var place: FeedPosition {
         if let firstOpen { return firstOpen.position }
-        // What was done before holds until more than that was read.
+        // The progress of the previous run holds until the reader has passed it.
         var place = begun.first
         if let lastDone { place = max(place, lastDone.next) }
         if begun.snapshotSeq == nil || hasReadSnapshot {
@@ -214,7 +216,7 @@ struct DonePlaces {
             ranges.append(range)
         }
         ranges.sort { $0.lowerBound < $1.lowerBound }
-        // And what was done before, and was not read again yet.
+        // Adds the positions that were done before this run and have not been read again yet.
         let unread = max(place, lastTaken?.next ?? place)
         for range in begun.done.ranges where range.upperBound >= unread && range.upperBound.seq > readTo.seq {
             ranges.append(max(range.lowerBound, unread)...range.upperBound)
@@ -223,18 +225,18 @@ struct DonePlaces {
     }
 }
 
-/// A state of a feed in which recording its progress could lose a message. It ends the feed's run, and nothing else.
+/// A state of a feed in which recording its progress could lose a message. It ends the run of this feed only.
 struct FeedInvariantError: Error, Sendable, Equatable, CustomStringConvertible {
     enum Cause: Sendable, Equatable {
-        /// The reader brought a message that does not come after the last one, or after what was read.
+        /// The reader brought a message that does not come after the previous message, or not after the entries already read.
         case outOfOrder(FeedPosition, after: FeedPosition)
-        /// The reader brought a message that is not done yet.
+        /// The reader brought a message that is still open.
         case alreadyOpen(FeedPosition)
-        /// A message that is not open was to become done.
+        /// A message became done whose position is not open.
         case notOpen(FeedPosition)
         /// The range to be recorded as done contains a message that is not done.
         case coversOpen(FeedPosition)
-        /// The machine has another number of messages than are open.
+        /// The number of the machine's messages differs from the number of open positions.
         case miscounted(open: Int, held: Int)
         /// The progress to be recorded is before the progress recorded last.
         case stepsBack(FeedPosition, from: FeedPosition)

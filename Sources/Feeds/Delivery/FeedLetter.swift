@@ -1,10 +1,10 @@
-/// An attempt that failed.
+/// A failed attempt.
 ///
-/// It is small whatever a consumer or an endpoint says: each failure of a message writes all that are kept of it again.
+/// Its size is bounded, because each failure of a message writes all of the message's stored failures again.
 public struct FeedFailure: Sendable, Equatable {
-    /// The most bytes of a reason as it is written in JSON, without its quotes.
+    /// The maximum size of a reason in bytes, written as JSON without its quotes.
     static let maxReasonBytes = 500
-    /// As RFC 3339 in UTC.
+    /// The time in RFC 3339, in UTC.
     public let time: String
     public let attempt: Int
     public let reason: String
@@ -15,11 +15,11 @@ public struct FeedFailure: Sendable, Equatable {
         self.reason = Self.bounded(reason)
     }
 
-    /// Cuts a reason so that it has at most `maxReasonBytes` in JSON; one that was cut ends with "…".
+    /// Cuts a reason to at most `maxReasonBytes` in JSON. A reason that was cut ends with "…".
     private static func bounded(_ reason: String) -> String {
         let mark = "…"
         var bytes = 0
-        // Where the reason ends if it is cut.
+        // The end of the reason if it must be cut.
         var end = reason.startIndex
         for index in reason.unicodeScalars.indices {
             bytes += writtenBytes(reason.unicodeScalars[index])
@@ -29,7 +29,7 @@ public struct FeedFailure: Sendable, Equatable {
         return reason
     }
 
-    /// The most bytes that a scalar takes in JSON.
+    /// Returns the maximum number of bytes that a scalar takes in JSON.
     private static func writtenBytes(_ scalar: Unicode.Scalar) -> Int {
         switch scalar {
         case "\"", "\\": 2
@@ -38,33 +38,33 @@ public struct FeedFailure: Sendable, Equatable {
         }
     }
 
-    /// Those that are kept of a message's failures, in order: the first, and the last four.
+    /// Returns the failures to store, in order: the first and the last four.
     static func kept(_ failures: [FeedFailure]) -> [FeedFailure] {
         guard failures.count > 5 else { return failures }
         return failures.prefix(1) + failures.suffix(4)
     }
 }
 
-/// A message of which the database keeps more than that it is not done.
+/// A message that failed at least once, was set aside or is retried, as the database stores it.
 public struct FeedLetter: Sendable {
     public enum State: String, Sendable {
-        /// It failed and is delivered again, from the log.
+        /// An attempt failed. The message is delivered again from the log.
         case failing
-        /// It failed for the last time.
+        /// The last attempt failed.
         case dead
-        /// Set aside behind a dead one of its key.
+        /// The message is set aside after a dead letter of its key.
         case blocked
-        /// To be delivered once more, from what is stored.
+        /// The message is delivered again from its stored copy.
         case retry
     }
 
     public let position: FeedPosition
-    /// The key by which the feed orders.
+    /// The key by which the feed orders messages.
     public let key: String
     public let state: State
     public let attempts: Int
-    /// The newest last: the first, and the last four.
+    /// The first and the last four failures, the newest last.
     public let failures: [FeedFailure]
-    /// The message, without its attempt; nil where it is in the log.
+    /// The message without its attempt number, or nil if it must be read from the log.
     public let message: FeedMessage?
 }

@@ -1,10 +1,10 @@
-/// What consumers ask for and say.
+/// The requests of consumers.
 extension FeedMachine {
-    /// Hands out up to so many messages, the oldest first. Those of one key go to one consumer at a time, in order.
+    /// Delivers up to `most` messages, the oldest first. The messages of a key are delivered in order and to one consumer at a time.
     ///
     /// - Parameters:
-    ///   - mostBytes: about how many bytes they have together at most; the first goes whatever its size.
-    ///   - opening: the connection that asks; nil for a request that stands for itself.
+    ///   - mostBytes: The approximate maximum of their total size. The first message is delivered regardless of its size.
+    ///   - opening: The connection that pulls, or nil if the request belongs to no opening.
     func pull(
         _ most: Int, mostBytes: Int = .max, by consumer: String, _ opening: FeedOpening? = nil, now: Moment
     ) -> [Delivery] {
@@ -13,14 +13,15 @@ extension FeedMachine {
         let holder = holder(consumer)
         defer { if holder.count == 0 { holders[consumer] = nil } }
         var deliveries: [Delivery] = []
-        // Keys of which this pull has some already, and could have more.
+        // The keys of which this pull already has messages and may receive more.
         var own = KeyLine()
         var bytes = 0
         while deliveries.count < most, bytes < mostBytes {
             let isOwn = own.first.map { mine in ready.first.map { mine < $0 } ?? true } ?? false
             guard let key = isOwn ? own.popFirst() : ready.popFirst() else { break }
             if !isOwn { key.isInLine = false }
-            // While it was in the line, messages of the key may have come that a former owner has handed out, or all of it gone.
+            // While the key was in the line, messages may have arrived that a previous owner has delivered, or all
+            // its messages may have left.
             guard isOwn || key.held == 0 && key.unrecordedDeaths == 0, let slot = key.queue.popFirst() else {
                 settle(key)
                 continue
@@ -30,13 +31,13 @@ extension FeedMachine {
             bytes += slot.bytes
             if let next = key.queue.first { own.add(key, next.number) }
         }
-        // They come back into the line when nobody holds any of them.
+        // The keys return to the line once none of their messages is held.
         return deliveries
     }
 
-    /// A consumer has done with a message.
+    /// Marks a message as done.
     ///
-    /// - Parameter consumer: must be who holds it; nil for whoever does.
+    /// - Parameter consumer: The consumer that must hold the message, or nil for any consumer.
     func acknowledge(_ position: FeedPosition, by consumer: String?) -> Result {
         switch find(position, heldBy: consumer) {
         case .held(let slot) where isOvertaking(slot):
@@ -57,11 +58,11 @@ extension FeedMachine {
         finish(slot)
     }
 
-    /// A consumer could not do with a message: it comes again later, or is a dead letter.
+    /// Fails a message: it is delivered again later, or becomes a dead letter.
     ///
     /// - Parameters:
-    ///   - delay: how long to wait; nil for the feed's backoff.
-    ///   - isFinal: whether trying again is no use.
+    ///   - delay: The pause before the next attempt, or nil for the feed's backoff.
+    ///   - isFinal: Whether further attempts would be useless.
     func reject(
         _ position: FeedPosition, by consumer: String?, after delay: Int64?, reason: String, isFinal: Bool = false,
         now: Moment
@@ -78,7 +79,7 @@ extension FeedMachine {
         }
     }
 
-    /// A consumer needs so long from now on.
+    /// Moves the deadline of a message to the given time from now.
     func extend(_ position: FeedPosition, by consumer: String?, to milliseconds: Int64, now: Moment) -> Result {
         switch find(position, heldBy: consumer) {
         case .held(let slot) where isOvertaking(slot):
@@ -93,7 +94,7 @@ extension FeedMachine {
         }
     }
 
-    /// Messages did not reach the consumer that they were for: they go back and don't count as attempts.
+    /// Returns messages that did not reach their consumer. The deliveries do not count as attempts.
     func giveBack(_ positions: [FeedPosition], of consumer: String) {
         for position in positions {
             guard case .held(let slot) = find(position, heldBy: consumer), !slot.isAdopted else { continue }
@@ -106,10 +107,10 @@ extension FeedMachine {
 
     // MARK: Time
 
-    /// When something is due next.
+    /// The time at which the next timer expires, in monotonic milliseconds.
     var nextDue: Int64? { timers.earliest }
 
-    /// Takes back what was held for too long, and makes ready what has waited long enough.
+    /// Fails the deliveries whose deadline has passed, and makes the keys ready whose pause has ended.
     func advance(to now: Moment) {
         forgetFormerDeliveries(now)
         while let (time, timer) = timers.take(by: now.monotonic) {

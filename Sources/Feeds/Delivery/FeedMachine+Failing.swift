@@ -1,12 +1,12 @@
 import Runtime
 
-/// Failed attempts, dead letters, and what is kept of them.
+/// Failed attempts and dead letters.
 extension FeedMachine {
     func fail(_ slot: Slot, _ delay: Int64?, _ reason: String, _ isFinal: Bool, _ now: Moment) {
         guard let key = slot.key else { return }
         let isLast = max(1, slot.attempts) >= settings.maxAttempts || isFinal
         let dies = isLast && mayStore
-        // What this consumer has of the key behind it must not be done first.
+        // Later messages of the key that this consumer holds must not become done first.
         giveBackLater(than: slot)
         if slot.isAdopted { noteOvertaken(slot) }
         unhold(slot)
@@ -21,10 +21,10 @@ extension FeedMachine {
         if dies { return bury(slot, key) }
         if isLast {
             isShortOfRoom = true
-            // The next attempt is the last one again.
+            // The next attempt is again the last one.
             slot.attempts = min(slot.attempts, settings.maxAttempts - 1)
         }
-        // The message is in the log, or in its row already: it is not written with each failure.
+        // The message itself is already in the log or in its row, so it is not written with each failure.
         letters[slot.position] = LetterChange.put(letter(slot, slot.isRetry ? .retry : .failing, nil))
             .keepingMessage(of: letters[slot.position])
         putInLine(slot)
@@ -52,18 +52,18 @@ extension FeedMachine {
         return isBeyond ? settings.maxBackoffMilliseconds : min(pause, settings.maxBackoffMilliseconds)
     }
 
-    /// Up to a fifth longer, so that what has failed together does not come together again.
+    /// Lengthens a pause by up to a fifth, so that messages that failed together are not retried together.
     private func spread(_ pause: Int64, by delivery: UInt64) -> Int64 {
         pause + pause * Int64((delivery &* 0x9E37_79B9_7F4A_7C15) >> 40 % 21) / 100
     }
 
-    /// Puts messages back that follow a message in its key: those that the same consumer received later, and adopted ones, as a former
-    /// owner handed all messages of a key to one consumer.
+    /// Puts back messages that follow a message in its key: those that the same consumer received later, and adopted messages,
+    /// because a previous owner delivered all messages of a key to one consumer.
     ///
-    /// Overtaking messages stay: another consumer may have them, and their deliveries do not count in any case.
-    /// O(held messages of the key that were handed out later).
+    /// Overtaking messages stay: another consumer may hold them, and their deliveries do not count in any case. O(held messages of
+    /// the key that were delivered later).
     func giveBackLater(than slot: Slot) {
-        // Before those that are put back now are noted.
+        // The test must be made before the messages that are put back below are noted.
         let isOvertaking = overtakingTest(slot)
         var next = slot.nextHeld
         while let other = next {
@@ -78,7 +78,8 @@ extension FeedMachine {
         }
     }
 
-    /// Puts the adopted messages of a key back that come after a dead letter of the key, to be set aside. O(held messages of the key).
+    /// Puts back the adopted messages of a key that follow a dead letter of the key, so that they are set aside.
+    /// O(held messages of the key).
     private func giveBackAdopted(of key: KeyState, after position: FeedPosition) {
         var next = key.lastHeld
         while let other = next {
@@ -87,7 +88,7 @@ extension FeedMachine {
         }
     }
 
-    /// Makes the message a dead letter. Later messages of its key are delivered once the letter is durable, or are set aside.
+    /// Makes the message a dead letter. Later messages of its key are delivered once the dead letter is durable, or are set aside.
     private func bury(_ slot: Slot, _ key: KeyState) {
         key.unrecordedDeaths += 1
         buried.append(key)
@@ -103,7 +104,7 @@ extension FeedMachine {
             for next in gated.keep({ orderingKey($0.message) != key.name }) { setAside(next) }
             if unread.has(key.name) {
                 for next in parked.keep({ $0.position < first || orderingKey($0.message) != key.name }) {
-                    // Those that were acknowledged have left.
+                    // Messages that were acknowledged are no longer in `slots`.
                     guard slots[next.position] === next else { continue }
                     unpark(next)
                     setAside(next)
@@ -114,7 +115,7 @@ extension FeedMachine {
         settle(key)
     }
 
-    /// The message is kept behind a dead letter of its key: in the database, or in memory while there is no room.
+    /// Sets a message aside after a dead letter of its key: in the database, or in memory while the database has no room.
     func setAside(_ slot: Slot) {
         guard mayStore else {
             isShortOfRoom = true
@@ -127,12 +128,12 @@ extension FeedMachine {
     }
 }
 
-/// Room for messages that are stored: dead letters, and what is set aside for them.
+/// The limit on stored messages: dead letters, and messages set aside after them.
 ///
-/// Nothing is dropped where there is none. A message that failed for the last time is tried again, with the longest pause; what
-/// would be set aside waits in memory, and the reader with it once the window is full.
+/// No message is dropped when the limit is reached. A message whose last attempt failed is retried after the longest pause.
+/// Messages that should be set aside wait in memory, and the reader waits as well once the window is full.
 extension FeedMachine {
-    /// What the database stores of a feed.
+    /// The number and bytes of the messages that the database stores for a feed.
     struct Stored: Sendable, Equatable {
         var count: Int64 = 0
         var bytes: Int64 = 0
@@ -145,10 +146,10 @@ extension FeedMachine {
         stored.bytes += Int64(min(slot.bytes, StoredMessage.maxBytes))
     }
 
-    /// What the database stores by now, after an administrator has changed some of it. To be called after `lettersChanged`.
+    /// Sets the amount stored in the database after an administrator has changed it. Call this after `lettersChanged`.
     func storedChanged(_ known: Stored) {
         stored = known
-        // What is still to be written comes on top.
+        // Add the messages that have yet to be written.
         for case .put(let letter) in lettersUnderWay.merging(letters, uniquingKeysWith: { $1 }).values
         where letter.state == .dead || letter.state == .blocked {
             stored.count += 1

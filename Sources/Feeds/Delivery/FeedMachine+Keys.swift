@@ -1,4 +1,4 @@
-/// Which messages of which keys wait, are ready, and are held.
+/// The waiting, ready and held messages of each key.
 extension FeedMachine {
     func orderingKey(_ message: FeedMessage) -> FeedKey { FeedKey(settings.ordersByKey ? message.key : "") }
 
@@ -11,7 +11,7 @@ extension FeedMachine {
         return key
     }
 
-    /// The message waits for somebody to take it.
+    /// Adds a message to the queue of its key.
     func enqueue(_ slot: Slot) {
         let key = state(of: slot)
         key.queue.insert(slot)
@@ -26,7 +26,7 @@ extension FeedMachine {
         ready.add(key, first.number)
     }
 
-    /// Something about a key has changed: it may be ready, or have nothing left.
+    /// Makes a key ready if it can be, and removes it if it has no messages left. Call this after each change of a key.
     func settle(_ key: KeyState) {
         makeReady(key)
         guard key.held == 0, key.queue.isEmpty, !key.isInLine, key.waitsUntil == nil, key.unrecordedDeaths == 0 else {
@@ -35,8 +35,8 @@ extension FeedMachine {
         keys[key.name] = nil
     }
 
-    /// Sets a timer. Those that nobody wants any more go when they are most of all: deadlines may be hours away, and acknowledgements
-    /// come at once.
+    /// Sets a timer. Removes the obsolete timers once they are the majority: deadlines may be hours away, while
+    /// acknowledgements arrive soon.
     func schedule(_ timer: Timer, at time: Int64) {
         timers.add(timer, at: time)
         guard timers.count > 4 * slots.count + 10_000 else { return }
@@ -51,7 +51,7 @@ extension FeedMachine {
     // MARK: Holding
 
     func find(_ position: FeedPosition, heldBy consumer: String?) -> Found {
-        // What was never handed out nobody can have done with.
+        // A message that was never delivered cannot be acknowledged.
         guard let slot = slots[position], slot.isHeld || slot.delivery > 0 else { return .missing }
         guard slot.isHeld, slot.isAdopted || consumer == nil || consumer == slot.holder?.name else { return .notHeld }
         return .held(slot)
@@ -90,15 +90,15 @@ extension FeedMachine {
         schedule(.deadline(slot.position), at: adoptedUntil)
     }
 
-    /// Whether a message is here of which it is known, or may be, that a former owner has handed it out.
+    /// Returns whether the machine has adopted the message: a previous owner has delivered it or may have done so.
     func isAdopted(_ position: FeedPosition) -> Bool { slots[position]?.isAdopted ?? false }
 
-    /// The delivery of an adopted message has ended, and is counted as an attempt.
+    /// Counts the ended delivery of an adopted message as an attempt.
     func countAttempt(_ position: FeedPosition) {
         if let slot = slots[position], slot.isAdopted, !isOvertaking(slot) { slot.attempts += 1 }
     }
 
-    /// The delivery of an adopted message has ended, or there was none, and the message is to be delivered again.
+    /// Puts an adopted message back for delivery after its delivery has ended or turned out not to exist.
     func giveBackAdopted(_ position: FeedPosition) {
         guard let slot = slots[position], slot.isAdopted, let key = slot.key else { return }
         giveBackLater(than: slot)
@@ -118,19 +118,19 @@ extension FeedMachine {
         if holder.count == 0 { holders[holder.name] = nil }
     }
 
-    /// The message waits again, and no consumer has it.
+    /// Takes a message from its consumer and puts it back into the queue of its key.
     func putBack(_ slot: Slot) {
         if slot.isAdopted { noteOvertaken(slot) }
         unhold(slot)
         putInLine(slot)
     }
 
-    /// Adds a message that no consumer has any more to those of its key that wait, unless it has to wait for retries of the key first.
+    /// Adds an unheld message to the queue of its key, unless it must first wait for retries of the key.
     func putInLine(_ slot: Slot) {
         if slot.isParked { slot.key = nil } else { slot.key?.queue.insert(slot) }
     }
 
-    /// Returns the consumers of the messages that are not held any more since the last call, one for each message.
+    /// Returns the consumers of the messages that have ceased to be held since the last call, one element for each message.
     func takeReleases() -> [String] {
         guard !releases.isEmpty else { return [] }
         defer { releases.removeAll() }

@@ -1,15 +1,15 @@
-/// Connections of consumers, and what a consumer acknowledges by naming the last message that it received.
+/// Connections of consumers, and acknowledgement by naming the last message received.
 extension FeedMachine {
-    /// A consumer opens a connection. Acknowledges what the consumer's former opening was handed up to a message, in the
-    /// order of delivery, and puts everything else that the consumer holds back, which does not count as an attempt.
+    /// Opens a connection of a consumer. Acknowledges the messages that the consumer's previous opening received up to `id`, in the
+    /// order of delivery. All other messages that the consumer holds go back, which does not count as an attempt.
     ///
-    /// Acknowledges nothing where the id does not name a delivery by the former opening, or the message changed hands since; and leaves
-    /// out messages of a key of which an earlier message is not done, so that no key is processed out of order. The id of a message,
-    /// without the number of a delivery, names none if the former opening was handed the message more than once.
+    /// Acknowledges nothing if the id does not name a delivery by the previous opening, or if the message has changed hands since.
+    /// Skips messages of a key that has an earlier undone message, so that no key is processed out of order. A message id without a
+    /// delivery number names no delivery if the previous opening received the message more than once.
     ///
     /// - Parameters:
-    ///   - opening: the new connection; nil where the consumer is handed nothing by it.
-    ///   - id: the last message that the consumer received.
+    ///   - opening: The new connection, or nil if the consumer receives no messages through it.
+    ///   - id: The last message that the consumer received.
     func open(_ consumer: String, _ opening: FeedOpening?, after id: FeedEventID?) {
         let former = openings.removeValue(forKey: consumer)
         if let former {
@@ -19,14 +19,14 @@ extension FeedMachine {
         giveBack(holders[consumer]?.slots ?? [])
         guard let opening else { return }
         openings[consumer] = HandOuts(opening, of: consumer, base: id?.position)
-        // Gateways that died announced the end of none of their streams.
+        // Gateways that died did not report the end of their streams.
         if openings.count > 2 * slots.count + 10_000 { openings = openings.filter { $0.value.count > 0 } }
     }
 
-    /// A connection of a consumer ended: what it was handed and the consumer still holds goes back, which does not count as
-    /// an attempt. The consumer's next opening may still acknowledge it.
+    /// Ends a connection of a consumer. The messages that it received and the consumer still holds go back, which does not count as
+    /// an attempt. The consumer's next opening may still acknowledge them.
     ///
-    /// - Parameter opening: nil for all that the consumer holds.
+    /// - Parameter opening: The connection, or nil for all messages that the consumer holds.
     func release(_ consumer: String, _ opening: FeedOpening?) {
         if let holder = holders[consumer] { giveBack(opening.map { holder.slots(of: $0) } ?? holder.slots) }
         guard let record = openings[consumer], opening == nil || record.opening == opening else { return }
@@ -34,9 +34,9 @@ extension FeedMachine {
         dropIfOver(record)
     }
 
-    /// A message did not reach the connection that it was handed to: it goes back, and that was no attempt.
+    /// Puts back a message that did not reach its connection. The delivery does not count as an attempt.
     ///
-    /// - Parameter delivery: the number of the delivery.
+    /// - Parameter delivery: The number of the delivery.
     func unsent(_ position: FeedPosition, delivery: UInt64) {
         guard let slot = slots[position], slot.delivery == delivery else { return }
         forgetHandOut(slot)
@@ -46,13 +46,14 @@ extension FeedMachine {
         if let key = slot.key { settle(key) }
     }
 
-    /// The consumer's present connection, if that is the one named. What others are handed is acknowledged by itself only.
+    /// Returns the record of the consumer's current connection, or nil if `opening` is not that connection. Messages delivered to
+    /// other connections can only be acknowledged individually.
     func handOuts(of consumer: String, _ opening: FeedOpening?) -> HandOuts? {
         guard let opening, let record = openings[consumer], record.opening == opening else { return nil }
         return record
     }
 
-    /// The message is done, has failed, or was handed out again: the opening that had it says nothing about it any more.
+    /// Removes a message from the record of its opening, because it is done, has failed or was delivered again.
     ///
     /// - Parameter mayReturn: False if the message is done.
     func forgetHandOut(_ slot: Slot, mayReturn: Bool = true) {
@@ -74,16 +75,16 @@ extension FeedMachine {
         for slot in given { if let key = slot.key { settle(key) } }
     }
 
-    // MARK: By inference
+    // MARK: Acknowledging by the last message
 
-    /// What is known of a key of which messages may be acknowledged.
+    /// The state of a key during an acknowledgement by the last message.
     private struct Line {
         let key: KeyState
-        /// How many messages of the key the consumer holds.
+        /// The number of messages of the key that the consumer holds.
         var held = 0
-        /// The turn of the first message of the key that stays undone.
+        /// The turn of the first message of the key that remains undone.
         var bound: Turn?
-        /// Whether nothing of the key is acknowledged.
+        /// Whether no message of the key is acknowledged.
         var isClosed = false
 
         mutating func lower(to turn: Turn) { bound = bound.map { min($0, turn) } ?? turn }
@@ -91,7 +92,7 @@ extension FeedMachine {
         func admits(_ slot: Slot) -> Bool { !isClosed && bound.map { slot.turn < $0 } ?? true }
     }
 
-    /// Acknowledges what an opening was handed, up to a message. O(what the consumer holds and was handed).
+    /// Acknowledges the messages that an opening received, up to a message. O(messages that the consumer holds or received).
     private func acknowledge(_ former: HandOuts, through id: FeedEventID) {
         guard let last = slots[id.position], last.handOuts === former, former.names(last, by: id) else { return }
         let lastDelivery = last.delivery
@@ -108,7 +109,7 @@ extension FeedMachine {
         }
         for (id, line) in lines {
             if line.key.held != line.held {
-                // Another consumer holds an earlier message of the key, or may hold it.
+                // Another consumer holds or may hold an earlier message of the key.
                 lines[id]?.isClosed = true
             } else if let first = line.key.queue.first(where: { !isCandidate($0) }) {
                 lines[id]?.lower(to: first.turn)

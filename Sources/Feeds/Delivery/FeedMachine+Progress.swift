@@ -1,10 +1,10 @@
 import LogStore
 
-/// What a commit of a feed's progress holds.
+/// A commit of a feed's progress.
 struct FeedCommit: Sendable {
     let namespace: String
-    /// Counts the machine's commits, from 1, and which of them is the last before it. Where nothing more is to be known of one that is under
-    /// way, it may follow that one or the one before.
+    /// The number of this commit among the machine's commits, from 1, and the number of the commit that must precede it. The last
+    /// commit may also follow the commit after that one, whose outcome is then still unknown.
     let number: Int64
     let follows: Int64
     let recorded: CheckedProgress
@@ -14,12 +14,12 @@ struct FeedCommit: Sendable {
     var progress: FeedProgress { recorded.progress }
 }
 
-/// What is written down of a feed.
+/// Recording of a feed's progress.
 extension FeedMachine {
-    /// What is to be written down now. The machine goes on meanwhile.
+    /// Returns the progress to record now. The machine may continue in the meantime.
     ///
-    /// - Parameter isLast: nothing will be handed out behind it.
-    /// - Returns: nil where nothing may be recorded, as something does not hold: see `fault`.
+    /// - Parameter isLast: Whether the machine delivers no messages after this.
+    /// - Returns: Nil if an invariant is violated and nothing may be recorded; see `fault`.
     func takeProgress(isLast: Bool = false) -> FeedCommit? {
         guard fault == nil else { return nil }
         let recorded: CheckedProgress
@@ -32,7 +32,7 @@ extension FeedMachine {
         }
         isDirty = false
         isStale = false
-        // Whether what is under way arrives, nobody will be there to know.
+        // The machine will not learn whether the commit in flight succeeds.
         if isLast { letters.merge(lettersUnderWay) { $0.keepingMessage(of: $1) } }
         lettersUnderWay = letters
         beingBuried += buried
@@ -47,7 +47,7 @@ extension FeedMachine {
             recorded: recorded, letters: letters, counters: counters)
     }
 
-    /// So much is durable.
+    /// Records that a commit is durable.
     func committed(_ commit: FeedCommit) {
         lettersUnderWay.removeAll()
         for key in beingBuried { key.unrecordedDeaths -= 1 }
@@ -73,29 +73,29 @@ extension FeedMachine {
         lastPushedSeq + handedAhead / 2 > handedTo ? max(handedTo, lastPushedSeq + handedAhead) : handedTo
     }
 
-    /// How far ahead it is written down.
+    /// The number of entries by which `handedTo` is recorded ahead of the last message.
     var handedAhead: Int64 { min(settings.mostHandedAhead, pace.entries / 2) }
 
-    /// The last entry of which somebody may have a message.
+    /// The last entry of which a consumer may hold a message.
     private var lastHeldSeq: Int64 {
-        // What a former owner has handed out may not even have been read yet.
+        // Messages that a previous owner has delivered may not have been read yet.
         if readTo.seq < adoptedThrough { return max(adoptedThrough, lastPushedSeq) }
         return slots.values.reduce(0) { $1.isHeld || $1.mayBeOut ? max($0, $1.position.seq) : $0 }
     }
 }
 
-/// How fast entries come. Pure.
+/// Measures the rate at which entries arrive. Pure.
 struct FeedPace: Sendable {
-    /// How many came in the last tenth of a second.
+    /// The number of entries that arrived in the last tenth of a second.
     private(set) var entries: Int64 = 0
-    /// Where and when the present tenth began.
+    /// The position and time at which the current measurement began.
     private var seq: Int64 = 0
     private var time: Int64 = 0
 
-    /// - Parameter now: in monotonic milliseconds.
+    /// - Parameter now: The time in monotonic milliseconds.
     mutating func measure(_ last: Int64, at now: Int64) {
         guard now - time >= 100 else { return }
-        // After a pause the pace is not known; then the first messages wait until they are written down.
+        // After a pause the rate is unknown. The first messages then wait until `handedTo` is recorded.
         entries = now - time < 400 ? (last - seq) * 100 / (now - time) : 0
         seq = last
         time = now

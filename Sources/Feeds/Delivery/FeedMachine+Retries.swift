@@ -1,13 +1,13 @@
-/// Messages that are delivered once more, of which the database may have more than the machine.
+/// Retries: stored messages that are delivered again. The database may have more of them than the machine has read.
 extension FeedMachine {
-    /// The retries in the database that the machine has not read yet. Empty for feeds whose dead letters stop no keys: a retry of such a feed
-    /// has no place among the other messages of its key.
+    /// The retries in the database that the machine has not read yet. Empty for feeds whose dead letters do not stop keys: a retry
+    /// of such a feed has no fixed order among the other messages of its key.
     struct UnreadRetries: Sendable {
-        /// The last retry of each key that had some after the first page; nil where these keys are too many.
+        /// The last retry of each key that has retries after the first page, or nil if there are too many such keys.
         var last: [FeedKey: FeedPosition]? = [:]
-        /// The place up to which retries were read; nil where there are none.
+        /// The position up to which retries were read, or nil if there are none.
         var readTo: FeedPosition?
-        /// Keys of which retries are read only with the first page.
+        /// The keys whose retries are read only together with the first page.
         var passed: Set<FeedKey> = []
 
         /// Notes that a page was read.
@@ -16,7 +16,7 @@ extension FeedMachine {
             if !hasMore { last = [:] }
         }
 
-        /// Whether there are retries of a key.
+        /// Returns whether the key has unread retries.
         func has(_ key: FeedKey) -> Bool {
             if passed.contains(key) { return true }
             guard let readTo else { return false }
@@ -24,7 +24,7 @@ extension FeedMachine {
             return last[key].map { $0 > readTo } ?? false
         }
 
-        /// Whether there may be retries of a key that come before a message.
+        /// Returns whether the key may have unread retries before a message.
         func has(_ key: @autoclosure () -> FeedKey, before position: FeedPosition) -> Bool {
             if last?.isEmpty ?? false, passed.isEmpty { return false }
             let key = key()
@@ -32,21 +32,21 @@ extension FeedMachine {
         }
     }
 
-    /// Whether a message must wait until earlier ones of its key were read from the database.
+    /// Returns whether a message must wait until earlier retries of its key have been read from the database.
     func waitsForRetries(_ slot: Slot) -> Bool { unread.has(orderingKey(slot.message), before: slot.position) }
 
-    /// Has the retries read again from the first page, once what is to be written now is durable.
+    /// Requests another read of the retries, from the first page, once the next commit is durable.
     func rereadRetries() {
         rereadsAfterCommit = commitCount + 1
         isDirty = true
     }
 
-    /// Takes in retries that were read from the database.
+    /// Adds retries that were read from the database.
     ///
     /// - Parameters:
-    ///   - retried: messages to be delivered once more.
-    ///   - unread: what the database has of them beyond these.
-    ///   - blocked: the keys that have a dead letter, or a message that is set aside; nil where the page is not the first.
+    ///   - retried: The messages to deliver again.
+    ///   - unread: The further retries in the database.
+    ///   - blocked: The keys that have a dead letter or a message set aside, or nil if this is not the first page.
     func lettersChanged(retried: [FeedLetter], unread: UnreadRetries, blocked: Set<FeedKey>?) {
         let recent = blocked == nil ? [] : Array(lettersUnderWay.merging(letters) { $1 }.values)
         if settings.stopsKeys {
@@ -56,7 +56,7 @@ extension FeedMachine {
         for letter in retried.sorted(by: { $0.position < $1.position }) where !isLeaving(letter.position) {
             let key = FeedKey(letter.key)
             if let dead = deaths[key], dead < letter.position {
-                // Set aside in the database before the first page is read.
+                // The database set the message aside before the first page was read.
                 self.unread.passed.insert(key)
                 rereadRetries()
             } else {
@@ -68,13 +68,13 @@ extension FeedMachine {
         placeAgain(parked.takeAll())
     }
 
-    /// Whether a message was put aside, and that is being written: the database still says what it was before.
+    /// Returns whether a message is being written as dead or set aside. The database still has its previous state.
     private func isLeaving(_ position: FeedPosition) -> Bool {
         guard slots[position] == nil, case .put(let letter) = lettersUnderWay[position] else { return false }
         return letter.state == .dead || letter.state == .blocked
     }
 
-    /// Notes the dead letters that the database may not have yet: what it has was looked at before the page was read.
+    /// Notes the dead letters that the database may not have yet. The stored ones were read before the page.
     private func countDeaths(_ recent: [LetterChange]) {
         deaths.removeAll()
         for case .put(let letter) in recent where letter.state == .dead {
@@ -83,10 +83,10 @@ extension FeedMachine {
         }
     }
 
-    /// Resumes all keys except those that dead letters stop.
+    /// Resumes all keys except those stopped by dead letters.
     private func unblock(except blocked: Set<FeedKey>, _ recent: [LetterChange]) {
         let stillBlocked = blocked.union(deaths.keys)
-        // What was set aside just now, behind something that is to be tried again, goes on behind that.
+        // Messages that were just set aside after a retried message of their key are delivered after it.
         let aside = recent.compactMap { change -> FeedLetter? in
             if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(FeedKey(letter.key)) {
                 letter
@@ -97,7 +97,7 @@ extension FeedMachine {
         for letter in aside.sorted(by: { $0.position < $1.position }) {
             let key = FeedKey(letter.key)
             guard !unread.has(key, before: letter.position) else {
-                // It is read after those before it.
+                // The message will be read after the retries that precede it.
                 unread.passed.insert(key)
                 rereadRetries()
                 continue
@@ -113,10 +113,10 @@ extension FeedMachine {
         blockedKeys = stillBlocked
     }
 
-    /// Places messages that had to wait, after those of their keys that were taken in meanwhile.
+    /// Queues messages that had to wait. They come after the messages of their keys that were added in the meantime.
     func placeAgain(_ waiting: [Slot]) {
         if !waiting.isEmpty { isDirty = true }
-        // Adopted messages may have been acknowledged meanwhile.
+        // Adopted messages may have been acknowledged in the meantime.
         for slot in waiting where slots[slot.position] === slot {
             unpark(slot)
             if !slot.isAdopted, blockedKeys.contains(orderingKey(slot.message)) {
@@ -130,14 +130,15 @@ extension FeedMachine {
         }
     }
 
-    /// The message waits until earlier retries of its key were read. An adopted one waits for that when its delivery has ended.
+    /// Makes a message wait until earlier retries of its key have been read. An adopted message waits for them
+    /// once its delivery has ended.
     func park(_ slot: Slot) {
         slot.isParked = true
         if slot.isRetry { parkedRetryCount += 1 }
         parked.insert(slot)
     }
 
-    /// The message is not to wait any more, and has left `parked` or is skipped there.
+    /// Ends a message's wait for retries. The caller has removed it from `parked`, or skips it there.
     func unpark(_ slot: Slot) {
         guard slot.isParked else { return }
         slot.isParked = false

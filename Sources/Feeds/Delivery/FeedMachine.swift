@@ -1,37 +1,37 @@
 import LogStore
 import Runtime
 
-/// Decides who gets which message of a feed when, and what is done: order by key, holding, deadlines, attempts, backoff, dead
-/// letters, and the place that is kept. Without I/O and without a clock; belongs to one thread.
+/// Decides when each message is delivered, to which consumer, and when it is done: order by key, holding, deadlines, attempts,
+/// backoff, dead letters, and the recorded progress. Without I/O and without a clock; belongs to one thread.
 ///
-/// Messages come from the reader in the order of their places and leave when they are done. All times are monotonic milliseconds, but for
-/// those of failures, which people read.
+/// Messages arrive from the reader in the order of their positions and leave when they are done. All times are monotonic
+/// milliseconds, except the times of failures, which are for operators.
 ///
 /// A message that is not done has a `Slot`. The slot is in one of these states:
 ///
 ///     push ──┬──► gated ─── `handedTo` is durable ───┬──► queued ─── pull ───► held ─── acknowledge ───► done
 ///            ├──► parked ── earlier retries are read ┤      ▲                   │ │
-///            └──► held, adopted                      │      └ failed, given back ┘ └─── last attempt ───► dead
+///            └──► held, adopted                      │      └ failed, put back ──┘ └─── last attempt ───► dead
 ///     retry ─────────────────────────────────────────┘
 ///
-/// - Gated: the feed's row in the database must first say that messages of this entry may be handed out (`handedTo`).
-/// - Parked: the database may have earlier messages of the key to retry, which the machine has not read yet. When they are read,
-///   the message is queued, or gated.
-/// - Queued: the message waits in the queue of its key. The key is ready (`ready`) while no message of the key is held, the
-///   key does not wait after a failed attempt, and the dead letters of the key are durable.
-/// - Held (out): a consumer has the message until `deadline`. If the deadline passes, the attempt has failed. After a takeover
-///   the machine adopts the messages that a former owner may have handed out: it treats them as held until `adoptedUntil`, and
-///   queues them then. Retries can be adopted, too.
+/// - Gated: the feed's row in the database must first state that messages of this entry may be delivered (`handedTo`).
+/// - Parked: the database may have earlier messages of the key to retry, which the machine has not read yet. When they have been
+///   read, the message is queued or gated.
+/// - Queued: the message waits in the queue of its key. The key is ready (`ready`) while no message of the key is held, the key
+///   does not wait after a failed attempt, and the dead letters of the key are durable.
+/// - Held (out): a consumer has the message until `deadline`. If the deadline passes, the attempt has failed.
+///   After a takeover the machine adopts the messages that a previous owner may have delivered: it treats them as held until
+///   `adoptedUntil`, and then queues them. Retries can be adopted, too.
 /// - Done: the slot is removed, and `DonePlaces` closes the position.
-/// - Dead: the database stores the message as a dead letter, and the slot is removed. If dead letters stop their keys, the
-///   machine sets the later messages of the key aside: the database stores them as blocked. While the database has as many
-///   stored messages as it may have, a message does not become a dead letter but is retried after the longest pause, and
-///   messages that should be set aside wait in memory (`unstored`).
+/// - Dead: the database stores the message as a dead letter, and the slot is removed. If dead letters stop their keys, the machine
+///   sets the later messages of the key aside: the database stores them as blocked. While the database has as many stored messages
+///   as it may have, a message does not become a dead letter but is retried after the longest pause, and messages that should be
+///   set aside wait in memory (`unstored`).
 ///
 /// An administrator can have dead letters delivered again. The database then gives them to the machine as retries (`retry`).
 final class FeedMachine {
     struct Settings: Sendable {
-        /// For the ids in stored messages.
+        /// The namespace's name, for the ids in stored messages.
         var namespace = ""
         var ordersByKey = true
         var maxAttempts = 10
@@ -40,25 +40,26 @@ final class FeedMachine {
         var ackDeadlineMilliseconds: Int64 = 30_000
         /// Whether a dead letter stops its key.
         var stopsKeys = false
-        /// Messages that are not done, at most; and about how many bytes they may cost. The reader pauses beyond.
+        /// The maximum number of undone messages, and their approximate maximum size in memory in bytes. At the
+        /// maximum the reader pauses.
         var windowMessages = 10_000
         var windowBytes = 64 << 20
-        /// At most so many entries ahead it is written down that messages may be handed out. What is written down too much, a new owner
-        /// has to take for handed out: so it is about what comes in a twentieth of a second.
+        /// The maximum number of entries by which `handedTo` is recorded ahead. After a takeover the new owner must treat all
+        /// messages up to `handedTo` as possibly delivered, so the lead covers only about a twentieth of a second.
         var mostHandedAhead: Int64 = 1_000
 
-        /// Dead letters and messages that are set aside, at most; and about how many bytes they may have.
+        /// The maximum number of dead letters and messages set aside, and their approximate maximum size in bytes.
         var mostStored: Int64 = 100_000
         var mostStoredBytes: Int64 = 1 << 30
 
         init() {}
     }
 
-    /// A message that is handed out.
+    /// A delivery of a message to a consumer.
     struct Delivery: Sendable {
         let message: FeedMessage
         let attempt: Int
-        /// Counts all deliveries of the machine.
+        /// The number of this delivery among all deliveries of the feed.
         let number: UInt64
     }
 
@@ -66,7 +67,7 @@ final class FeedMachine {
         case done, unknown, expired
     }
 
-    /// The present time, by both clocks.
+    /// The current time on both clocks, in milliseconds.
     struct Moment: Sendable {
         let monotonic: Int64
         let unix: Int64
@@ -87,81 +88,81 @@ final class FeedMachine {
     var ready = KeyLine()
     var timers = TimerHeap<Timer>()
     var holders: [String: Holder] = [:]
-    /// The messages that consumers hold, without adopted ones.
+    /// The number of messages that consumers hold, without adopted messages.
     var heldCount = 0
-    /// Whether the consumers of messages that are not held any more are recorded, for pulls that wait until their consumer holds fewer.
+    /// Whether `releases` records the consumers of messages that cease to be held, for pulls that wait until their consumer holds fewer.
     var recordsReleases = false
     var releases: [String] = []
-    /// The newest opening of each consumer, while it is open or may be acknowledged by the next.
+    /// The latest opening of each consumer, as long as it is open or the next opening may acknowledge its messages.
     var openings: [String: HandOuts] = [:]
-    /// Messages that wait until it is written down that they may be handed out.
+    /// The messages that wait until `handedTo` covers them.
     var gated = SlotQueue()
     private var nextNumber = 0
     var nextDelivery: UInt64 = 0
-    /// Which messages of those that come in order are done.
+    /// The done positions of the log order.
     var places: DonePlaces
-    /// What does not hold that has to: from then on nothing is handed out and nothing recorded. The run ends, and a new machine starts from
-    /// what was recorded last.
+    /// The invariant that was violated. From then on the machine delivers and records nothing.
+    /// The run ends, and a new machine starts from the last recorded progress.
     private(set) var fault: FeedInvariantError?
-    /// Durable.
+    /// The durable `handedTo`: the last entry whose messages may be delivered.
     var handedTo: Int64
     private(set) var lastPushedSeq: Int64
     var pace = FeedPace()
-    /// What a former owner may have handed out counts as held until then.
+    /// The last entry of which a previous owner may have delivered messages, and the time until which such messages count as held.
     let adoptedThrough: Int64
     let adoptedUntil: Int64
-    /// Where it is known exactly what is out: that, and nothing else.
-    /// The place of a message leaves the set when the message comes.
+    /// The positions of the delivered messages, if exactly known: only these count as delivered. A position leaves the set
+    /// when its message arrives.
     var adoptedPlaces: Set<FeedPosition>?
-    /// Keys of which something is out, where it is known exactly what is out.
+    /// The keys with delivered messages, if the delivered messages are exactly known.
     var adoptedKeys: Set<FeedKey> = []
-    /// The messages whose later ones may be out; see the type.
+    /// The messages whose later messages may have been delivered; see the type.
     var overtaken = OvertakingNotes()
-    /// The numbers of former runs' deliveries, as far as they are known. `UInt64.max` marks a message that has arrived at the sink.
+    /// The known numbers of deliveries by previous runs. `UInt64.max` marks a message that has arrived at the sink.
     var formerDeliveries: [FeedPosition: UInt64] = [:]
-    /// The number before that of the first delivery of this run.
+    /// The delivery number before the first delivery of this run.
     let firstDelivery: UInt64
     /// The number of adopted messages.
     var adoptedCount = 0
     var blockedKeys: Set<FeedKey> = []
-    /// The retries that were not read from the database yet, and the new messages that wait until they are.
+    /// The retries that have not been read from the database yet, and the new messages that wait for them.
     var unread = UnreadRetries()
     var parked = SlotQueue()
-    /// The keys of the dead letters that are to be written down, and of those that are being written.
+    /// The keys of the dead letters to be written, and of those being written.
     var buried: [KeyState] = []
     var beingBuried: [KeyState] = []
-    /// The first dead letter of each key since the first page of retries was read, where dead letters stop their keys.
+    /// The first dead letter of each key since the first page of retries was read, if dead letters stop keys.
     var deaths: [FeedKey: FeedPosition] = [:]
-    /// The retries are to be read again from the first page once this commit is durable.
+    /// The commit after whose durability the retries are read again from the first page.
     var rereadsAfterCommit: Int64?
     var rereadsRetries = false
-    /// Dead letters and messages that are set aside; and those that would be, and wait for room.
+    /// The amount of dead letters and set-aside messages in the database, and the messages that wait for room to be set aside.
     var stored = Stored()
     var unstored = SlotQueue()
     /// Whether a message could not be stored.
     var isShortOfRoom = false
     var commitCount: Int64 = 0
-    /// Messages that are delivered once more and not done.
+    /// The undone messages that are retried from the database.
     private var retries = IndexedHeap<FeedPosition, FeedPosition>()
     var retryCount: Int { retries.count }
-    /// Retries that do not wait for unread retries. When few are left, the next page is read.
+    /// The retries that do not wait for unread retries. When few are left, the next page is read.
     var readyRetryCount: Int { retries.count - parkedRetryCount }
     var parkedRetryCount = 0
     var letters: [FeedPosition: LetterChange] = [:]
-    /// Those that are being written.
+    /// The changes of stored messages that are being written.
     var lettersUnderWay: [FeedPosition: LetterChange] = [:]
     var counters = Counters()
     private(set) var pendingBytes = 0
-    /// Whether there is something to write down at once.
+    /// Whether there is progress to record at once.
     var isDirty = false
-    /// Whether there is something to write down that has time: the log was read, or messages were handed out.
+    /// Whether there is progress that may be recorded later: the log was read, or messages were delivered.
     var isStale = false
 
     /// - Parameters:
-    ///   - progress: where the feed goes on.
-    ///   - adoptedThrough: a former owner may have handed out messages of entries up to this one.
-    ///   - adoptedUntil: until when they count as held.
-    ///   - firstDelivery: the number before that of the first delivery; different for each machine of a feed.
+    ///   - progress: The recorded progress from which the feed resumes.
+    ///   - adoptedThrough: The last entry of which a previous owner may have delivered messages.
+    ///   - adoptedUntil: The time until which these messages count as held.
+    ///   - firstDelivery: The number before the first delivery. It differs for each machine of a feed.
     init(
         _ settings: Settings, from progress: FeedProgress, adoptedThrough: Int64 = 0, adoptedUntil: Int64 = 0,
         firstDelivery: UInt64 = 0
@@ -177,7 +178,7 @@ final class FeedMachine {
     }
 
     deinit {
-        // Slots, their keys, their holders and openings know one another.
+        // Break the reference cycles between slots, keys, holders and openings.
         for key in keys.values { key.queue.removeAll() }
         for holder in holders.values { holder.removeAll() }
         for opening in openings.values { opening.removeAll() }
@@ -187,23 +188,23 @@ final class FeedMachine {
     // MARK: Figures
 
     var pendingCount: Int { slots.count }
-    /// How many more messages the reader may bring, and about how many bytes of them.
+    /// The number of messages that the reader may still bring, and their approximate bytes.
     var room: Int { settings.windowMessages - slots.count }
     var byteRoom: Int { settings.windowBytes - pendingBytes }
-    /// Whether somebody can be given something.
+    /// Whether a pull would receive a message.
     var hasReady: Bool { fault == nil && !ready.isEmpty }
     var readTo: LogCursor { places.readTo }
-    /// The first message that is not done; where all of the log are, the first of those that are delivered once more.
+    /// The first message that is not done, or the first retry if all messages of the log are done.
     var oldest: FeedMessage? {
         places.first.flatMap { slots[$0]?.message }
             ?? retries.first.flatMap { slots[$0.key] }?.message
     }
 
-    // MARK: From the reader
+    // MARK: Reading
 
-    /// Takes a message that an entry has brought, or the snapshot. A message that does not come after the last one is a fault.
+    /// Adds a message of an entry or of the snapshot. A message that does not come after the previous one is a fault.
     ///
-    /// - Parameter letter: what is known of earlier attempts.
+    /// - Parameter letter: The stored state of earlier attempts, if any.
     func push(_ message: FeedMessage, failed letter: FeedLetter? = nil, now: Moment) {
         guard fault == nil else { return }
         let mayBeOut = mayBeOut(message.position)
@@ -216,11 +217,11 @@ final class FeedMachine {
         }
     }
 
-    /// Nil where the message is done, or delivered from the database.
+    /// Returns nil if the message is done, or is delivered from the database.
     private func open(_ message: FeedMessage, _ letter: FeedLetter?) throws(FeedInvariantError) -> Slot? {
         let slot: Slot?
         if let stored = slots[message.position] {
-            // What is stored to be delivered once more comes from there, and only from there.
+            // A stored retry is delivered from the database only.
             try places.pass(stored)
             slot = nil
         } else {
@@ -241,7 +242,7 @@ final class FeedMachine {
         let position = slot.position
         pace.measure(lastPushedSeq, at: now.monotonic)
         slot.mayBeOut = mayBeOut && now.monotonic < adoptedUntil
-        // A former run settled it but did not record that. Later messages of its key may still be out.
+        // A previous run settled this message without recording that. Later messages of its key may still be held.
         if !slot.mayBeOut, position.seq <= adoptedThrough, now.monotonic < adoptedUntil, hasFormerDeliveries {
             noteOvertaken(slot)
         }
@@ -254,46 +255,46 @@ final class FeedMachine {
             isDirty = true
             return
         }
-        // Written down ahead, so that nothing has to wait for it.
+        // `handedTo` is recorded ahead, so that no message has to wait for it.
         if position.seq + handedAhead / 2 > handedTo { isDirty = true }
         enqueue(slot)
     }
 
-    /// Whether a former owner, or an earlier run, may have handed out a message that comes now.
+    /// Returns whether a previous owner or an earlier run may have delivered a message that arrives now.
     private func mayBeOut(_ position: FeedPosition) -> Bool {
         position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
-    /// All messages of entries up to there were pushed.
+    /// Notes that all messages of entries up to the cursor were pushed.
     func read(to cursor: LogCursor) {
         guard places.read(to: cursor) else { return }
         lastPushedSeq = max(lastPushedSeq, cursor.seq)
         isStale = true
     }
 
-    /// All messages of the snapshot's tree were pushed: what follows are the entries behind it.
+    /// Notes that all messages of the snapshot's tree were pushed. The messages of later entries follow.
     func readSnapshot(at cursor: LogCursor) {
         places.readSnapshot()
         read(to: cursor)
         isDirty = true
     }
 
-    /// A stored message that is to be delivered once more.
+    /// Adds a stored message to deliver again.
     ///
-    /// - Parameter mayBeOut: whether a former owner may have handed it out.
+    /// - Parameter mayBeOut: Whether a previous owner may have delivered the message.
     func retry(_ letter: FeedLetter, mayBeOut: Bool = false) {
-        // What the database has is older than what is to be written of it.
+        // The database has an older state than the changes that are yet to be written.
         guard let message = letter.message, letters[letter.position] == nil else { return }
         if case .remove = lettersUnderWay[letter.position] { return }
         if let slot = slots[letter.position] {
-            // It is here already, from the log: when it is done, so is the letter.
+            // The message has already arrived from the log. Its stored copy is removed when the message is done.
             slot.hasLetter = true
             return
         }
-        // By the order that holds now, which need not be that of the letter.
+        // The slot uses the current ordering of the feed, which may differ from the ordering when the message was stored.
         let slot = Slot(message, number: nextNumber, isRetry: true, isOrderedByPlace: settings.stopsKeys)
         keep(slot, letter)
-        // Others of the key may be out, too, and not be read yet.
+        // Other messages of the key may also have been delivered and not been read yet.
         let isKnownOut = adoptedPlaces?.contains(slot.position) ?? true
         let isOut =
             adoptedPlaces.map { _ in isKnownOut || adoptedKeys.contains(orderingKey(message)) }
@@ -304,7 +305,7 @@ final class FeedMachine {
         adopt(slot)
     }
 
-    // MARK: In and out
+    // MARK: Slots
 
     private func keep(_ slot: Slot, _ letter: FeedLetter?) {
         nextNumber += 1
@@ -319,13 +320,13 @@ final class FeedMachine {
         slots[slot.position] = slot
     }
 
-    /// The message comes behind all others from now on.
+    /// Moves a message after all others.
     func renumber(_ slot: Slot) {
         slot.number = nextNumber
         nextNumber += 1
     }
 
-    /// The message is done: it leaves, and its place joins what is done around it.
+    /// Removes a message that is done and closes its position.
     func finish(_ slot: Slot) {
         let position = slot.position
         guard slots[position] === slot else { return stop(FeedInvariantError(.notOpen(position))) }
@@ -341,10 +342,10 @@ final class FeedMachine {
         if slot.isRetry { retries.remove(position) }
     }
 
-    /// Notes what does not hold. What is told to the machine afterwards changes nothing that is recorded.
+    /// Records a violated invariant. Later calls change nothing that is recorded.
     func stop(_ error: FeedInvariantError) {
         fault = fault ?? error
-        // What was settled just now must wait for a record, which there will not be.
+        // Requests that were just settled must wait for a record, which will never be written.
         isDirty = true
     }
 

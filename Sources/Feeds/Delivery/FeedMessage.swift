@@ -1,25 +1,25 @@
 import Runtime
 public import Tree
 
-/// A message of a feed: what consumers, webhooks and sinks get, but for the attempt. Its values share their memory with the tree.
+/// A message of a feed, as consumers, webhooks and sinks receive it, without the attempt number. Its values share memory with the tree.
 public final class FeedMessage: Sendable {
-    /// What a message says.
+    /// The content of a message.
     enum Content: Sendable {
         case change(Change)
-        /// As it was stored: the JSON object without its attempt.
+        /// A stored message: the JSON object without the attempt number.
         case stored([UInt8])
     }
 
-    /// What a message says of a record.
+    /// The change of a record.
     struct Change: Sendable {
         let path: Path
-        /// The names of the captures, and the keys that they stand for.
+        /// The names of the captures, and the captured keys.
         let captures: [String]
         let keys: [Key]
-        /// The log's operation, or `snapshot`.
+        /// The operation in the log, or `snapshot`.
         let operation: String
         let event: FeedDefinition.Event
-        /// What the definition includes; the others are nil.
+        /// The values that the definition includes; nil for the others.
         let value: Node?
         let old: Node?
         let record: Node?
@@ -31,7 +31,7 @@ public final class FeedMessage: Sendable {
     public let key: String
     let content: Content
 
-    /// About what the message costs in memory while it waits, in bytes.
+    /// The approximate memory of the waiting message in bytes.
     let estimatedBytes: Int
 
     init(position: FeedPosition, key: String, content: Content) {
@@ -47,11 +47,11 @@ public final class FeedMessage: Sendable {
             }
     }
 
-    /// The message as JSON.
+    /// Returns the message as JSON.
     ///
     /// - Parameters:
-    ///   - namespace: for the id.
-    ///   - attempt: the delivery's number; nil for the form that is stored.
+    ///   - namespace: The namespace's name, for the id.
+    ///   - attempt: The number of the attempt, or nil for the stored form.
     public func json(namespace: String, attempt: Int?) -> [UInt8] {
         var writer = JSONWriter(form: .plain, reserving: 512)
         write(namespace: namespace, attempt: attempt, to: &writer)
@@ -71,7 +71,7 @@ public final class FeedMessage: Sendable {
         writer.raw("}")
     }
 
-    /// The object, but for its end.
+    /// Writes the object without its closing brace.
     private func write(_ change: Change, _ namespace: String, _ writer: inout JSONWriter) {
         writer.raw("{\"id\":")
         writer.writeString(position.id(in: namespace))
@@ -110,14 +110,15 @@ public final class FeedMessage: Sendable {
 }
 
 extension Node {
-    /// About what the value costs in memory, in bytes: exactly counted for what is small, and else by its first rows.
+    /// The approximate memory of the value in bytes. Small values are counted exactly, larger ones are
+    /// extrapolated from their first rows.
     public var estimatedBytes: Int {
         guard case .branch = self else { return 64 + textBytes }
         var left = 256
         let texts = textBytes(&left)
         let counted = max(1, 256 - left)
         let rows = rowCount
-        // An estimate may be far beyond what there is: sums of it stay numbers.
+        // The estimate may be far too high. The bound keeps sums of estimates from overflowing.
         return min(64 * rows + (rows > counted ? texts / counted * rows : texts), 1 << 36)
     }
 

@@ -1,19 +1,19 @@
-/// Names one connection of a consumer: an event stream, a pull with `resume`, or a pull that another gateway forwards.
+/// Identifies a connection of a consumer: an event stream, a pull with `resume`, or a pull forwarded by another gateway.
 ///
 /// The messages of an opening arrive on one connection, in the order of their delivery.
 public struct FeedOpening: Sendable, Hashable {
     private let number: UInt64
 
-    /// Creates a name that no other opening has.
+    /// Creates a unique identifier.
     public init() { number = .random(in: .min ... .max) }
 
-    /// Reads what `text` wrote; nil for anything else.
+    /// Parses the format of `text`. Returns nil for any other text.
     public init?(text: String) {
         guard text.utf8.count == 16, let number = UInt64(text, radix: 16) else { return nil }
         self.number = number
     }
 
-    /// The name as 16 hexadecimal digits, for another gateway.
+    /// The identifier as 16 hexadecimal digits, for another gateway.
     public var text: String {
         let digits = String(number, radix: 16)
         return String(repeating: "0", count: 16 - digits.utf8.count) + digits
@@ -21,24 +21,24 @@ public struct FeedOpening: Sendable, Hashable {
 }
 
 extension FeedMachine {
-    /// The messages that one opening was handed, in the order of delivery, without those that changed hands since.
+    /// The messages delivered to one opening, in the order of delivery, without messages that have changed hands since.
     ///
-    /// The next opening of the consumer may acknowledge them by naming the last one that it received.
+    /// The consumer's next opening may acknowledge them by naming the last message it received.
     final class HandOuts {
         let opening: FeedOpening
         let consumer: String
-        /// The message that the consumer named when it opened. The message's id again says nothing about this opening: a
-        /// consumer that received nothing repeats it.
+        /// The message that the consumer named when it opened this connection. If the next opening names the same message, it
+        /// acknowledges nothing: a consumer that received nothing repeats the id.
         let base: FeedPosition?
-        /// Whether the connection can still be handed messages.
+        /// Whether the connection can still receive messages.
         var isOpen = true
         private(set) var count = 0
-        /// The messages that left without being done. The connection may be handed them again, and their ids then name two places of it.
+        /// The messages that left without being done. The connection may receive them again, and their ids are then ambiguous.
         private var left: Set<FeedPosition> = []
-        /// Whether so many left that they are not remembered.
+        /// Whether more messages left than are remembered.
         private var isUnclear = false
         private static let mostLeft = 100
-        /// Nil in the place of a message that left.
+        /// The messages; nil for a message that left.
         private var slots: ContiguousArray<Slot?> = []
 
         init(_ opening: FeedOpening, of consumer: String, base: FeedPosition?) {
@@ -57,7 +57,7 @@ extension FeedMachine {
 
         /// Removes a message. O(1) on average.
         ///
-        /// - Parameter mayReturn: Whether the connection can be handed the message a second time.
+        /// - Parameter mayReturn: Whether the connection can receive the message a second time.
         func remove(_ slot: Slot, mayReturn: Bool) {
             guard slot.handOuts === self else { return }
             slot.handOuts = nil
@@ -75,7 +75,7 @@ extension FeedMachine {
             isUnclear = true
         }
 
-        /// Whether an id names the delivery of a message by this connection, and no other delivery.
+        /// Returns whether an id names this connection's delivery of a message and no other delivery.
         func names(_ slot: Slot, by id: FeedEventID) -> Bool {
             if let delivery = id.delivery { return slot.delivery == delivery }
             return id.position != base && !isUnclear && !left.contains(id.position)
@@ -87,7 +87,7 @@ extension FeedMachine {
             count = 0
         }
 
-        /// The messages up to one that is among them, in the order of delivery.
+        /// Returns the messages up to and including `last`, which must be one of them, in the order of delivery.
         func through(_ last: Slot) -> [Slot] { slots[...last.handOutIndex].compactMap { $0 } }
 
         private func close(up left: [Slot]) {

@@ -1,5 +1,5 @@
-/// A message's place in its feed: its entry's seq, and its number among the entry's messages. Messages of a snapshot come
-/// behind those of the entry that the snapshot is of.
+/// A message's position in its feed: the seq of its entry, and its index among the entry's messages. The messages of a snapshot
+/// come after those of the snapshot's entry.
 public struct FeedPosition: Sendable, Hashable, Comparable {
     public let seq: Int64
     public let index: Int64
@@ -12,7 +12,7 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
     }
 
     public func hash(into hasher: inout Hasher) {
-        // Whether it is a snapshot's hardly ever tells two places apart.
+        // `isSnapshot` hardly ever distinguishes two positions, so it is not hashed.
         hasher.combine(seq)
         hasher.combine(index)
     }
@@ -23,13 +23,13 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
         return left.index < right.index
     }
 
-    /// The first place that can come behind this one.
+    /// The first possible position after this one.
     var next: FeedPosition { FeedPosition(seq: seq, index: index + 1, isSnapshot: isSnapshot) }
 
-    /// The message's id in a namespace: `default:42:0`, and `default:42:s0` of a snapshot.
+    /// Returns the message's id in a namespace: `default:42:0`, or `default:42:s0` for a snapshot's message.
     public func id(in namespace: String) -> String { "\(namespace):\(seq):\(isSnapshot ? "s" : "")\(index)" }
 
-    /// Reads an id; nil for anything else, also for ids of other namespaces.
+    /// Parses an id. Returns nil for any other text and for ids of other namespaces.
     public init?(id: String, in namespace: String) {
         var rest = id.utf8[...]
         guard rest.starts(with: namespace.utf8) else { return nil }
@@ -43,13 +43,13 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
         guard isReachable else { return nil }
     }
 
-    /// Whether a feed can come there: sums with positions that clients or the database name must not overflow.
+    /// Whether a feed can reach the position. This bound keeps sums with positions from clients or the database from overflowing.
     var isReachable: Bool { seq >= 0 && seq <= Self.most && index >= 0 && index <= Self.most }
 
-    /// No feed comes so far.
+    /// A bound for seqs and indexes that no feed reaches.
     static let most = Int64.max / 2
 
-    /// A number without zeros before it.
+    /// Parses a number without leading zeros.
     private static func number(_ text: inout Substring.UTF8View) -> Int64? {
         let isZero = text.first == UInt8(ascii: "0")
         var number: Int64 = 0
@@ -66,13 +66,13 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
     }
 }
 
-/// Names a message, or one delivery of it.
+/// Identifies a message, or one delivery of a message.
 ///
-/// A message's own id is the same at each delivery: `default:42:0`. The id of a stream's event ends with the number of the delivery,
-/// `default:42:0@1f`: a consumer that names it when it opens the next stream says by which connection it received the message.
+/// A message's own id is the same in each delivery: `default:42:0`. The id of a stream's event ends with the number of the delivery:
+/// `default:42:0@1f`. A consumer that sends such an id when it opens the next stream states by which connection it received the message.
 public struct FeedEventID: Sendable, Hashable {
     public let position: FeedPosition
-    /// Counts the deliveries of the feed, over all its owners. Nil in the id of a message.
+    /// The number of the delivery among all deliveries of the feed, over all its owners, or nil in a message id.
     public let delivery: UInt64?
 
     public init(_ position: FeedPosition, delivery: UInt64? = nil) {
@@ -80,7 +80,7 @@ public struct FeedEventID: Sendable, Hashable {
         self.delivery = delivery
     }
 
-    /// Reads what `text` wrote, or the id of a message; nil for anything else, also for ids of other namespaces.
+    /// Parses the format of `text(in:)`, or a message id. Returns nil for any other text and for ids of other namespaces.
     public init?(_ text: String, in namespace: String) {
         let parts = text.split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let position = FeedPosition(id: String(first), in: namespace) else { return nil }
@@ -88,12 +88,12 @@ public struct FeedEventID: Sendable, Hashable {
             self.init(position)
             return
         }
-        // One form for each number: without a sign, zeros before it, or capitals.
+        // Each number has one valid form: no sign, leading zeros or capitals.
         guard let delivery = UInt64(parts[1], radix: 16), String(delivery, radix: 16) == parts[1] else { return nil }
         self.init(position, delivery: delivery)
     }
 
-    /// The id as consumers get it and send it back.
+    /// Returns the id as consumers receive it and send it back.
     public func text(in namespace: String) -> String {
         let id = position.id(in: namespace)
         return delivery.map { "\(id)@\(String($0, radix: 16))" } ?? id

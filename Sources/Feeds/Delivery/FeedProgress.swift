@@ -1,18 +1,18 @@
 public import LogStore
 
-/// How far a feed has come, as the database keeps it.
+/// The progress of a feed, as the database stores it.
 public struct FeedProgress: Sendable {
-    /// All messages of entries up to this one are done.
+    /// The entry up to which all messages are done.
     public var seq: Int64
-    /// And the first so many of the entry behind it, or of the snapshot's tree.
+    /// The number of done messages at the start of the next entry, or of the snapshot's tree.
     public var index: Int64
-    /// The entry whose tree is the snapshot that the feed begins with, while its messages are not all done.
+    /// The entry of the snapshot with which the feed begins, until all its messages are done.
     public var snapshotSeq: Int64?
-    /// What is done behind that.
+    /// The done positions after those.
     public var done: PlaceRanges
-    /// Messages of entries behind this one have been handed to nobody.
+    /// The last entry whose messages may have been delivered. No message of a later entry has been delivered.
     public var handedTo: Int64
-    /// How far the log was read.
+    /// The position up to which the log was read.
     public var readTo: LogCursor
 
     public init(
@@ -27,29 +27,29 @@ public struct FeedProgress: Sendable {
         self.readTo = readTo ?? LogCursor(seq: seq)
     }
 
-    /// Whether a message is done.
+    /// Returns whether a message is done.
     public func isDone(_ position: FeedPosition) -> Bool {
         if position < first { return true }
         return done.contains(position)
     }
 
-    /// The first place that may not be done.
+    /// The first position that may not be done.
     var first: FeedPosition {
         FeedPosition(seq: seq + 1, index: index, isSnapshot: snapshotSeq == seq + 1)
     }
 }
 
-/// Places of messages that are done although one before them is not: ranges that do not touch, in order. Pure.
+/// Positions of messages that are done although an earlier message is not: sorted, disjoint ranges. Pure.
 ///
-/// A range stands for all messages of the feed between its ends, whatever they are: so a few numbers say it for thousands.
+/// A range stands for all messages of the feed between its ends, so that a few numbers can represent thousands of messages.
 public struct PlaceRanges: Sendable, Equatable {
     public private(set) var ranges: [ClosedRange<FeedPosition>]
 
-    /// No ranges.
+    /// Creates an empty set of ranges.
     public init() { ranges = [] }
 
-    /// - Parameter ranges: in order, without a common position.
-    /// - Returns: nil where the ranges are out of order, or have positions that no feed reaches.
+    /// - Parameter ranges: Sorted ranges without a common position.
+    /// - Returns: Nil if the ranges are out of order or contain positions that no feed reaches.
     public init?(_ ranges: [ClosedRange<FeedPosition>]) {
         var last: FeedPosition?
         for range in ranges {
@@ -61,7 +61,7 @@ public struct PlaceRanges: Sendable, Equatable {
         self.ranges = ranges
     }
 
-    /// Whether a place is in one of the ranges.
+    /// Returns whether one of the ranges contains a position.
     public func contains(_ position: FeedPosition) -> Bool {
         var low = 0
         var high = ranges.count
@@ -72,15 +72,16 @@ public struct PlaceRanges: Sendable, Equatable {
         return low < ranges.count && ranges[low].contains(position)
     }
 
-    // MARK: As bytes
+    // MARK: Encoding
 
-    /// Each range is four numbers: the distance of the seqs, and the index, for its beginning and its end.
+    /// The encoded ranges. Each range is four numbers: for its first and its last position, the difference to the
+    /// previous seq, and the index.
     public var bytes: [UInt8] {
         var bytes: [UInt8] = []
         var seq: Int64 = 0
         for range in ranges {
             for end in [range.lowerBound, range.upperBound] {
-                // Neither is negative: both initialisers see to that.
+                // Neither number is negative: both initializers check this.
                 Self.append(UInt64(bitPattern: end.seq &- seq), to: &bytes)
                 Self.append(UInt64(bitPattern: end.index) << 1 | (end.isSnapshot ? 1 : 0), to: &bytes)
                 seq = end.seq
@@ -89,7 +90,7 @@ public struct PlaceRanges: Sendable, Equatable {
         return bytes
     }
 
-    /// Reads what `bytes` wrote; nil where it is something else.
+    /// Decodes the format of `bytes`. Returns nil for any other bytes.
     public init?(bytes: [UInt8]) {
         var rest = bytes[...]
         var seq: Int64 = 0
@@ -110,7 +111,7 @@ public struct PlaceRanges: Sendable, Equatable {
         self.init(ranges)
     }
 
-    /// Seven bits a byte, the lowest first; all but the last have the highest bit set.
+    /// Appends a number with seven bits in each byte, the lowest first. All bytes except the last have the highest bit set.
     private static func append(_ number: UInt64, to bytes: inout [UInt8]) {
         var number = number
         while number >= 0x80 {

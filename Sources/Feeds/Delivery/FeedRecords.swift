@@ -11,10 +11,10 @@ extension FeedProgressRecord {
 }
 
 extension FeedProgress {
-    /// Nil where the ranges can't be read, or the numbers are none that a feed reaches.
+    /// Returns nil if the ranges are invalid or a number is one that no feed reaches.
     init?(_ record: FeedProgressRecord) {
         let numbers = [record.seq, record.index, record.snapshotSeq ?? 0, record.readTo.seq]
-        // An entry may have been announced as handed out that no feed has come to.
+        // `handedTo` has no upper bound: it may have been recorded ahead of any entry that the feed reaches.
         guard let done = PlaceRanges(bytes: record.done), record.handedTo >= 0,
             numbers.allSatisfy({ (0..<FeedPosition.most).contains($0) })
         else { return nil }
@@ -35,7 +35,7 @@ extension FeedLetterRecord {
 }
 
 extension FeedLetter {
-    /// Nil where the record is none of this program's.
+    /// Returns nil if the record has an unknown state or an unreachable position.
     init?(_ record: FeedLetterRecord) {
         let position = FeedPosition(seq: record.seq, index: record.index, isSnapshot: record.isSnapshot)
         guard let state = State(rawValue: record.state), position.isReachable else { return nil }
@@ -45,12 +45,12 @@ extension FeedLetter {
             message: record.message.map { FeedMessage(position: position, key: Self.key($0), content: .stored($0)) })
     }
 
-    /// The captured keys, which need not be the key by which the feed orders.
+    /// Returns the joined captured keys, which may differ from the key by which the feed orders.
     private static func key(_ message: [UInt8]) -> String { RawJSON(message).member("key") ?? "" }
 }
 
 extension RawJSON {
-    /// A member that is a text.
+    /// Returns the value of a string member.
     func member(_ name: String) -> String? { members?.first { $0.key == name }?.value.string }
 }
 
@@ -72,7 +72,7 @@ extension FeedFailure {
         return writer.bytes
     }
 
-    /// Reads what `json` wrote, also an older version's longer one; what is something else is left out.
+    /// Parses the format of `json`, including the longer lists of older versions. Skips invalid elements.
     static func read(_ json: [UInt8]) -> [FeedFailure] {
         guard let list = RawJSON(json).elements else { return [] }
         let failures = list.compactMap { element -> FeedFailure? in
@@ -86,7 +86,7 @@ extension FeedFailure {
 }
 
 extension FeedMessage {
-    /// What transports want to know without reading the message.
+    /// The facts that transports need without parsing the message.
     var facts: (path: String, event: String, time: String) {
         switch content {
         case .change(let change):
@@ -101,13 +101,13 @@ extension FeedMessage {
     }
 }
 
-/// Bounds what is stored of a message that failed for the last time, or is set aside. Pure.
+/// Limits the size of messages that are stored as dead letters or set aside. Pure.
 enum StoredMessage {
-    /// The most bytes of a stored message as JSON.
+    /// The maximum size of a stored message as JSON, in bytes.
     static let maxBytes = 1 << 20
 
-    /// A message's JSON, without its attempt. Of a message over `maxBytes` the record is left out, then the old value, then
-    /// the value, until it fits; a member `"truncated":true` says so.
+    /// Returns a message's JSON without its attempt number. If the message is larger than `maxBytes`, removes the record, then the
+    /// old value, then the value, until it fits. A member `"truncated":true` then marks the message.
     static func bounded(_ json: [UInt8]) -> [UInt8] {
         guard json.count > maxBytes, var members = RawJSON(json).members else { return json }
         for name in ["record", "old", "value"] where size(members) > maxBytes { members.removeAll { $0.key == name } }
@@ -123,7 +123,7 @@ enum StoredMessage {
         return writer.bytes
     }
 
-    /// The most bytes of members in JSON.
+    /// Returns the maximum size of the members in JSON, in bytes.
     private static func size(_ members: [(key: String, value: RawJSON)]) -> Int {
         members.reduce(40) { $0 + $1.key.utf8.count + $1.value.bytes.count + 4 }
     }

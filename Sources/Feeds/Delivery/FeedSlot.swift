@@ -4,47 +4,48 @@ extension FeedMachine {
     /// A message that is not done. Belongs to its machine.
     final class Slot: OpenPlace {
         let message: FeedMessage
-        /// Counts the messages of the machine, in the order in which they came, or came back to their keys.
+        /// The message's number in the order in which messages arrived at the machine, or returned to their keys.
         var number: Int
         let isRetry: Bool
-        /// About what it costs in memory.
+        /// The approximate memory of the message in bytes.
         let bytes: Int
-        /// The state of its key, once it waits there or is held.
+        /// The state of the message's key, once the message is queued or held.
         var key: KeyState?
-        /// Deliveries that count, with the present one.
+        /// The number of attempts that count, including the current one.
         var attempts = 0
         var failures: [FeedFailure] = []
-        /// Whether the database has a letter of it.
+        /// Whether the database stores the message as a `FeedLetter`.
         var hasLetter = false
-        /// Who has it; nil where that is not known, see `isAdopted`.
+        /// The consumer that holds the message, or nil if unknown; see `isAdopted`.
         fileprivate(set) var holder: Holder?
-        /// Its place among what the holder has of its opening.
+        /// The index of the message among the messages that the holder has received through the same opening.
         fileprivate var heldIndex = 0
-        /// The connection that was handed it last; nil for a request that stood for itself. Does not change while the message is held.
+        /// The connection of the last delivery, or nil if the request belonged to no opening. Does not change while the message is held.
         var opening: FeedOpening?
-        /// What that opening was handed, while the next one may acknowledge the message; and its place there.
+        /// The record of that opening, as long as the next opening may acknowledge the message, and the message's index in it.
         var handOuts: HandOuts?
         var handOutIndex = 0
-        /// It is not known who has it, or whether somebody does.
+        /// Whether the message counts as held by an unknown consumer after a takeover.
         var isAdopted = false
-        /// A former owner may have handed it out, and it waits for room to be set aside. If it is not set aside in the end, it is adopted.
+        /// Whether a previous owner may have delivered the message while it waits for room to be set aside. If it is not set aside
+        /// in the end, it is adopted.
         var mayBeOut = false
-        /// It is among the machine's `parked` messages.
+        /// Whether the message is one of the machine's `parked` messages.
         var isParked = false
         var deadline: Int64 = 0
-        /// Counts all deliveries of the feed.
+        /// The number of the last delivery among all deliveries of the feed, or 0 if there was none.
         var delivery: UInt64 = 0
-        /// The number of the delivery by a former run; 0 if it is not known.
+        /// The number of the delivery by a previous run, or 0 if unknown.
         var formerDelivery: UInt64 = 0
-        /// Neighbours among the held messages of its key, in the order in which they were handed out. The machine keeps each for as long as it
-        /// is linked.
+        /// The neighbours in the list of the key's held messages, in the order of delivery. The machine retains each slot
+        /// as long as it is linked.
         fileprivate(set) unowned(unsafe) var previousHeld: Slot?
         fileprivate(set) unowned(unsafe) var nextHeld: Slot?
 
-        /// Whether the message comes before and after others of its key by its place, and not by its number.
+        /// Whether messages of the key are ordered by position instead of by number.
         private let isOrderedByPlace: Bool
 
-        /// Which message of a key comes first.
+        /// The message's turn among the messages of its key.
         var turn: Turn { Turn(number: isOrderedByPlace ? 0 : number, position: position) }
 
         init(_ message: FeedMessage, number: Int, isRetry: Bool, isOrderedByPlace: Bool = false) {
@@ -56,11 +57,11 @@ extension FeedMachine {
             super.init(message.position)
         }
 
-        /// Whether somebody has it, or may have it.
+        /// Whether a consumer holds or may hold the message.
         var isHeld: Bool { holder != nil || isAdopted }
     }
 
-    /// A message's place among those of its key. Where dead letters stop their keys, messages to retry keep the places that they had.
+    /// The order of a message within its key. If dead letters stop keys, retries keep their original order.
     struct Turn: Comparable {
         let number: Int
         let position: FeedPosition
@@ -73,20 +74,20 @@ extension FeedMachine {
     /// The messages of one key.
     final class KeyState {
         let name: FeedKey
-        /// Those that nobody has, in order.
+        /// The messages that are not held, in order.
         var queue = SlotQueue()
         private(set) var held = 0
         private(set) unowned(unsafe) var lastHeld: Slot?
-        /// Not before then.
+        /// The time before which no message of the key is delivered.
         var waitsUntil: Int64?
-        /// The dead letters of the key that are not durable. Nothing of the key is handed out meanwhile: if they were lost, a later message
-        /// would have been processed before them.
+        /// The number of dead letters of the key that are not durable. Until they are, no message of the key is delivered: if a
+        /// dead letter were lost, a later message would have been processed before it.
         var unrecordedDeaths = 0
         var isInLine = false
 
         init(_ name: FeedKey) { self.name = name }
 
-        /// A message of the key is held from now on.
+        /// Adds a message to the held messages of the key.
         func hold(_ slot: Slot) {
             held += 1
             slot.previousHeld = lastHeld
@@ -94,7 +95,7 @@ extension FeedMachine {
             lastHeld = slot
         }
 
-        /// A message of the key is not held any more.
+        /// Removes a message from the held messages of the key.
         func letGo(_ slot: Slot) {
             held -= 1
             slot.previousHeld?.nextHeld = slot.nextHeld
@@ -104,18 +105,18 @@ extension FeedMachine {
         }
     }
 
-    /// What a consumer has.
+    /// The messages that a consumer holds.
     final class Holder {
         let name: String
         private(set) var count = 0
-        /// By openings, so that one of them gives back what it was handed in a time that does not grow with what the others have.
+        /// The messages by opening, so that the cost of releasing one opening does not depend on the others.
         private var hands: [FeedOpening?: Hand] = [:]
 
         init(_ name: String) { self.name = name }
 
         var slots: [Slot] { hands.values.flatMap(\.slots) }
 
-        /// Returns the messages that one opening handed to the consumer and the consumer still holds.
+        /// Returns the messages that the consumer received through an opening and still holds.
         func slots(of opening: FeedOpening) -> [Slot] { Array(hands[opening]?.slots ?? []) }
 
         func add(_ slot: Slot) {
@@ -154,12 +155,12 @@ extension FeedMachine {
         }
     }
 
-    /// The keys that have something for whoever asks, those first whose next message is the oldest.
+    /// The keys with a message ready for delivery, ordered by the number of their next message.
     struct KeyLine {
         private var heap = TimerHeap<KeyState>()
 
         var isEmpty: Bool { heap.isEmpty }
-        /// The number of the oldest message.
+        /// The number of the first key's next message.
         var first: Int? { heap.earliest.map { Int($0) } }
 
         mutating func add(_ key: KeyState, _ number: Int) { heap.add(key, at: Int64(number)) }
@@ -168,17 +169,17 @@ extension FeedMachine {
     }
 
     enum Timer {
-        /// The deadline of the message there.
+        /// The deadline of the message at a position.
         case deadline(FeedPosition)
         case wake(KeyState)
     }
 
-    /// What becomes of a message's letter.
+    /// A pending change of the stored state of a message.
     enum LetterChange: Sendable {
         case put(FeedLetter)
         case remove
 
-        /// The change with the message of a former one that may not be written, where it has none itself.
+        /// Returns the change with the message of an earlier change that may not have been written, unless it has a message itself.
         func keepingMessage(of former: LetterChange?) -> LetterChange {
             guard case .put(let letter) = self, letter.message == nil, case .put(let old)? = former, old.message != nil
             else { return self }
@@ -196,22 +197,22 @@ extension FeedMachine {
     }
 }
 
-/// A message's ordering key. Two keys are one where they have the same bytes, as in the tree, in the log and in SQL: Swift's strings are equal
-/// already where they look alike.
+/// A message's ordering key. Two keys are equal if their bytes are equal, as in the tree, in the log and in SQL.
+/// Swift's strings are already equal if they are canonically equivalent.
 struct FeedKey: Hashable, Sendable {
     let text: String
 
     init(_ text: String) { self.text = text }
 
     static func == (left: FeedKey, right: FeedKey) -> Bool {
-        // Strings of the same bytes are equal, and the comparison of equal ones is quick.
+        // Strings with the same bytes are equal, and comparing equal strings is fast.
         left.text == right.text && left.text.utf8.elementsEqual(right.text.utf8)
     }
 
     func hash(into hasher: inout Hasher) { hasher.combine(text) }
 }
 
-/// Slots that wait in the order of their turns: taken from the front, added at the back, and put back where they belong.
+/// Waiting slots in the order of their turns. Slots are removed from the front, appended at the back, and put back in order.
 struct SlotQueue {
     private var slots: ContiguousArray<FeedMachine.Slot?> = []
     private var head = 0
@@ -220,7 +221,7 @@ struct SlotQueue {
     var count: Int { slots.count - head }
     var first: FeedMachine.Slot? { isEmpty ? nil : slots[head] }
 
-    /// The first that meets a condition. O(those before it).
+    /// Returns the first slot that meets a condition. O(slots before it).
     func first(where isWanted: (FeedMachine.Slot) -> Bool) -> FeedMachine.Slot? {
         for slot in slots[head...] { if let slot, isWanted(slot) { return slot } }
         return nil
@@ -229,7 +230,7 @@ struct SlotQueue {
     mutating func popFirst() -> FeedMachine.Slot? {
         guard head < slots.count else { return nil }
         let slot = slots[head]
-        // What has left keeps nothing in memory.
+        // A removed slot must not stay in memory.
         slots[head] = nil
         head += 1
         if head == slots.count {
@@ -242,7 +243,7 @@ struct SlotQueue {
         return slot
     }
 
-    /// Puts a slot where it belongs: mostly at the back, or back to the front.
+    /// Inserts a slot in order. Most slots go to the back, or return to the front.
     mutating func insert(_ slot: FeedMachine.Slot) {
         let turn = slot.turn
         if isEmpty || isBefore(slots.count - 1, turn) { return slots.append(slot) }
@@ -260,7 +261,7 @@ struct SlotQueue {
         slots.insert(slot, at: low)
     }
 
-    /// Takes those out that are not `isWanted`; returns them, in order.
+    /// Removes the slots that do not meet the condition, and returns them in order.
     @discardableResult
     mutating func keep(_ isWanted: (FeedMachine.Slot) -> Bool) -> [FeedMachine.Slot] {
         let all = slots[head...].compactMap { $0 }
@@ -271,7 +272,7 @@ struct SlotQueue {
         return gone
     }
 
-    /// Takes all out, in order.
+    /// Removes all slots and returns them in order.
     mutating func takeAll() -> [FeedMachine.Slot] {
         defer { removeAll() }
         return slots[head...].compactMap { $0 }

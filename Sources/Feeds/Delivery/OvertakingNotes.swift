@@ -1,18 +1,19 @@
-/// The messages that are still to be delivered although a former run of the feed may have handed out later messages of their keys.
+/// The messages that have yet to be delivered although a previous run of the feed may have delivered later messages of their keys.
 ///
-/// The later messages are delivered again even if consumers acknowledge them, so that no message is done before an earlier one of its key.
+/// The later messages are delivered again even if consumers acknowledge them, so that no message is done before an
+/// earlier message of its key.
 ///
-/// A run that notes a message delivers it, and then delivers the later ones itself, in order. A note therefore concerns only the deliveries
-/// that were numbered before the run that made the note:
+/// A run that notes a message delivers it, and then delivers the later messages itself, in order. A note therefore concerns only
+/// the deliveries with numbers from before the run that made the note:
 ///
 ///     run 1   delivers 7, 8
-///     run 2   8 arrives from the reader, 7 is given back: note "7, deliveries of run 1"; delivers 7, then 8
-///     run 3   inherits the note; 8 is out as a delivery of run 2, and its outcome counts
+///     run 2   8 arrives from the reader, 7 is put back: note "7, deliveries of run 1"; delivers 7, then 8
+///     run 3   inherits the note; 8 is held as a delivery of run 2, and its outcome counts
 struct OvertakingNotes: Sendable {
     struct Note: Sendable {
-        /// The message. Later ones of its key are concerned.
+        /// The message. The note concerns later messages of its key.
         let position: FeedPosition
-        /// The last delivery that is concerned.
+        /// The last delivery that the note concerns.
         let lastDelivery: UInt64
 
         func concerns(_ slot: FeedMachine.Slot) -> Bool {
@@ -24,7 +25,7 @@ struct OvertakingNotes: Sendable {
         }
     }
 
-    /// Each key has at most one note of a run, and none that another note covers.
+    /// The notes by key. A key has at most one note of each run, and no note that another note covers.
     private var notes: [FeedKey: [Note]] = [:]
 
     var isEmpty: Bool { notes.isEmpty }
@@ -42,29 +43,29 @@ struct OvertakingNotes: Sendable {
     mutating func removeAll() { notes.removeAll() }
 }
 
-/// Messages that a former run may have handed out, and what overtakes what among them.
+/// Messages that a previous run may have delivered, and the order among them.
 extension FeedMachine {
-    /// Whether an adopted message is delivered again even if its consumer acknowledges it.
+    /// Returns whether an adopted message is delivered again even if its consumer acknowledges it.
     func isOvertaking(_ slot: Slot) -> Bool { slot.isAdopted && overtakingTest(slot)(slot) }
 
-    /// Returns a test that distinguishes the overtaking messages of a message's key from other adopted ones, by the notes up to now.
+    /// Returns a test that distinguishes a key's overtaking messages from other adopted messages, according to the notes made so far.
     func overtakingTest(_ slot: Slot) -> (Slot) -> Bool {
         guard !overtaken.isEmpty else { return { _ in false } }
         let notes = overtaken.notes(of: orderingKey(slot.message))
         let stopsKeys = settings.stopsKeys
-        // Where dead letters stop no key, retries have lost their places.
+        // If dead letters do not stop keys, retries have no fixed order.
         return { other in (!other.isRetry || stopsKeys) && notes.contains { $0.concerns(other) } }
     }
 
-    /// Notes that a message is to be delivered again, or is not out, while later ones of its key may be out.
+    /// Notes that a message is delivered again, or was not delivered, while later messages of its key may be held.
     func noteOvertaken(_ slot: Slot) {
         guard !slot.isRetry || settings.stopsKeys else { return }
         overtaken.add(
             OvertakingNotes.Note(position: slot.position, lastDelivery: firstDelivery), to: orderingKey(slot.message))
     }
 
-    /// Forgets what is known of former runs' deliveries once all of these have ended. The next run would inherit what concerns messages that the
-    /// log does not bring again.
+    /// Forgets the deliveries of previous runs once all of them have ended. Otherwise the next run would inherit notes about
+    /// messages that the log does not bring again.
     func forgetFormerDeliveries(_ now: Moment) {
         guard adoptedCount == 0, now.monotonic >= adoptedUntil else { return }
         if !overtaken.isEmpty { overtaken.removeAll() }
@@ -72,18 +73,18 @@ extension FeedMachine {
         if adoptedPlaces?.isEmpty == false { adoptedPlaces = [] }
     }
 
-    /// Whether messages may be out that a former run handed out.
+    /// Whether messages may still be held that a previous run delivered.
     var hasFormerDeliveries: Bool { adoptedCount > 0 || adoptedPlaces.map { !$0.isEmpty } ?? true }
 
-    /// The places of messages that consumers hold or, after a takeover, may hold.
+    /// The positions of the messages that consumers hold or, after a takeover, may hold.
     var heldPlaces: Set<FeedPosition> { Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map(\.position)) }
 
-    /// The keys of these messages.
+    /// The keys of the messages in `heldPlaces`.
     var heldKeys: Set<FeedKey> {
         Set(slots.values.lazy.filter { $0.isHeld || $0.mayBeOut }.map { self.orderingKey($0.message) })
     }
 
-    /// The numbers of the deliveries that are out, as far as they are known.
+    /// The known numbers of the current deliveries.
     var heldDeliveries: [FeedPosition: UInt64] {
         var numbers = formerDeliveries
         for slot in slots.values where slot.isHeld || slot.mayBeOut {

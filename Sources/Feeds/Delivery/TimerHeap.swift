@@ -1,16 +1,16 @@
-/// Things to be done at certain times, the earliest first. Pure. What is not wanted any more stays in until its time: whoever takes it
-/// has to see whether it still holds.
+/// Items that are due at certain times, the earliest first. Pure.
+/// Obsolete items stay until their time; the caller of `take` checks whether an item still applies.
 ///
-/// Most come in the order of their times, and cost no more than a place in a queue; the others are in a heap.
+/// Most items are added in the order of their times and go to a queue at a constant cost; the others go to a heap.
 struct TimerHeap<Item> {
     private typealias Entry = (time: Int64, item: Item)
 
-    /// Those that came in order, from `head` on.
+    /// The items that were added in order, from `head` on.
     private var inOrder: ContiguousArray<Entry> = []
     private var head = 0
     private var heap: ContiguousArray<Entry> = []
 
-    /// When the first is due.
+    /// The time at which the first item is due.
     var earliest: Int64? {
         let first = head < inOrder.count ? inOrder[head].time : nil
         guard let other = heap.first?.time else { return first }
@@ -29,7 +29,7 @@ struct TimerHeap<Item> {
         }
     }
 
-    /// The first, if it is due by then.
+    /// Removes and returns the first item if it is due.
     mutating func take(by now: Int64) -> (time: Int64, item: Item)? {
         guard head < inOrder.count else { return takeFromHeap(by: now) }
         if let other = heap.first?.time, other < inOrder[head].time { return takeFromHeap(by: now) }
@@ -46,13 +46,13 @@ struct TimerHeap<Item> {
         return entry
     }
 
-    /// Leaves only those that `isWanted`.
+    /// Removes the items that do not meet the condition.
     mutating func keep(_ isWanted: (_ time: Int64, _ item: Item) -> Bool) {
         inOrder.removeFirst(head)
         head = 0
         inOrder.removeAll { !isWanted($0.time, $0.item) }
         heap.removeAll { !isWanted($0.time, $0.item) }
-        // What is in the order of its times is a heap.
+        // A sorted array is a valid heap.
         heap.sort { $0.time < $1.time }
     }
 

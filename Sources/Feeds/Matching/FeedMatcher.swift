@@ -1,10 +1,10 @@
 import Rules
 import Tree
 
-/// Turns what an entry has changed into messages, as a feed's definition says. Pure.
+/// Turns the changes of an entry into messages, according to a feed's definition. Pure.
 ///
-/// A message's number counts the records that the entry has changed at the pattern's places, whether they become messages or not: so a
-/// changed filter gives no message another id.
+/// A message's index counts all records that match the pattern and that the entry has changed, including those that become no
+/// message. A changed filter therefore does not change message ids.
 struct FeedMatcher: Sendable {
     let definition: FeedDefinition
     private let captures: [String]
@@ -14,14 +14,14 @@ struct FeedMatcher: Sendable {
         captures = definition.pattern.captures
     }
 
-    /// Whether an entry of this operation can become messages.
+    /// Returns whether entries with this operation can become messages.
     func takes(_ operation: Tree.Operation) -> Bool { definition.operations?.contains(operation) ?? true }
 
-    /// The message of a record that an entry has changed; nil where the definition leaves it out.
+    /// Returns the message for a record that an entry has changed, or nil if the definition excludes it.
     ///
     /// - Parameters:
-    ///   - before: the whole tree before the entry.
-    ///   - after: and after it.
+    ///   - before: The whole tree before the entry.
+    ///   - after: The whole tree after the entry.
     func message(_ change: RecordChange, at position: FeedPosition, of entry: EntryFacts, before: Node, after: Node)
         -> FeedMessage?
     {
@@ -47,10 +47,10 @@ struct FeedMatcher: Sendable {
     }
 }
 
-/// What messages say of the entry that they come from.
+/// The facts about an entry that its messages contain.
 struct EntryFacts: Sendable {
-    /// The log's operation, or `snapshot`.
+    /// The operation in the log, or `snapshot`.
     let operation: String
-    /// In milliseconds since 1970.
+    /// The time of the commit, in milliseconds since 1970.
     let committedAt: Int64
 }

@@ -3,18 +3,18 @@ import Tree
 /// A record that an entry has changed.
 struct RecordChange: Sendable {
     let path: Path
-    /// The record before and after the entry; at least one is not null, and they differ.
+    /// The record before and after the entry. At least one of them is not null, and they differ.
     let before: Node
     let after: Node
 }
 
-/// Goes through the records of a pattern that differ between two versions of a tree, in an order that depends on nothing but the
-/// versions and the places that were written. A value: it can stop anywhere, and goes on where it was.
+/// Enumerates the records of a pattern that differ between two versions of a tree. The order depends only on the versions and on
+/// the written paths. The enumerator is a value: it can stop anywhere and resume there.
 struct RecordEnumerator {
-    /// A wide place whose children are gone through.
+    /// A path whose changed children are being enumerated.
     private struct Frame {
         let path: Path
-        /// How many of the pattern's parts lead to the children.
+        /// The number of pattern parts that lead to the children.
         let depth: Int
         var olds: ChildMap.Iterator?
         var news: ChildMap.Iterator?
@@ -28,12 +28,12 @@ struct RecordEnumerator {
     private let pattern: PathPattern
     private let before: Node
     private let after: Node
-    /// The places that were written, in order, from `next` on.
+    /// The paths that were written, in order. The paths before `next` are done.
     private let places: [Path]
     private var next = 0
     private var frames: [Frame] = []
 
-    /// - Parameter places: what the entry wrote; nil where that is not known.
+    /// - Parameter places: The paths that the entry wrote, or nil if unknown.
     init(_ pattern: PathPattern, before: Node, after: Node, places: [Path]?) {
         self.pattern = pattern
         self.before = before
@@ -41,7 +41,7 @@ struct RecordEnumerator {
         self.places = places.map { Self.inOrder($0, pattern) } ?? [pattern.base]
     }
 
-    /// The next record that has changed; nil when there is none left.
+    /// Returns the next record that has changed, or nil at the end.
     mutating func nextChange() -> RecordChange? {
         while true {
             if !frames.isEmpty {
@@ -59,10 +59,10 @@ struct RecordEnumerator {
         }
     }
 
-    /// The places that the pattern can have records at, above or below, each once, in the order of their keys.
+    /// Returns the paths that are at, above or below possible records of the pattern, in the order of their keys.
     private static func inOrder(_ places: [Path], _ pattern: PathPattern) -> [Path] {
         let fitting = places.filter { place in
-            // The priority of a place above a record is not the record's.
+            // The priority of a path above a record does not belong to the record.
             if place.namesPriority, place.depth <= pattern.depth { return false }
             return zip(pattern.parts, place.keys).allSatisfy { part, key in
                 if case .key(let wanted) = part { wanted == key } else { true }
@@ -75,10 +75,10 @@ struct RecordEnumerator {
         }
     }
 
-    /// The record that the place is in; the places that follow and are in it, too, are taken together.
+    /// Returns the record that contains the path, if it has changed. Also consumes the following paths in the same record.
     private mutating func single(_ place: Path) -> RecordChange? {
         if place.depth == pattern.depth, next + 1 == places.count || !place.contains(places[next + 1]) {
-            // Most writes are of one record as a whole: each tree is looked into once.
+            // Most writes set one whole record: one lookup in each tree suffices.
             next += 1
             let (old, new) = (before[place], after[place])
             return differs(old, new) ? change(place, old, new) : nil
@@ -100,7 +100,7 @@ struct RecordEnumerator {
 
     private func differs(_ old: Node, _ new: Node) -> Bool { !old.isIdentical(to: new) && old != new }
 
-    /// Goes down from a place above the records, as far as the pattern names the keys.
+    /// Descends from a path above the records as long as the pattern gives literal keys.
     private mutating func descend(_ path: Path, _ old: Node, _ new: Node) -> RecordChange? {
         var path = path
         var old = old
@@ -125,7 +125,7 @@ struct RecordEnumerator {
         return nil
     }
 
-    /// A step through the innermost wide place.
+    /// Returns the next change below the innermost frame.
     private mutating func nextOfFrame() -> RecordChange? {
         let last = frames.count - 1
         let path = frames[last].path

@@ -2,26 +2,27 @@ import LogStore
 import Runtime
 import Tree
 
-/// Feeds of one namespace that have come to the same entry, and the tree there. A value without I/O.
+/// A shared reader: the feeds of a namespace that have reached the same entry, and the tree at that entry. A value without I/O.
 ///
-/// All feeds of a lane share the lane's tree. `pass` moves the lane past one entry: it goes through the records that differ
-/// between the trees before and after the entry, and finds the messages of each feed:
+/// All feeds of a shared reader use its tree. `pass` moves the reader past one entry: it enumerates the records that differ between
+/// the trees before and after the entry, and finds the messages of each feed:
 ///
 ///     root (tree at entry 42) ── entry 43 ──► after (tree at entry 43)
 ///           └─ changed records of a feed's pattern ─► matcher ─► messages in the feed's LaneFinding
 ///
-/// A feed does not delay the other feeds of its lane. It leaves the lane, and joins a lane at the same entry later:
+/// A feed does not delay the other feeds of its reader. It moves to a reader of its own, which later joins another
+/// reader at the same entry:
 ///
-///     lane ─┬─ pass: the entry has 1,000 changed records or more for the feed ─► lane of that feed, with both trees (`wide`)
-///      ▲    └─ splitFull: the feed has no room for messages ──────────────────► lane of the feeds without room
-///      │                                                                         │ memory is short       ▲ room again
-///      │                                                                         └─► RestingLane, without trees
-///      └── join: two lanes have come to the same entry
+///     reader ─┬─ pass: the entry has 1,000 or more changed records for the feed ─► reader of that feed, with both trees (`wide`)
+///      ▲      └─ splitFull: the feed has no room for messages ──────────────────► reader of the feeds without room
+///      │                                                                           │ memory is short       ▲ room again
+///      │                                                                           └─► RestingLane, without trees
+///      └── join: two readers have reached the same entry
 ///
-/// A wide lane looks at its records in steps (`goOn`), as far as the feed's window has room. A feed that begins with a snapshot
-/// begins in such a lane. The window counts a message from the moment when the lane finds it.
+/// A wide reader enumerates its records in steps (`goOn`), as far as the feed's window has room. A feed that starts with a snapshot
+/// starts with a wide reader. The window counts a message as soon as the reader finds it.
 struct FeedLane {
-    /// An entry, or a snapshot, with more records than are taken at once.
+    /// An entry or a snapshot with more records than one step processes.
     private struct Wide {
         let facts: EntryFacts
         let cursor: LogCursor
@@ -33,11 +34,11 @@ struct FeedLane {
     }
 
     private(set) var feeds: [LaneFeed]
-    /// The tree as of `cursor`.
+    /// The tree at `cursor`.
     private(set) var root: Node
     private(set) var cursor: LogCursor
     private var wide: Wide?
-    /// Records that are looked at, and messages that are found, before others get their turn.
+    /// The maximum number of records to enumerate, or messages to find, before other readers get their turn.
     private static let mostAtOnce = 1_000
 
     init(_ feeds: [LaneFeed], root: Node, at cursor: LogCursor) {
@@ -46,9 +47,9 @@ struct FeedLane {
         self.cursor = cursor
     }
 
-    /// A lane that begins with the records of a tree.
+    /// Creates a reader that starts with the records of a tree.
     ///
-    /// - Parameter index: the number of the first record that is wanted.
+    /// - Parameter index: The index of the first record to read.
     init(_ feed: LaneFeed, snapshot root: Node, at cursor: LogCursor, from index: Int64, time: Int64) {
         self.init([feed], root: root, at: cursor)
         var records = RecordEnumerator(feed.matcher.definition.pattern, before: .null, after: root, places: nil)
@@ -58,10 +59,10 @@ struct FeedLane {
             records: records, index: index, isSnapshot: true)
     }
 
-    /// Whether an entry, or a snapshot, is not through.
+    /// Whether the reader is in the middle of an entry or a snapshot.
     var isWide: Bool { wide != nil }
 
-    /// Goes on with what is not through, as far as there is room.
+    /// Continues the entry or snapshot in progress, as far as the window has room. Returns nil if there is nothing to report.
     mutating func goOn() -> LaneFinding? {
         guard var wide, let feed = feeds.first else { return nil }
         var finding = LaneFinding(claim: feed.claim)
@@ -95,19 +96,19 @@ struct FeedLane {
             return
         }
         finding.messages.append(message)
-        // It takes its room from now on, not only when it has arrived.
+        // The window counts the message from now on, not only from its arrival at the dispatcher.
         finding.hasRoom = feed.window.bring(bytes: message.estimatedBytes)
         finding.bytes += message.estimatedBytes
         if let letter = feed.letters[position] { finding.letters[position] = letter }
     }
 
-    /// Takes the lane past an entry.
+    /// Moves the reader past an entry.
     ///
     /// - Parameters:
-    ///   - after: the tree behind it.
-    ///   - places: what it wrote; nil where that is not known.
-    ///   - findings: one for each feed, in order.
-    /// - Returns: lanes for feeds of which the entry has more messages than are taken at once.
+    ///   - after: The tree after the entry.
+    ///   - places: The paths that the entry wrote, or nil if unknown.
+    ///   - findings: One element for each feed, in order.
+    /// - Returns: New readers for the feeds that have more messages in the entry than one step processes.
     mutating func pass(
         _ entry: Entry, at cursor: LogCursor, after: Node, places: [Path]?, _ findings: inout [LaneFinding]
     ) -> [FeedLane] {
@@ -148,7 +149,7 @@ struct FeedLane {
         return left
     }
 
-    /// What was found for feeds that have left the lane in the middle of an entry.
+    /// The findings of feeds that have left the reader in the middle of an entry.
     private(set) var partial: [LaneFinding] = []
 
     mutating func takePartial() -> [LaneFinding] {
@@ -156,7 +157,7 @@ struct FeedLane {
         return partial
     }
 
-    /// Takes the feeds out that have no room for more.
+    /// Moves the feeds without room into a new reader. Returns nil if no feed or every feed is without room.
     mutating func splitFull() -> FeedLane? {
         let full = feeds.filter { $0.window.available() == 0 }
         guard !full.isEmpty, full.count < feeds.count else { return nil }
@@ -165,23 +166,23 @@ struct FeedLane {
         return FeedLane(full, root: root, at: cursor)
     }
 
-    /// Whether none of the feeds has room.
+    /// Whether no feed has room for messages.
     var isFull: Bool { feeds.allSatisfy { $0.window.available() == 0 } }
 
-    /// Takes the feeds of another lane in that is at the same place.
+    /// Adds the feeds of another reader at the same position.
     mutating func join(_ other: FeedLane) { feeds += other.feeds }
 
     mutating func remove(_ claim: FeedClaim) { feeds.removeAll { $0.claim == claim } }
 
-    /// The same tree, shared with others.
+    /// Replaces the tree by an equal tree that shares its nodes with other trees.
     mutating func share(_ root: Node) { self.root = root }
 
-    /// Its trees: the one as of `cursor`, and those before and behind what is not through.
+    /// The reader's trees: the tree at `cursor`, and the trees before and after the entry in progress.
     var trees: [Node] { wide.map { [root, $0.before, $0.after] } ?? [root] }
 
     // MARK: Resting
 
-    /// The lane without its trees; nil in the middle of an entry, whose two trees take longer to make.
+    /// The reader without its trees, or nil in the middle of an entry, because rebuilding the entry's two trees would take longer.
     var resting: RestingLane? {
         guard let wide else { return RestingLane(feeds: feeds, cursor: cursor, snapshot: nil) }
         guard wide.isSnapshot else { return nil }
@@ -189,9 +190,7 @@ struct FeedLane {
         return RestingLane(feeds: feeds, cursor: cursor, snapshot: place)
     }
 
-    /// Continues a lane that has rested.
-    ///
-    /// - Parameter root: The tree at the resting lane's cursor.
+    /// Resumes a resting reader.
     init(_ resting: RestingLane, root: Node) {
         if let snapshot = resting.snapshot, let feed = resting.feeds.first {
             self.init(feed, snapshot: root, at: resting.cursor, from: snapshot.index, time: snapshot.time)
@@ -201,48 +200,49 @@ struct FeedLane {
     }
 }
 
-/// A feed whose messages a lane finds.
+/// A feed for which a shared reader finds messages.
 struct LaneFeed: Sendable {
     let claim: FeedClaim
     let matcher: FeedMatcher
     let window: FeedWindow
-    /// Messages that failed before, by their places.
+    /// The messages that failed before, by position.
     let letters: [FeedPosition: FeedLetter]
 }
 
-/// What a lane has found for a feed.
+/// The messages that a shared reader has found for a feed.
 struct LaneFinding: Sendable {
     let claim: FeedClaim
     var messages: [FeedMessage] = []
-    /// About what the messages cost in memory.
+    /// The approximate size of the messages in memory.
     var bytes = 0
     var letters: [FeedPosition: FeedLetter] = [:]
-    /// All messages of entries up to there have been found; nil where an entry is not through.
+    /// The position up to which all messages have been found, or nil if the reader has not finished an entry.
     var readTo: LogCursor?
     var hasReadSnapshot = false
 
-    /// Whether the feed has room for more.
+    /// Whether the feed has room for more messages.
     var hasRoom = true
 
-    /// Whether it is as much as is told at once.
+    /// Whether the finding is large enough to be reported.
     var isFull: Bool { messages.count >= 500 || bytes >= 4 << 20 || !hasRoom }
 }
 
-/// A lane that has let go of its trees while its feeds have no room for more messages: they are made again once there is room. A value.
+/// A shared reader that has released its trees while its feeds have no room for messages. The trees are rebuilt once
+/// a feed has room. A value.
 struct RestingLane: Sendable {
-    /// How far a snapshot has been read.
+    /// The progress of reading a snapshot.
     struct Snapshot: Sendable {
-        /// The number of its next record.
+        /// The index of the next record.
         let index: Int64
-        /// When the snapshot's entry was committed, in milliseconds since 1970.
+        /// The time at which the snapshot's entry was committed, in milliseconds since 1970.
         let time: Int64
     }
 
     private(set) var feeds: [LaneFeed]
     let cursor: LogCursor
-    /// Nil between two entries.
+    /// The progress of a snapshot, or nil between two entries.
     let snapshot: Snapshot?
-    /// The tree is not made before then, in monotonic milliseconds.
+    /// The time before which the tree is not rebuilt, in monotonic milliseconds.
     private(set) var restsUntil: Milliseconds = 0
     private var pause: Backoff?
 
@@ -252,10 +252,11 @@ struct RestingLane: Sendable {
         self.snapshot = snapshot
     }
 
-    /// Whether a feed has room again. The dispatcher says when one has that had none.
+    /// Whether a feed has room again. The dispatcher wakes the reader when that happens.
     var hasRoom: Bool { feeds.contains { $0.window.available() > 0 } }
 
-    /// The connection was lost while the tree was made: the lane rests for a while, longer each time, so that other lanes have the thread.
+    /// Records that the connection was lost while the tree was rebuilt. The reader then rests for a while, longer after each
+    /// failure, so that the thread serves other readers.
     mutating func failed(at now: Milliseconds, _ settings: FeedSettings) {
         var pause =
             pause

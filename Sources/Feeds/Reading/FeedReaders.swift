@@ -1,19 +1,19 @@
 import LogStore
 import Runtime
 
-/// The threads that read the log for feeds. Each takes a namespace that has something to read, takes some steps, and gives it back: a
-/// namespace is with one thread at a time.
+/// The threads that read the log for feeds. A thread takes a namespace that has work, runs some steps and returns the namespace.
+/// Only one thread has a namespace at a time.
 final class FeedReaders: Sendable {
     fileprivate struct Place {
-        // Safe: only the thread that took the namespace (isTaken) calls it; the lock around `places` orders one thread's calls
-        // before the next one's.
+        // Safe: only the thread that has taken the namespace (`isTaken`) calls the reader. The lock around `places` orders the
+        // calls of successive threads.
         nonisolated(unsafe) let reader: NamespaceReader
         var starting: [FeedStart] = []
         var ending: [FeedClaim] = []
         var hasNews = true
         var isTaken = false
         var isQueued = false
-        /// Something has come while a thread was at it.
+        /// Whether work has arrived while a thread had the namespace.
         var isWanted = false
     }
 
@@ -35,9 +35,9 @@ final class FeedReaders: Sendable {
     private let keep: @Sendable (Int64, TreeVersion) -> Void
 
     /// - Parameters:
-    ///   - found: told of messages, in order.
-    ///   - keep: given trees that should be kept.
-    ///   - failed: told of feeds that have to begin anew, and why.
+    ///   - found: Receives messages, in order.
+    ///   - keep: Receives trees that should be stored.
+    ///   - failed: Receives feeds that must restart, and the reason.
     init(
         _ core: FeedCore, found: @escaping @Sendable ([LaneFinding]) -> Void,
         keep: @escaping @Sendable (_ namespace: Int64, _ tree: TreeVersion) -> Void,
@@ -75,7 +75,7 @@ final class FeedReaders: Sendable {
         }
     }
 
-    /// The log of a namespace has grown, or may have.
+    /// Notes that a namespace's log may have grown.
     func headSeen(_ namespace: Int64) {
         state.signal { state in
             guard state.places[namespace] != nil else { return }
@@ -84,7 +84,7 @@ final class FeedReaders: Sendable {
         }
     }
 
-    /// There is room for more messages of some feed.
+    /// Notes that a feed of the namespace has room for more messages.
     func hasRoom(_ namespace: Int64) { state.signal { $0.queue(namespace) } }
 
     func stop() { state.broadcast { $0.stops = true } }
@@ -97,11 +97,11 @@ final class FeedReaders: Sendable {
             firstMilliseconds: core.settings.firstRetryMilliseconds,
             longestMilliseconds: core.settings.maxRetryMilliseconds)
         while case .work(let id, let reader, let starting, let ending, let hasNews) = next() {
-            // The first of them have what the others begin with.
+            // Starting with the earliest entry lets later starts build on its tree.
             var starts = starting.sorted { $0.wantedSeq < $1.wantedSeq }[...]
             var early: [FeedStart] = []
             var base: TreeVersion?
-            // Before anything can fail: nothing would end these feeds later.
+            // This must happen before anything can fail, because these feeds are removed only once.
             for claim in ending { reader.remove(claim) }
             if hasNews { reader.headSeen() }
             do {
@@ -111,7 +111,7 @@ final class FeedReaders: Sendable {
                     do {
                         if try !reader.add(start, on: open, from: &base) { early.append(start) }
                     } catch {
-                        // The connection is everybody's trouble; anything else is this feed's.
+                        // A lost connection concerns all feeds. Any other error concerns only this feed.
                         guard open.isOpen else { throw error }
                         failed([start.feed.claim], "\(error)")
                     }
@@ -164,7 +164,7 @@ final class FeedReaders: Sendable {
         state.signal { state in
             guard var place = state.places[id] else { return }
             place.isTaken = false
-            // Some may have been removed before they were begun.
+            // A feed may have been removed before it was started.
             place.starting = starting.filter { !place.ending.contains($0.feed.claim) } + place.starting
             let isWanted = hasMore || place.isWanted
             place.isWanted = false
@@ -175,7 +175,7 @@ final class FeedReaders: Sendable {
 }
 
 extension FeedReaders.State {
-    /// Has a thread look at a namespace, once more where one is at it.
+    /// Queues a namespace for a thread. If a thread has it, it is queued again afterwards.
     fileprivate mutating func queue(_ id: Int64) {
         guard var place = places[id] else { return }
         if place.isTaken {

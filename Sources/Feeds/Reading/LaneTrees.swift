@@ -2,44 +2,45 @@ import LogStore
 import Runtime
 import Tree
 
-/// Counts the memory that the trees of a namespace's lanes take in addition to the gateway's own tree, and chooses the lanes that release their
-/// trees if memory is short.
+/// Counts the memory that the trees of a namespace's shared readers use in addition to the gateway's own tree, and chooses the
+/// readers that release their trees if memory is short.
 ///
-/// A node that several trees share counts once, and one that the gateway's own tree has does not count. Lanes at the head cost nothing. Counting
-/// takes a small part of the time.
+/// A node that several trees share counts once, and a node of the gateway's own tree does not count. Readers at the head cost
+/// nothing. Counting takes a small part of the time.
 struct LaneTrees {
-    /// A lane with trees of its own.
+    /// A shared reader with trees of its own.
     struct Lane {
-        /// The index of the lane among the reader's readings.
+        /// The index of the reader among the `readings` of the `NamespaceReader`.
         let place: Int
         let trees: [Node]
-        /// Whether the lane can do without them for now.
+        /// Whether the reader can do without its trees for now.
         let isIdle: Bool
     }
 
     private var room: (any TreeRoom)?
     private var nextLook: Milliseconds = 0
-    /// How many idle lanes have been counted by themselves, so that all of them get their turn.
+    /// How many idle readers have been counted individually, so that each gets its turn.
     private var counted = 0
 
     private static let pause: Milliseconds = 2_000
-    /// Between two looks there is so many times as long as one takes, at least.
+    /// The minimum interval between two counts, as a multiple of the duration of a count.
     private static let restFactor: Milliseconds = 16
-    /// Idle lanes that one look counts by themselves, each with a walk over what it has.
+    /// The maximum number of idle readers that one count examines individually, each by a walk over its trees.
     private static let mostCounted = 16
 
-    /// There may be much more to count than there was a moment ago.
+    /// Makes the next count happen at once, because the trees may have grown considerably.
     mutating func hurry() { nextLook = 0 }
 
-    /// Looks what there is, now and then.
+    /// Counts the memory of the trees, if a count is due.
     ///
     /// - Parameters:
-    ///   - lanes: those whose trees are not the gateway's.
-    ///   - gateway: the gateway's own one; null where it isn't known.
-    ///   - now: monotonic milliseconds.
-    ///   - make: makes room for them.
-    /// - Returns: the places of idle lanes that have much in memory, in the order of `lanes`, where trees take more than they may. Their
-    ///   trees do not count any more. Of many idle lanes each look takes some.
+    ///   - lanes: The readers whose trees are not the gateway's.
+    ///   - gateway: The gateway's own tree, or null if unknown.
+    ///   - now: The time in monotonic milliseconds.
+    ///   - make: Creates the memory budget of the trees.
+    /// - Returns: The `place` of each idle reader that should release its trees because the budget is exceeded, in the order of
+    ///   `lanes`. These trees no longer count.
+    ///   If many readers are idle, each count considers only some of them.
     mutating func look(
         _ lanes: () -> [Lane], gateway: () -> Node, now: () -> Milliseconds = { Clock.monotonicMilliseconds },
         in make: () -> any TreeRoom
@@ -50,7 +51,7 @@ struct LaneTrees {
             let end = now()
             nextLook = end + max(Self.pause, Self.restFactor * (end - start))
         }
-        // What is no branch takes next to nothing.
+        // Trees without branches use almost no memory.
         let lanes = lanes().filter { $0.trees.contains(where: \.isBranch) }
         guard !lanes.isEmpty else {
             room = nil
@@ -59,14 +60,15 @@ struct LaneTrees {
         let room = room ?? make()
         self.room = room
         let gateway = gateway()
-        // It compares addresses: the gateway's tree stays until the look is over, so that no other node gets one of them.
+        // The count compares addresses. The gateway's tree must live until its end, so that no other node is allocated
+        // at one of its addresses.
         defer { withExtendedLifetime(gateway) {} }
         let besides = HeapBesides(gateway)
         let bytes = besides.bytes(of: lanes.flatMap(\.trees))
         room.takes(bytes: bytes)
         guard bytes >= room.leastBytes, room.isOver else { return [] }
-        // Lanes whose trees are mostly in pages stay, as new trees would take as much memory. Many idle lanes may take much together though
-        // each takes little.
+        // Readers whose trees are mostly paged out keep them, because rebuilt trees would use as much memory. The threshold depends
+        // on the number of idle readers: many small trees may be large together.
         let idleCount = max(1, lanes.count(where: \.isIdle))
         let leaving = nextIdle(lanes).filter { besides.bytes(of: $0.trees) >= room.leastBytes / idleCount }.map(\.place)
         if !leaving.isEmpty {
@@ -76,7 +78,7 @@ struct LaneTrees {
         return leaving
     }
 
-    /// The idle lanes whose turn it is, in the order of `lanes`.
+    /// Returns the idle readers to examine this time, in the order of `lanes`.
     private mutating func nextIdle(_ lanes: [Lane]) -> [Lane] {
         let idle = lanes.filter(\.isIdle)
         guard idle.count > Self.mostCounted else { return idle }

@@ -2,25 +2,25 @@ import LogStore
 import Runtime
 import Tree
 
-/// With which trees lanes begin, and what becomes of these: they share as much as they can with the gateway's own one, and count where they
-/// don't.
+/// Builds the initial trees of shared readers and manages their memory. The trees share as many nodes as possible with the
+/// gateway's own tree; the rest counts against the budget.
 extension NamespaceReader {
-    // MARK: Where a feed begins
+    // MARK: Initial trees
 
-    /// The tree of an entry.
+    /// Returns the tree at an entry.
     ///
-    /// - Parameter base: one of before that was made on the same connection just now: no other history has come between.
+    /// - Parameter base: A tree built just before on the same connection, so that the history cannot have changed in between.
     func tree(at seq: Int64, on connection: LogConnection, from base: TreeVersion?) throws -> Node {
         guard seq > 0 else { return .null }
         if let known = core.trees.tree(of: namespaceID, at: seq), known.seq <= seq {
-            // What is shared with the gateway is not to be packed here.
+            // Without a budget: nodes shared with the gateway's tree must not be paged out here.
             return try advance(PastTree(connection, namespaceID, root: known.root, at: known.seq), to: seq)
         }
         guard let record = try connection.namespace(id: namespaceID) else {
             throw LogStoreError.unknownNamespace(name)
         }
         let start = try PastTree.start(connection, record, for: seq)
-        // Where it isn't a long way from there: feeds that are taken over together share what they have.
+        // Builds on the base if it is near enough, so that feeds that are taken over together share nodes.
         if let base, base.seq <= seq, base.seq >= record.retainedFrom - 1,
             base.seq >= min(start.seq, seq - Int64(base.root.rowCount))
         {
@@ -43,9 +43,10 @@ extension NamespaceReader {
         core.trees.room { [weak core] in core.map { !$0.stopsNow } ?? false }
     }
 
-    // MARK: While it is read
+    // MARK: Memory
 
-    /// Counts the lanes' trees now and then. Where there is too little room, lanes whose feeds have had none for a while let go of theirs.
+    /// Counts the memory of the shared readers' trees if due. If the budget is exceeded, releases the trees of readers whose feeds
+    /// have had no room for a while.
     func lookAtTrees() {
         let now = Clock.monotonicMilliseconds
         let leaving = laneTrees.look(
@@ -65,11 +66,11 @@ extension NamespaceReader {
         }
     }
 
-    /// Makes the trees again of lanes that rest and have room, so that the next step reads on from there.
+    /// Rebuilds the trees of resting readers that have room. The next step resumes them.
     ///
-    /// - Returns: whether lanes were woken; some may be left for the next step.
+    /// - Returns: Whether a reader was woken. Other readers may remain for the next step.
     func wakeLanes(on connection: LogConnection) throws -> Bool {
-        // Wait for the gateway's load: its tree may serve as the base.
+        // Wait until the gateway has loaded the namespace: its tree may serve as the base.
         guard !resting.isEmpty, !core.trees.isComing(namespaceID) else { return false }
         let begin = Clock.monotonicMilliseconds
         var base: TreeVersion?
@@ -77,7 +78,7 @@ extension NamespaceReader {
         while let place = nextToWake() {
             let lane = resting[place]
             let start = Clock.monotonicMilliseconds
-            // Lanes that wake together share what they can, but others wait meanwhile.
+            // Readers that wake together share nodes, but active readers are waiting meanwhile.
             if hasWoken, start - begin >= core.settings.wakingMilliseconds { break }
             do {
                 let root = try tree(at: lane.cursor.seq, on: connection, from: base)
@@ -89,7 +90,7 @@ extension NamespaceReader {
                 laneTrees.hurry()
                 hasWoken = true
             } catch {
-                // A lost connection affects all lanes, and this lane may have caused it. Any other error concerns only this lane.
+                // A lost connection affects all readers, and this reader may have caused it. Any other error concerns only this reader.
                 guard connection.isOpen, !core.stopsNow else {
                     resting[place].failed(at: Clock.monotonicMilliseconds, core.settings)
                     throw error
@@ -101,7 +102,7 @@ extension NamespaceReader {
         return hasWoken
     }
 
-    /// The lane that rests at the earliest entry of those that have room.
+    /// Returns the index of the resting reader at the earliest entry, among the readers that have room.
     private func nextToWake() -> Int? {
         let now = Clock.monotonicMilliseconds
         return resting.indices.filter { resting[$0].hasRoom && resting[$0].restsUntil <= now }.min {
@@ -109,13 +110,14 @@ extension NamespaceReader {
         }
     }
 
-    /// Whether the lane has nothing but a tree that the gateway keeps, too.
+    /// Returns whether the reader's only tree is also one of the gateway's trees.
     private func isShared(_ lane: FeedLane) -> Bool {
         guard !lane.isWide, let known = core.trees.tree(of: namespaceID, at: lane.cursor.seq) else { return false }
         return known.root.isIdentical(to: lane.root)
     }
 
-    /// Goes on from the gateway's own tree of the same entry, now and then: what is applied here and there shares ever less.
+    /// Replaces the reader's tree by the gateway's own tree at the same entry, at most once a second. Without this, the two trees
+    /// share ever fewer nodes as both apply entries.
     func shareTree(_ index: Int) {
         let now = Clock.monotonicMilliseconds
         guard now - sharedAt >= 1_000 else { return }
@@ -125,7 +127,7 @@ extension NamespaceReader {
         readings[index].lane.share(known.root)
     }
 
-    /// Has the tree kept now and then, where the log has grown by more than there is in it.
+    /// Has the tree stored if enough entries have been committed since the last stored tree.
     func keepTree() {
         guard let keptSeq, let lane = readings.first?.lane, !lane.isWide,
             lane.cursor.seq - keptSeq >= max(core.settings.entriesBetweenTrees, Int64(lane.root.rowCount))

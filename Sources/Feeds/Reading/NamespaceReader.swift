@@ -2,40 +2,40 @@ import LogStore
 import Runtime
 import Tree
 
-/// Reads a namespace's log for the feeds that are worked here. Feeds that have come to the same entry are read together, in a lane; one whose
-/// messages nobody takes gets a lane of its own, so that the others don't wait for it.
+/// Reads a namespace's log for the feeds that run on this gateway. A shared reader (`FeedLane`) reads for all feeds at the same
+/// entry. A feed whose messages are not consumed moves to a reader of its own, so that the other feeds do not wait for it.
 ///
-/// Belongs to the thread that works the namespace at the time.
+/// Used only by the thread that currently has the namespace.
 ///
-/// Each lane has a `Reading`: the lane, its position in the log, and the entries that were read and not passed yet.
+/// Each shared reader has a `Reading`: the reader, its position in the log, and the entries that were read and not yet passed.
 ///
 ///     the gateway's own trees ── steps ──┐
 ///     (TreeSource)                       ├──► FeedLane.pass ──► found: messages of each feed, to the dispatcher
 ///     log ── LogFollower ── page, bulk ──┘
 ///
-/// `step` gives each lane one turn:
+/// `step` gives each shared reader one turn:
 ///
-/// 1. A lane in the middle of an entry looks at the next records of the entry, and its turn ends.
-/// 2. Feeds without room leave for a lane of their own. If no feed of the lane has room, the turn ends.
-/// 3. If the lane has entries, it passes them: a load (`bulk`), whose parts are read now, or the rest of the page.
-/// 4. Otherwise the lane passes the entries that the gateway's own trees have been through, or reads the next page of the log,
-///    and passes that. The turn ends early when a feed has many messages.
+/// 1. A reader in the middle of an entry processes the next records of the entry, and its turn ends.
+/// 2. Feeds without room move to a reader of their own. If no feed of the reader has room, the turn ends.
+/// 3. If the reader has entries, it passes them: a load (`bulk`), whose parts are read now, or the rest of the page.
+/// 4. Otherwise the reader passes the entries that the gateway's own trees have applied, or reads the next page of the log and
+///    passes that. The turn ends early when a feed has many messages.
 ///
-/// Then the reader joins lanes at the same entry, counts the memory of the lanes' trees, and makes the trees of resting lanes
-/// again whose feeds have room. If the log does not have the entries that a lane needs, or the database has lost entries, the
-/// reader has the lane's feeds begin again (`restart`).
+/// Afterwards `step` joins readers at the same entry, counts the memory of the readers' trees, and rebuilds the trees of resting
+/// readers whose feeds have room again. If the log no longer contains the entries that a reader needs, or the database has lost
+/// entries, the reader's feeds restart (`restart`).
 final class NamespaceReader {
     struct Reading {
         var lane: FeedLane
         var follower: LogFollower
-        /// Entries that were read and not passed yet.
+        /// The entries that were read and not yet passed.
         var page: ArraySlice<LoggedEntry> = []
-        /// A load that was read and not passed yet: its parts have to be read, too.
+        /// A load that was read and not yet passed. Its parts have yet to be read.
         var bulk: LoggedEntry?
         var isAtEnd = false
-        /// When the lane took a step last, in monotonic milliseconds.
+        /// The time of the reader's last step, in monotonic milliseconds.
         var usedAt = Clock.monotonicMilliseconds
-        /// Before then the lane keeps its tree, in monotonic milliseconds.
+        /// The time until which the reader keeps its tree, in monotonic milliseconds.
         var keptUntil: Milliseconds = 0
     }
 
@@ -45,25 +45,25 @@ final class NamespaceReader {
     let restart: (Set<FeedClaim>, String) -> Void
     let keep: (TreeVersion) -> Void
     private let wake: @Sendable () -> Void
-    /// The newest tree that is kept whole, so that who takes over need not make it from the whole log; nil where that is not known.
+    /// The position of the newest stored tree, from which a takeover can start, or nil if unknown.
     var keptSeq: Int64?
     var readings: [Reading] = []
-    /// Lanes without trees, as memory is short and their feeds have no room.
+    /// The shared readers that have released their trees because memory is short and their feeds have no room.
     var resting: [RestingLane] = []
-    /// What the lanes' trees take of memory.
+    /// The memory of the shared readers' trees.
     var laneTrees = LaneTrees()
     private(set) var name = ""
     private var isWatched = false
-    /// When the lanes' trees were exchanged for the gateway's own last.
+    /// The time when a reader's tree was last replaced by the gateway's own tree, in monotonic milliseconds.
     var sharedAt: Milliseconds = 0
-    /// When the log was read last, not only what the gateway knows of it.
+    /// The time when the log itself was last read, in monotonic milliseconds.
     private var readAt: Milliseconds = 0
 
     /// - Parameters:
-    ///   - found: told of messages, in order.
-    ///   - restart: told of feeds that have to begin anew, and why.
-    ///   - keep: given a tree that should be kept.
-    ///   - wake: called when there are new entries.
+    ///   - found: Receives messages, in order.
+    ///   - restart: Receives feeds that must restart, and the reason.
+    ///   - keep: Receives a tree that should be stored.
+    ///   - wake: Called when the namespace has new entries.
     init(
         _ core: FeedCore, _ namespaceID: Int64, found: @escaping ([LaneFinding]) -> Void,
         restart: @escaping (Set<FeedClaim>, String) -> Void, keep: @escaping (TreeVersion) -> Void,
@@ -77,12 +77,12 @@ final class NamespaceReader {
         self.wake = wake
     }
 
-    // MARK: Feeds come and go
+    // MARK: Adding and removing feeds
 
-    /// Makes the tree at the place where a feed begins, and reads it from there. False, and nothing is done, while the gateway reads the
-    /// namespace for itself: it is woken when that has ended.
+    /// Builds the tree at the position where a feed begins, and starts reading there. Returns false and does nothing while the
+    /// gateway is loading the namespace; `wake` is called when the load has ended.
     ///
-    /// - Parameter base: a tree of before that was made on the same connection just now, if one was; then the one that was made here.
+    /// - Parameter base: A tree that was built just before on the same connection, if any. On return, the tree built here.
     func add(_ start: FeedStart, on connection: LogConnection, from base: inout TreeVersion?) throws -> Bool {
         name = start.name.namespace
         if !isWatched {
@@ -103,7 +103,7 @@ final class NamespaceReader {
             lane = FeedLane([start.feed], root: root, at: cursor)
         }
         if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
-        // Last, as nothing may fail after it: a start that fails is repeated, and the same messages would be found by two lanes.
+        // No later step may fail: the caller repeats a failed start, and two readers would then find the same messages.
         readings.append(Reading(lane: lane, follower: follower(at: cursor)))
         laneTrees.hurry()
         return true
@@ -117,7 +117,7 @@ final class NamespaceReader {
         guard readings.isEmpty, resting.isEmpty, isWatched else { return }
         core.trees.forget(namespaceID)
         isWatched = false
-        // Nobody may step this reader for long: what it has counted counts no more.
+        // This reader may not run again for a long time, so its count must not remain in the budget.
         laneTrees = LaneTrees()
     }
 
@@ -131,7 +131,7 @@ final class NamespaceReader {
 
     // MARK: Reading
 
-    /// Takes a step with each lane. True where there is more to do at once.
+    /// Runs a step of each shared reader. Returns whether more work is available at once.
     func step(on connection: LogConnection) throws -> Bool {
         var hasMore = false
         var index = 0
@@ -145,12 +145,12 @@ final class NamespaceReader {
         joinLevel()
         keepTree()
         lookAtTrees()
-        // Last: lanes that have their trees do not wait for one whose tree can't be made.
+        // This comes last, so that readers with trees do not wait for a reader whose tree cannot be built.
         let hasWoken = try wakeLanes(on: connection)
         return hasMore || hasWoken
     }
 
-    /// The log has grown, as somebody said.
+    /// Notes that the log may have grown.
     func headSeen() {
         for index in readings.indices { readings[index].isAtEnd = false }
     }
@@ -178,13 +178,13 @@ final class NamespaceReader {
         return true
     }
 
-    /// Goes on with what the gateway's own trees have just been through, so that what it knows already need not be read once more. Nil
-    /// where that is not known; else whether there was something.
+    /// Passes the entries that the gateway's own trees have just applied, which saves reading them again. Returns nil if the
+    /// gateway does not know the next entries, and otherwise whether there were any.
     private func takeSteps(_ index: Int) -> Bool? {
         let cursor = readings[index].lane.cursor
         guard let steps = core.trees.steps(of: namespaceID, after: cursor, most: Self.mostSteps) else { return nil }
         guard let first = steps.first else {
-            // The gateway need not have heard of everything: the log is looked at now and then.
+            // The gateway may have missed an announcement, so the log itself is read at least once a second.
             guard Clock.monotonicMilliseconds - readAt < Self.mostUnreadMilliseconds else { return nil }
             readings[index].isAtEnd = true
             return false
@@ -212,14 +212,14 @@ final class NamespaceReader {
     private static let mostSteps = 500
     private static let mostUnreadMilliseconds: Milliseconds = 1_000
 
-    /// Reads the next page. False at the log's end.
+    /// Reads the next page. Returns false at the end of the log.
     private func read(_ index: Int, on connection: LogConnection) throws -> Bool {
         readAt = Clock.monotonicMilliseconds
         switch try readings[index].follower.next(on: connection) {
         case .entries(let entries): readings[index].page = entries[...]
         case .rules(let logged): passWithout(index, logged)
         case .bulk(let logged):
-            // Should the connection be lost meanwhile, it is this entry's turn again.
+            // If the connection is lost while the parts are read, the entry is retried.
             readings[index].bulk = logged
             return try passBulk(index, logged, on: connection)
         case .end:
@@ -239,7 +239,7 @@ final class NamespaceReader {
         return true
     }
 
-    /// Passes entries of the page until many messages are found.
+    /// Passes entries of the page until many messages have been found.
     private func pass(_ index: Int) {
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         var left: [Reading] = []
@@ -248,7 +248,7 @@ final class NamespaceReader {
             for lane in readings[index].lane.pass(
                 logged.entry, at: logged.cursor, after: root, places: logged.entry.changes.map(\.path), &findings)
             {
-                // Its own follower goes on behind the entry.
+                // The new reader's own follower resumes after the entry.
                 left.append(
                     Reading(
                         lane: lane, follower: readings[index].follower, page: readings[index].page,
@@ -270,7 +270,7 @@ final class NamespaceReader {
         found(told.filter { !$0.messages.isEmpty || $0.readTo != nil })
     }
 
-    /// An entry that changes no data.
+    /// Passes an entry that changes no data.
     private func passWithout(_ index: Int, _ logged: LoggedEntry) {
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         _ = readings[index].lane.pass(
@@ -278,14 +278,14 @@ final class NamespaceReader {
         finish(index, findings, [])
     }
 
-    /// Passes an entry that is in parts. Returns false if the log does not have all of the entry, as after a failover or after retention
-    /// removed it: then the feeds start again. `bulk` keeps the entry in that case, because the follower is past it.
+    /// Passes an entry that is stored in parts. Returns false if the log does not have the whole entry, for example after a failover or
+    /// after retention removed it; the feeds then restart. `bulk` keeps the entry in that case, because the follower is already past it.
     private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws -> Bool {
-        // On what the lane has, and as it is in memory: what is not changed has to be the very same, so that it need not be compared.
+        // The tree is built on the reader's tree in memory, so that unchanged nodes stay identical and need not be compared.
         var tree = PastTree(
             connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq)
         do {
-            // The entry may have been read over an earlier connection: after a failover another entry may have its seq.
+            // The entry may have been read on an earlier connection: after a failover another entry may have its seq.
             guard try connection.entry(namespaceID, logged.entry.seq)?.batchID == logged.batchID else {
                 throw LogStoreError.partMissing(seq: logged.entry.seq, part: 0, count: nil)
             }
@@ -309,7 +309,7 @@ final class NamespaceReader {
         return true
     }
 
-    /// Lanes that have come to the same entry go on together.
+    /// Joins shared readers that have reached the same entry.
     private func joinLevel() {
         readings.removeAll { $0.lane.feeds.isEmpty }
         guard readings.count > 1 else { return }
@@ -332,12 +332,12 @@ final class NamespaceReader {
     }
 }
 
-/// A feed that is to be read from now on.
+/// A feed to start reading.
 struct FeedStart: Sendable {
     let feed: LaneFeed
     let name: FeedName
     let progress: FeedProgress
 
-    /// The entry behind which it begins.
+    /// The seq of the entry after which the feed begins.
     var wantedSeq: Int64 { progress.snapshotSeq ?? progress.seq }
 }

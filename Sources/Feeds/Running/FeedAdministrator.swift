@@ -3,20 +3,20 @@ import Runtime
 
 /// The threads on which administrators' requests use the database.
 ///
-/// There are three, each with its own connection: for what only reads, for changes, and for whole trees. Each serves namespaces in turn, then
-/// the feeds of a namespace. Changes of one feed are done in the order in which they came: those that follow one that needs a whole tree
-/// wait for it.
+/// There are three threads, each with its own connection: for reads, for changes, and for whole trees. Each thread serves
+/// namespaces in turn, and the feeds of a namespace in turn. The changes of one feed run in the order of their arrival: changes
+/// that follow a request for a whole tree wait for it.
 final class FeedAdministrator: Sendable {
-    /// What a request has done.
+    /// The outcome of a request.
     enum Outcome {
         case done
-        /// Nothing yet: it needs a snapshot of a tree, which the other threads must not take.
+        /// The request has done nothing yet: it needs a snapshot of a tree, which only the thread for trees may take.
         case needsTree
     }
 
     typealias Body = @Sendable (Result<FeedAdministration, any Error>) -> Outcome
 
-    /// A thread and what waits for it.
+    /// A thread and its queue.
     enum Lane: CaseIterable, Sendable {
         case reads, changes, trees
 
@@ -28,7 +28,7 @@ final class FeedAdministrator: Sendable {
             }
         }
 
-        /// The requests that may wait. `FairLedger` gives a namespace half of them at most, and a feed a quarter.
+        /// The maximum number of waiting requests. `FairLedger` limits a namespace to half of them and a feed to a quarter.
         fileprivate var places: Int { self == .trees ? 64 : 1_000 }
         /// How long a request may wait.
         fileprivate var patienceMilliseconds: Milliseconds { self == .trees ? 30_000 : 10_000 }
@@ -36,25 +36,25 @@ final class FeedAdministrator: Sendable {
 
     private let core: FeedCore
     private let state = Condition(AdministratorWork())
-    /// A connection that was not used for so long is closed.
+    /// The time after which an unused connection is closed.
     private static let idleMilliseconds: Milliseconds = 30_000
 
     init(_ core: FeedCore) { self.core = core }
 
-    /// Has a request done. `body` is called once for each time it asks to be done again, and in the end once, from another thread; where the
-    /// request waits for too long, with `FeedBusyError`.
+    /// Queues a request. `body` is called on another thread, and once more if it returns `needsTree`.
+    /// If the request waits for too long, `body` receives `FeedBusyError`.
     ///
     /// - Parameters:
-    ///   - lane: Reads or changes; trees for what may take long and changes no feed.
-    ///   - feed: Whose turn it is. What is of no feed has an empty name.
-    ///   - isUrgent: Whether it overtakes what else waits of the feed. Not for changes.
-    /// - Returns: False, with `body` never called, where too much waits.
+    ///   - lane: `reads`, `changes`, or `trees` for requests that may take long and change no feed.
+    ///   - feed: The feed whose turn the request uses. Requests that concern no feed pass an empty name.
+    ///   - isUrgent: Whether the request overtakes the other waiting requests of the feed. Not for changes.
+    /// - Returns: False if too many requests wait; `body` is then never called.
     func add(_ lane: Lane, of feed: FeedName, isUrgent: Bool = false, _ body: @escaping Body) -> Bool {
         let now = Clock.monotonicMilliseconds
         return state.broadcast { $0.add(lane, of: feed, isUrgent: isUrgent, now: now, body) }
     }
 
-    /// Keeps a tree as a snapshot, some time. Of a namespace's trees that wait for that the newest is kept.
+    /// Queues a tree to be stored as a snapshot. Only the newest of a namespace's waiting trees is stored.
     func keep(_ tree: TreeVersion, of namespace: Int64) {
         let isFirst = state.withLock { $0.trees.updateValue(tree, forKey: namespace) == nil }
         guard isFirst else { return }
@@ -63,7 +63,7 @@ final class FeedAdministrator: Sendable {
             do {
                 try result.get().keep(tree, of: namespace)
             } catch {
-                // The next one that is due may succeed; without it a takeover takes longer.
+                // The next snapshot that is due may succeed. Without a snapshot, a takeover takes longer.
                 core.logger.warning("a feed's tree could not be kept", [("seq", "\(tree.seq)"), ("error", "\(error)")])
             }
             return .done
@@ -71,19 +71,19 @@ final class FeedAdministrator: Sendable {
         if !isQueued { state.withLock { $0.trees[namespace] = nil } }
     }
 
-    /// Answers the requests that have waited for too long. Called by a thread that does nothing long.
+    /// Fails the requests that have waited for too long. The caller is a thread that never blocks for long.
     func expire(at now: Milliseconds) {
         for job in state.withLock({ $0.expire(at: now) }) { _ = job.body(.failure(FeedBusyError())) }
     }
 
-    /// Ends the threads; what waits is answered.
+    /// Ends the threads, and fails the waiting requests.
     func stop() {
         for job in state.broadcast({ $0.stop() }) { _ = job.body(.failure(FeedRefusalError(.stopping))) }
     }
 
-    // MARK: The threads
+    // MARK: Threads
 
-    /// Does a lane's requests until `stop`.
+    /// Runs the requests of a queue until `stop`.
     func run(_ lane: Lane) {
         var connection: LogConnection?
         defer { connection?.close() }
@@ -119,14 +119,14 @@ final class FeedAdministrator: Sendable {
     }
 }
 
-/// A request has waited for too long for others.
+/// A request has waited for too long.
 public struct FeedBusyError: Error, Sendable, CustomStringConvertible {
     public var description: String { "Too many requests are waiting" }
 
     public init() {}
 }
 
-/// The requests of administrators that wait or are being done. A value without threads.
+/// The waiting and running requests of administrators. A value without threads.
 struct AdministratorWork: Sendable {
     typealias Lane = FeedAdministrator.Lane
 
@@ -136,17 +136,17 @@ struct AdministratorWork: Sendable {
     }
 
     enum Next {
-        /// `mustMove`: it is not done now, but behind something of the same feed that needs a whole tree.
+        /// `mustMove`: the request must not run now, but after a request of the same feed that needs a whole tree.
         case run(Job, mustMove: Bool)
         case stop
     }
 
-    /// Trees that wait to be kept, by namespace.
+    /// The trees that wait to be stored, by namespace.
     var trees: [Int64: TreeVersion] = [:]
     private var reads = Self.queue(.reads)
     private var changes = Self.queue(.changes)
     private var wholeTrees = Self.queue(.trees)
-    /// How many requests of a feed wait for a whole tree, or are at it.
+    /// The number of requests of each feed that wait for a whole tree or are using one.
     private var treeJobs: [FeedName: Int] = [:]
     private var isStopped = false
 
@@ -154,14 +154,14 @@ struct AdministratorWork: Sendable {
 
     private static func queue(_ lane: Lane) -> Queue { Queue(slots: 1, places: lane.places) }
 
-    /// The requests that wait.
+    /// The number of waiting requests.
     var count: Int { reads.count + changes.count + wholeTrees.count }
 
     mutating func add(
         _ lane: Lane, of feed: FeedName, isUrgent: Bool, now: Milliseconds, _ body: @escaping FeedAdministrator.Body
     ) -> Bool {
         guard !isStopped else { return false }
-        // Behind what came before.
+        // Keeps the order of the feed's changes.
         let lane = lane == .changes && treeJobs[feed] != nil ? .trees : lane
         return put(Job(feed: feed, body: body), lane, isUrgent, now)
     }
@@ -183,9 +183,9 @@ struct AdministratorWork: Sendable {
         return .run(served.item, mustMove: lane == .changes && treeJobs[served.item.feed] != nil)
     }
 
-    /// A request is through, or has to be moved to the thread for whole trees.
+    /// Ends a request, or moves it to the queue for trees if it needs one.
     ///
-    /// - Returns: The request, where it can't be moved.
+    /// - Returns: The request if that queue does not accept it.
     mutating func finish(
         _ job: Job, _ lane: Lane, _ outcome: FeedAdministrator.Outcome, now: Milliseconds
     ) -> Job? {

@@ -1,7 +1,8 @@
 import LogStore
 import Runtime
 
-/// What the dispatcher's thread has: the feeds that are worked here, and requests that wait until one is. Belongs to that thread.
+/// The state of the dispatcher's thread: the feeds that run on this gateway, and the requests that wait for an
+/// owner. Belongs to that thread.
 final class FeedDesk {
     private let core: FeedCore
     private let readers: FeedReaders
@@ -13,17 +14,17 @@ final class FeedDesk {
     private var runs: [FeedName: FeedRun] = [:]
     private var names: [FeedClaim: FeedName] = [:]
     private var routes: [FeedName: FeedRoute] = [:]
-    /// What was out of feeds that are not worked any more, mostly as they begin anew under another generation.
+    /// The deliveries of runs that have ended. Most of these feeds restart under a new generation.
     private var ended: [FeedName: FeedInheritance] = [:]
-    /// Sinks of runs that have ended, while deliveries of theirs are in flight.
+    /// The sinks of ended runs that still have deliveries in flight.
     private var retired: [FeedClaim: RetiredSink] = [:]
     private var ownerless = OwnerlessRequests()
     private var routesTold = 0
-    /// The pulls that wait, for messages or for an owner, by namespace and feed.
+    /// The seats of pulls that wait for messages or for an owner, by namespace and feed. A seat is the permission to wait.
     private var pullSeats: FairLedger<String, String>
-    /// The settlements that wait for an owner. They have seats of their own, so that pulls never shut them out.
+    /// The seats of settlements that wait for an owner. They are separate, so that pulls never use them up.
     private var settlementSeats: FairLedger<String, String>
-    /// Feeds to look at in this turn, those of which something is to be written down, and when others have something due.
+    /// The feeds to process in this turn, the feeds with progress to record, and the times at which feeds have something due.
     private var touched: [FeedRun] = []
     private var unwritten: [FeedRun] = []
     private var schedule = TimerHeap<FeedClaim>()
@@ -31,7 +32,7 @@ final class FeedDesk {
     private var couldHandOut = false
     private var reportedAt: Int64 = 0
 
-    /// - Parameter post: gives the desk a command from any thread.
+    /// - Parameter post: Posts a command to the dispatcher from any thread.
     init(
         _ core: FeedCore, _ readers: FeedReaders, _ writer: FeedWriter, _ board: FeedBoard,
         _ troubles: FeedTroubles, clock: @escaping () -> FeedMachine.Moment = { .current },
@@ -48,14 +49,14 @@ final class FeedDesk {
         settlementSeats = FairLedger(capacity: core.settings.maxWaitingPulls)
     }
 
-    /// How long there is nothing to do unless somebody says something.
+    /// Returns how long the thread may wait for commands, in milliseconds.
     func millisecondsToNext(_ now: Int64) -> Milliseconds {
         var due = schedule.earliest ?? .max
         if let deadline = ownerless.nextDeadline { due = min(due, deadline) }
         return min(1_000, max(1, due == .max ? 1_000 : due - now))
     }
 
-    /// Does what was said, what is due, and what follows.
+    /// Handles commands, then processes the feeds that they concern and the feeds that have something due.
     func handle(_ commands: [FeedCommand]) {
         let now = clock()
         for command in commands { handle(command, clock()) }
@@ -65,7 +66,8 @@ final class FeedDesk {
             guard let run = run(claim), run.scheduledAt == time else { continue }
             run.scheduledAt = .max
         }
-        // Nobody says that the lease is fresh again; and a second's delay is the most that a mistake here can cost.
+        // No command reports that the lease is fresh again. Checking all feeds each second also limits the delay that a
+        // missed wake-up can cause.
         if mayHandOut != couldHandOut || now.monotonic - lookedAtAll >= 1_000 {
             runs.values.forEach(touch)
             lookedAtAll = now.monotonic
@@ -73,7 +75,7 @@ final class FeedDesk {
         }
         for run in touched {
             run.isTouched = false
-            // It may have ended in this turn.
+            // The run may have ended in this turn.
             guard runs[run.name] === run else { continue }
             look(at: run, mayHandOut: mayHandOut)
         }
@@ -82,9 +84,9 @@ final class FeedDesk {
         report(now.monotonic)
     }
 
-    /// Does what is due for a feed, and what has become possible.
+    /// Expires deadlines of a feed, delivers its messages, and requests the reading and recording that it needs.
     private func look(at run: FeedRun, mayHandOut: Bool) {
-        // What came before in this turn may have taken a while: deadlines begin when messages are handed out.
+        // Earlier work in this turn may have taken a while: deadlines start at the time of delivery.
         let now = clock()
         if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
         if let fault = run.machine.fault { return stop(run, fault) }
@@ -117,11 +119,11 @@ final class FeedDesk {
         case .begin(let start): begin(start)
         case .end(let claim): end(claim)
         case .moved(let name, let feed, let generation):
-            // It may have begun anew by now.
+            // The feed may already have restarted under the newer generation.
             if let run = run(name), run.claim.feed == feed, run.claim.generation < generation { end(run.claim) }
         case .endAll:
             for claim in Array(names.keys) { end(claim) }
-            // Others work the feeds now.
+            // Other gateways run the feeds now.
             ended = [:]
             closeRetired { _ in true }
         case .found(let findings):
@@ -157,7 +159,7 @@ final class FeedDesk {
         }
     }
 
-    /// The feed that is worked by this claim; it is looked at in this turn.
+    /// Returns the run of a claim and schedules it for this turn.
     private func run(_ claim: FeedClaim) -> FeedRun? { names[claim].flatMap { run($0) } }
 
     private func run(_ name: FeedName) -> FeedRun? {
@@ -166,11 +168,11 @@ final class FeedDesk {
         return run
     }
 
-    // MARK: Feeds come and go
+    // MARK: Starting and ending runs
 
     private func begin(_ start: FeedRunStart) {
         if let old = runs[start.name] { end(old.claim) }
-        // Where only this gateway has worked it, what is out is known.
+        // If no other gateway ran the feed in between, the current deliveries are known.
         let inheritance = ended.removeValue(forKey: start.name).flatMap { $0.suits(start) ? $0 : nil }
         if inheritance == nil { closeRetired { $0 == start.name } }
         let now = clock()
@@ -187,7 +189,7 @@ final class FeedDesk {
         routes[name] = .nobody
         readers.remove(claim)
         guard let run = runs.removeValue(forKey: name) else { return }
-        // Who waits for messages may be served by the next owner, or by this one under another generation.
+        // The next owner may serve the waiting pulls, or this gateway under another generation.
         for one in run.waiting.removeAll() {
             if one.hasSeat { pullSeats.release(by: name.name, of: name.namespace) }
             waitForOwner(
@@ -201,11 +203,11 @@ final class FeedDesk {
     }
 
     private func close(_ sink: any Sink) {
-        // One that can't reach its server may take long to stop: the other feeds don't wait for that.
+        // A sink that cannot reach its server may take long to stop. Other feeds must not wait for it.
         if !core.closers.submit({ sink.stop() }) { sink.stop() }
     }
 
-    /// Ends the deliveries of runs that have ended.
+    /// Closes the sinks of ended runs, which ends their deliveries.
     private func closeRetired(of isMeant: (FeedName) -> Bool) {
         for (claim, one) in retired where isMeant(one.feed) {
             retired[claim] = nil
@@ -213,13 +215,13 @@ final class FeedDesk {
         }
     }
 
-    /// Ends a feed of which something does not hold that has to: the supervisor claims it again, and it starts from what was recorded last.
+    /// Ends a run that has violated an invariant. The supervisor claims the feed again, and it resumes from the last recorded progress.
     private func stop(_ run: FeedRun, _ fault: FeedInvariantError) {
         troubles.add([run.claim], FeedTrouble(fault))
         end(run.claim)
     }
 
-    /// The gateway stops: what was done is written down, so that the next owner need not wait.
+    /// Ends all runs when the gateway stops. Progress is recorded so that the next owner need not wait for deadlines.
     func end() {
         for run in runs.values { run.sink?.stop() }
         for one in retired.values { one.sink.stop() }
@@ -236,7 +238,7 @@ final class FeedDesk {
 
     // MARK: Requests
 
-    /// Why a feed's requests can't be served here now; nil where they can, or may be soon.
+    /// Returns the reason why this gateway cannot serve a feed's requests, or nil if it can or may soon be able to.
     private func refusal(of name: FeedName) -> FeedRefusal? {
         switch routes[name] {
         case .elsewhere(let peer): .elsewhere(peer)
@@ -259,7 +261,7 @@ final class FeedDesk {
         guard pull.most > 0 else { return completion(.success([])) }
         var hasSeat = false
         if pull.deadline > now.monotonic {
-            // Only waiting is refused: what is there is given all the same.
+            // Only waiting is refused. Available messages are delivered in any case.
             hasSeat = keepsSeat || pullSeats.allows(for: pull.feed.name, of: pull.feed.namespace)
             if hasSeat {
                 pullSeats.charge(1, to: pull.feed.name, of: pull.feed.namespace)
@@ -271,14 +273,14 @@ final class FeedDesk {
         run.waiting.add(.init(pull: pull, hasSeat: hasSeat, completion: completion))
     }
 
-    /// No one waits for a pull any more.
+    /// Removes a pull that has been cancelled.
     private func cancel(_ name: FeedName, _ id: UInt64) {
         if let request = ownerless.remove(pull: id) { return leave(request) }
         guard let run = run(name), run.cancel(id) else { return }
         pullSeats.release(by: name.name, of: name.namespace)
     }
 
-    /// Some pulls of a feed that had seats do not wait any more.
+    /// Releases the seats of pulls that no longer wait.
     private func leave(_ seats: Int, _ name: FeedName) {
         pullSeats.release(seats, by: name.name, of: name.namespace)
     }
@@ -307,14 +309,14 @@ final class FeedDesk {
             return completion(.success(results))
         }
         run.settled.append { isWritten in
-            // What was not written down is not done: somebody else has the feed, or it was put elsewhere.
+            // If the progress was not recorded, the messages are not done: another gateway has the feed, or the feed was moved.
             completion(.success(isWritten ? results : results.map { $0 == "done" ? "expired" : $0 }))
         }
     }
 
-    /// Keeps a request until a gateway works its feed.
+    /// Keeps a request until a gateway runs its feed.
     ///
-    /// - Parameter keepsSeat: Whether it is a pull that had a seat until now, and so needs no permission for one.
+    /// - Parameter keepsSeat: Whether the request is a pull that had a seat and therefore keeps one.
     private func waitForOwner(_ command: FeedCommand, _ name: FeedName, _ now: Int64, keepsSeat: Bool = false) {
         if let refusal = refusal(of: name) { return refuse(command, refusal) }
         if keepsSeat {
@@ -327,13 +329,13 @@ final class FeedDesk {
                 command: command, deadline: now + core.settings.ownerWaitMilliseconds, routesTold: routesTold))
     }
 
-    /// Takes a seat for a request that is to wait for an owner.
+    /// Takes a seat for a request that waits for an owner.
     private func takeSeat(_ command: FeedCommand, _ name: FeedName) -> Bool {
         if case .pull = command { return pullSeats.take(for: name.name, of: name.namespace) }
         return settlementSeats.take(for: name.name, of: name.namespace)
     }
 
-    /// A request does not wait for an owner any more.
+    /// Releases the seat of a request that no longer waits for an owner.
     private func leave(_ request: OwnerlessRequests.Request) {
         guard let name = request.command.feed else { return }
         if case .pull = request.command {
@@ -343,12 +345,12 @@ final class FeedDesk {
         }
     }
 
-    /// Serves or refuses the requests for a feed that waited for an owner, as far as its owner is known by now.
+    /// Serves or refuses the requests that wait for a feed's owner, if the owner is known by now.
     private func settleOwnerless(_ name: FeedName, _ now: FeedMachine.Moment) {
         while let oldest = ownerless.first(of: name) {
             var refusal = refusal(of: name)
             if runs[name] == nil, refusal == nil {
-                // The second look since then has begun after the request came, and found no such feed.
+                // After two reports, the latest look at the database began after the request arrived, and it found no such feed.
                 guard routes[name] == nil, routesTold - oldest.routesTold >= 2 else { return }
                 refusal = .unknownFeed
             }
@@ -411,7 +413,7 @@ final class FeedDesk {
         for (position, outcome) in zip(positions, outcomes) { run.settle(position, outcome, now) }
     }
 
-    /// A delivery has ended whose run has ended before: the present run of the feed may have taken it over.
+    /// Handles the end of a delivery whose run has already ended. The current run of the feed may have inherited it.
     private func deliveredFormerly(
         _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
     ) {
@@ -426,7 +428,7 @@ final class FeedDesk {
         }
     }
 
-    // MARK: What is written down
+    // MARK: Recording progress
 
     private func write(_ now: Int64) {
         guard !writer.isBusy else { return }
@@ -470,7 +472,7 @@ final class FeedDesk {
             run.machine.committed(commit)
             for body in run.settling { body(true) }
             run.settling = []
-            // What was settled while the last of it was being written has nothing to wait for.
+            // Requests settled during the last write have nothing to wait for if no progress remains to be recorded.
             if !run.machine.isDirty {
                 for body in run.settled { body(true) }
                 run.settled = []
@@ -478,7 +480,7 @@ final class FeedDesk {
         }
     }
 
-    /// Tells the log that a feed's dead letters have reached their bound, or have room again.
+    /// Logs that a feed's dead letters have reached their limit, or have room again.
     private func tellRoom(of run: FeedRun) {
         run.saysShortOfRoom = run.machine.isShortOfRoom
         let fields = [("feed", "\(run.name.namespace)/\(run.name.name)"), ("stored", "\(run.machine.stored.count)")]

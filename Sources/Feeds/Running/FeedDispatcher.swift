@@ -1,8 +1,8 @@
 import LogStore
 import Runtime
 
-/// The thread that hands out messages: all feeds that this gateway works, one command after the other. Any thread may tell it
-/// something.
+/// The thread that delivers messages: it runs all feeds of this gateway and handles one command after the other. Any
+/// thread may post commands.
 final class FeedDispatcher: Sendable {
     private struct Inbox: Sendable {
         var commands: [FeedCommand] = []
@@ -14,7 +14,7 @@ final class FeedDispatcher: Sendable {
     private let inbox = Condition(Inbox())
     let board = FeedBoard()
 
-    /// - Parameter troubles: is told of feeds that can't be worked on.
+    /// - Parameter troubles: Collects the feeds that cannot continue.
     init(_ core: FeedCore, _ troubles: FeedTroubles) {
         self.core = core
         self.troubles = troubles
@@ -28,9 +28,10 @@ final class FeedDispatcher: Sendable {
 
     func stop() { inbox.broadcast { $0.stops = true } }
 
-    /// Runs until `stop`; then what was done is written down.
+    /// Runs until `stop`, and then records the progress of all feeds.
     ///
-    /// - Parameter look: Called at least once a second with the monotonic milliseconds, for others' deadlines.
+    /// - Parameter look: Called at least once a second with the time in monotonic milliseconds, to check the
+    ///   deadlines of other components.
     func run(_ readers: FeedReaders, _ writer: FeedWriter, _ look: (Milliseconds) -> Void) {
         let desk = FeedDesk(core, readers, writer, board, troubles) { [weak self] in self?.post($0) }
         while true {
@@ -49,22 +50,22 @@ final class FeedDispatcher: Sendable {
     }
 }
 
-/// What the dispatcher is told and asked.
+/// A command to the dispatcher.
 enum FeedCommand: Sendable {
     case begin(FeedRunStart)
     case end(FeedClaim)
     case endAll
-    /// The feed was put elsewhere, or has another definition: whatever has an older generation is over.
+    /// The feed was moved or has another definition. Runs with an older generation end.
     case moved(FeedName, feed: Int64, generation: Int64)
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
-    /// Letters to be delivered once more.
+    /// A page of retries.
     case letters(FeedClaim, FeedRetryPage)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
-    /// Deliveries that did not reach their connection.
+    /// Reports deliveries that did not reach their connection.
     case unsent(FeedName, [(position: FeedPosition, delivery: UInt64)])
-    /// A connection ended, or a consumer gives back all that it holds: that goes back.
+    /// Puts back messages because a connection ended, or because a consumer returns all messages it holds.
     case release(FeedName, consumer: String, FeedOpening?, FeedAccess)
     case settle(
         FeedName, [FeedPosition?], consumer: String?, FeedSettlement, FeedAccess,
@@ -80,28 +81,28 @@ public struct FeedRefusalError: Error, Sendable, Equatable {
     public init(_ refusal: FeedRefusal) { self.refusal = refusal }
 }
 
-/// Where a feed is worked.
+/// The gateway that runs a feed.
 enum FeedRoute: Sendable, Equatable {
     case here
     case elsewhere(FeedPeer)
     case nobody
 }
 
-/// A feed that this gateway works from now on.
+/// A feed that this gateway starts to run.
 struct FeedRunStart: Sendable {
     let name: FeedName
     let uid: String
-    /// Seconds since 1970.
+    /// The time at which the feed was created, in seconds since 1970.
     let createdAt: Int64
     let claim: FeedClaim
     let definition: FeedDefinition
     let settings: FeedMachine.Settings
     let progress: FeedProgress
-    /// A former owner may have handed out messages of entries up to this one: they count as held until then.
+    /// The last entry of which a previous owner may have delivered messages, and the time until which these messages count as held.
     let adoptedThrough: Int64
     let adoptedUntil: Int64
     let window: FeedWindow
     let sink: (any Sink)?
-    /// The first page of what is to be delivered once more.
+    /// The first page of retries.
     let retried: FeedRetryPage
 }

@@ -1,25 +1,26 @@
 import LogStore
 
-/// What a run leaves to the next run of its feed on the same gateway: which messages are out, and what became of them since.
+/// The state that a run leaves to the next run of its feed on the same gateway: the current deliveries, and their
+/// outcomes since the run ended.
 ///
-/// It holds only where the definition was changed once in between, nothing else, and messages keep their places. Deliveries then end with
-/// the definition they began with, and the new one applies from the next attempt on.
+/// It applies only if nothing changed between the runs except one change of the definition, and if messages keep their positions.
+/// Deliveries then end under the definition with which they began, and the new definition applies from the next attempt on.
 struct FeedInheritance {
-    /// The runs that began the deliveries.
+    /// The claims of the runs that began the deliveries.
     var claims: Set<FeedClaim>
     private let claim: FeedClaim
     private let definition: FeedDefinition
-    /// The messages that consumers or the sink have; nil where an earlier owner may have handed out others.
+    /// The positions of the messages that consumers or the sink hold, or nil if an earlier owner may have delivered others.
     let places: Set<FeedPosition>?
-    /// The messages that are delivered again: the outcomes of later ones of their keys do not count.
+    /// The messages that are delivered again. The outcomes of later messages of their keys do not count.
     let overtaken: OvertakingNotes
-    /// The numbers of deliveries that are out, as far as they are known.
+    /// The known numbers of the current deliveries.
     let deliveries: [FeedPosition: UInt64]
-    /// The keys of these messages, as far as they are known.
+    /// The known keys of the messages in `places`.
     let keys: Set<FeedKey>
-    /// When the last of the deliveries has ended, in monotonic milliseconds.
+    /// The time by which the last of the deliveries has ended, in monotonic milliseconds.
     let until: Int64
-    /// What became of messages whose delivery has ended.
+    /// The outcomes of ended deliveries.
     var outcomes: [FeedPosition: SinkOutcome]
 
     init(_ run: FeedRun, at now: Int64) {
@@ -28,7 +29,7 @@ struct FeedInheritance {
         definition = run.definition
         let machine = run.machine
         outcomes = run.inherited
-        // What the sink has, though it is not written down, is not to be sent again.
+        // Messages that have arrived at the sink must not be sent again, even if that is not recorded yet.
         let arrived = run.arrived.union(run.arrivedBeingWritten)
         for position in arrived { outcomes[position] = .delivered }
         let isKnown = machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
@@ -42,9 +43,10 @@ struct FeedInheritance {
         until = max(sinkEnd, machine.adoptedUntil)
     }
 
-    /// Whether a run follows the one that has ended, with another definition and nothing else that could have moved its messages.
+    /// Returns whether a run follows the ended run with another definition, and nothing else could have moved its messages.
     ///
-    /// The change of the definition and the claim each count the generation up. A seek counts it up, too, but leaves the definition.
+    /// The change of the definition and the claim each increment the generation. A seek increments it, too, but leaves
+    /// the definition unchanged.
     func suits(_ start: FeedRunStart) -> Bool {
         claim.feed == start.claim.feed && claim.worker == start.claim.worker
             && claim.generation + 2 == start.claim.generation && definition != start.definition
@@ -52,14 +54,14 @@ struct FeedInheritance {
     }
 }
 
-/// A sink whose run has ended, until its last delivery has.
+/// The sink of an ended run, until its last delivery has ended.
 struct RetiredSink {
     let feed: FeedName
     let sink: any Sink
     var deliveriesUnderWay: Int
 }
 
-/// What becomes of deliveries.
+/// Outcomes of deliveries.
 extension FeedRun {
     static let sinkName = "sink"
 
@@ -82,7 +84,7 @@ extension FeedRun {
         }
     }
 
-    /// Applies the outcome of a delivery that an earlier run began, at once or when the reader has brought the message.
+    /// Applies the outcome of a delivery that an earlier run began: at once, or when the reader has brought the message.
     func settleInherited(_ position: FeedPosition, _ outcome: SinkOutcome, _ now: FeedMachine.Moment) {
         guard machine.isAdopted(position) else {
             if machine.adoptedPlaces?.contains(position) == true { inherited[position] = outcome }
@@ -90,14 +92,14 @@ extension FeedRun {
         }
         switch outcome {
         case .delivered: break
-        // What was handed out before this run is not counted yet.
+        // Deliveries before this run have not been counted as attempts yet.
         case .failed, .refused: machine.countAttempt(position)
         case .notSent, .unavailable: return machine.giveBackAdopted(position)
         }
         settle(position, outcome, now)
     }
 
-    /// A message has come from the reader, or from the letters.
+    /// Applies the inherited outcome of a message that has arrived from the reader or from the stored retries.
     func applyInherited(_ position: FeedPosition, _ now: FeedMachine.Moment) {
         guard !inherited.isEmpty, let outcome = inherited.removeValue(forKey: position) else { return }
         settleInherited(position, outcome, now)

@@ -1,25 +1,25 @@
 public import LogStore
 import Runtime
 
-/// Tells the database how the feeds of this gateway fare, and has the board told what only the database knows of them.
+/// Reports the state of this gateway's feeds to the database, and reads the figures that only the database knows for the board.
 struct FeedReporter {
     private let administrator: FeedAdministrator
     private var reportedAt: Milliseconds?
     private var askedAt: Milliseconds?
     private static let reportMilliseconds: Milliseconds = 2_000
     private static let askMilliseconds: Milliseconds = 5_000
-    /// Where the figures take long, as somebody's snapshot is held open, they are asked for less often: this many times as long passes
-    /// between two times.
+    /// Reading the figures takes long while another session holds a snapshot open. They are then read less often: the interval is
+    /// at least this multiple of the time that the last read took.
     private static let restFactor: Milliseconds = 50
-    /// Feeds of which figures are shown.
+    /// The maximum number of feeds with figures.
     private static let mostFeeds = 1_000
 
-    /// - Parameter administrator: reads figures, which may take long where somebody's snapshot is held open.
+    /// - Parameter administrator: Reads the figures, which may take long while another session holds a snapshot open.
     init(_ administrator: FeedAdministrator) { self.administrator = administrator }
 
     /// - Parameters:
-    ///   - claims: what is worked here, by the feeds' ids.
-    ///   - feeds: those that are this gateway's, also where they are broken.
+    ///   - claims: The feeds that run on this gateway, by feed id.
+    ///   - feeds: The feeds of this gateway, including broken ones.
     mutating func report(
         _ board: FeedBoard, _ claims: [Int64: FeedClaim], _ feeds: [FeedRecord], _ connection: LogConnection
     ) throws {
@@ -38,7 +38,7 @@ struct FeedReporter {
         askedAt = now
         let shown = Array(feeds.prefix(Self.mostFeeds))
         guard !shown.isEmpty else { return board.set([]) }
-        // It may take long: requests that are looked at by someone do not wait for it.
+        // The read may take long. It uses the thread for trees, so that interactive requests do not wait for it.
         _ = administrator.add(.trees, of: FeedName(namespace: "", name: "")) { result in
             let begun = Clock.monotonicMilliseconds
             guard let statuses = try? result.get().statuses(of: shown) else { return .done }
@@ -48,7 +48,7 @@ struct FeedReporter {
     }
 }
 
-/// How the feeds fare that this gateway works; any thread may look.
+/// The state of the feeds that run on this gateway. Usable on any thread.
 final class FeedBoard: Sendable {
     private let reports = MutexBox<[FeedName: FeedReport]>([:])
 
@@ -57,15 +57,15 @@ final class FeedBoard: Sendable {
 
     func set(_ new: [FeedName: FeedReport]) { reports.withLock { $0 = new } }
 
-    /// What the database knows of this gateway's feeds.
+    /// Sets the figures that the database has of this gateway's feeds.
     ///
-    /// - Parameter milliseconds: how long it took to read.
+    /// - Parameter milliseconds: How long reading them took.
     func set(_ new: [(feed: FeedName, status: FeedStatusRecord)], readIn milliseconds: Milliseconds = 0) {
         statuses.withLock { $0 = new }
         reading.withLock { $0 = milliseconds }
     }
 
-    /// How long it took to read that last.
+    /// How long the last read of the figures took.
     var readingMilliseconds: Milliseconds { reading.withLock { $0 } }
 
     var figures: [FeedFigures] {
@@ -78,11 +78,11 @@ final class FeedBoard: Sendable {
     }
 }
 
-/// How a feed of this gateway fares, as metrics tell it.
+/// The state of one of this gateway's feeds, for metrics.
 public struct FeedFigures: Sendable, Equatable {
     public let feed: FeedName
-    /// What the database knew some seconds ago.
+    /// The figures of the database, some seconds old.
     public let status: FeedStatusRecord
-    /// What is known here; nil where the feed is broken.
+    /// The state on this gateway, or nil if the feed is broken.
     public let report: FeedReport?
 }

@@ -1,76 +1,76 @@
 public import Runtime
 public import Tree
 
-/// A message as it is handed to a consumer.
+/// A message delivered to a consumer.
 public struct FeedDelivery: Sendable {
     public let message: FeedMessage
     public let attempt: Int
     public let namespace: String
-    /// Counts the deliveries of the feed's owner.
+    /// The number of this delivery among all deliveries of the feed.
     let number: UInt64
 
-    /// The message as JSON, with its attempt.
+    /// The message as JSON, including the attempt number.
     public var json: [UInt8] { message.json(namespace: namespace, attempt: attempt) }
-    /// About how long that is, in bytes.
+    /// The approximate size of the JSON in bytes.
     public var estimatedBytes: Int { message.estimatedBytes }
 
-    /// Writes the message as JSON, with its attempt.
+    /// Writes the message as JSON, including the attempt number.
     public func write(to writer: inout JSONWriter) {
         message.write(namespace: namespace, attempt: attempt, to: &writer)
     }
-    /// The id of a stream's event that brings the message.
+    /// The id of the event that carries the message on a stream.
     public var eventID: String { FeedEventID(message.position, delivery: number).text(in: namespace) }
 }
 
-/// Why a feed could not be asked, or told.
+/// The reason why a request about a feed was refused.
 public enum FeedRefusal: Sendable, Equatable {
     case unknownFeed
-    /// The namespace is on its way to another database, or there already.
+    /// The namespace is moving or has moved to another database.
     case moving
-    /// Another gateway works it: where that is reached.
+    /// Another gateway runs the feed, at this address.
     case elsewhere(FeedPeer)
-    /// No gateway works it yet, or this one has no word from the database.
+    /// No gateway runs the feed yet, or this gateway cannot reach the database.
     case noOwner
-    /// Its messages go to a webhook or a sink by themselves.
+    /// The gateway pushes the feed's messages to a webhook or a sink.
     case isPushed
     case tooManyWaiting
     case stopping
-    /// The caller's token is for another feed that had the name before.
+    /// The caller's token is for an earlier feed of the same name.
     case notAdmitted
 }
 
-/// What a consumer says of messages that it holds.
+/// A consumer's decision about messages that it holds.
 public enum FeedSettlement: Sendable, Equatable {
     case acknowledge
-    /// Nil: after the feed's backoff.
+    /// Nil for the feed's backoff.
     case reject(delayMilliseconds: Milliseconds?, reason: String)
     case extend(milliseconds: Milliseconds)
 }
 
-/// A consumer's wish for messages.
+/// A consumer's request for messages.
 public struct FeedPull: Sendable {
-    /// Unique among the gateway's.
+    /// An id that is unique on this gateway.
     public let id: UInt64
     public let feed: FeedName
     public let consumer: String
-    /// The connection that asks; nil for a request that stands for itself.
+    /// The connection of the pull, or nil if the pull belongs to no opening.
     public let opening: FeedOpening?
-    /// Present if the pull is the first of its connection, until a gateway that works the feed has opened the connection. A pull that waits for
-    /// such a gateway keeps it.
+    /// Present if the pull opens its connection, until a gateway that runs the feed has opened it. A pull that waits for
+    /// an owner keeps the value.
     var opens: Opens?
 
-    /// How a consumer opens a connection.
+    /// The opening of a connection by a consumer.
     struct Opens: Sendable {
-        /// The last message that the consumer received on its former connection; nil if it names none.
+        /// The last message that the consumer received on its previous connection, or nil if it names none.
         let after: FeedEventID?
     }
 
-    /// Which feed of the name is meant.
+    /// Identifies the feed, in case an earlier feed had the same name.
     public let access: FeedAccess
     public let most: Int
-    /// How many messages the consumer may hold; nil for any number.
+    /// The maximum number of messages that the consumer may hold, or nil for no limit.
     public let mostHeld: Int?
-    /// In monotonic milliseconds.
+    /// The time until which the pull waits, in monotonic milliseconds.
     public var deadline: Milliseconds
 
     public init(
@@ -88,23 +88,23 @@ public struct FeedPull: Sendable {
     }
 }
 
-/// How a feed fares on the gateway that works it.
+/// The state of a feed on the gateway that runs it.
 public struct FeedReport: Sendable, Equatable {
     public let feed: FeedName
     let feedID: Int64?
     public var state: String
     public var message: String?
-    /// Entries up to this one are done.
+    /// The entry up to which all messages are done.
     public var seq: Int64
     public var readTo: Int64
     public var pending: Int
     public var held: Int
-    /// Some of the consumers that hold messages, in no particular order; none in reports for metrics.
+    /// Some of the consumers that hold messages, in no particular order. Empty in reports for metrics.
     public var consumers: [String]
     /// The number of consumers that hold messages.
     public var consumerCount: Int
-    /// When the entry was committed of which the oldest message waits that is not done; nil where none waits. In
-    /// milliseconds since 1970.
+    /// The id of the oldest undone message, and the time at which its entry was committed, in milliseconds since 1970. Nil if there
+    /// is no such message; the time is also nil if it is only known from a stored message.
     public var oldestID: String?
     public var oldestAt: Milliseconds?
     public var setAside: Int

@@ -1,34 +1,34 @@
 import LogStore
 
-/// Some of a feed's letters that are to be delivered once more, in order: a replay may leave many, so they are taken in a page at a
-/// time.
+/// A page of a feed's stored messages that are delivered again, in order. A replay may leave many retries, so they are
+/// read one page at a time.
 struct FeedRetryPage: Sendable {
-    /// Facts about all letters of a feed, read together with the first page.
+    /// Facts about all stored messages of a feed, read together with the first page.
     struct Overview: Sendable {
         var stored = FeedMachine.Stored()
         /// The keys that dead letters stop.
         var blockedKeys: Set<FeedKey> = []
-        /// The last letter of each key that has some after the page; nil where these keys are too many.
+        /// The last retry of each key that has retries after the page, or nil if there are too many such keys.
         var lastOfKeys: [FeedKey: FeedPosition]? = [:]
     }
 
     var letters: [FeedLetter] = []
-    /// The position after which the page was read; nil for the first page.
+    /// The position after which the page was read, or nil for the first page.
     var after: FeedPosition?
-    /// The place of the last that was read.
+    /// The position of the last retry that was read.
     var last: FeedPosition?
-    /// Whether there may be more behind it.
+    /// Whether there may be more retries after the page.
     var hasMore = false
-    /// Nil where the page is not the first.
+    /// Nil unless this is the first page.
     var overview: Overview?
     static let lettersAtOnce = 1_000
     fileprivate static let bytesAtOnce: Int64 = 8 << 20
-    /// More keys than a feed may have dead letters can only be of a replay. New messages of all keys wait then.
+    /// Only a replay can produce retries of more keys than a feed may have dead letters. New messages of all keys then wait.
     fileprivate static let mostKeys = 100_000
 
     /// Returns the retries that remain to be read after the page.
     ///
-    /// - Parameter former: what was left before it.
+    /// - Parameter former: The retries that remained before the page.
     func unread(after former: FeedMachine.UnreadRetries) -> FeedMachine.UnreadRetries {
         var unread = overview.map { FeedMachine.UnreadRetries(last: $0.lastOfKeys) } ?? former
         unread.read(to: last, hasMore: hasMore)
@@ -37,10 +37,10 @@ struct FeedRetryPage: Sendable {
 }
 
 extension FeedRetryPage {
-    /// Reads the page after a position; the first page if the position is nil. Before the first page, the database sets aside messages of keys
-    /// that have stopped since, and revives those of keys that have not.
+    /// Reads the page after a position, or the first page if the position is nil. Before the first page, the database sets aside
+    /// messages of keys that have stopped since, and revives those of keys that have not.
     ///
-    /// - Parameter stopsKeys: whether dead letters stop their keys.
+    /// - Parameter stopsKeys: Whether dead letters stop their keys.
     init(
         _ namespace: Int64, _ feed: Int64, after: FeedPosition?, stopsKeys: Bool, _ connection: LogConnection
     ) throws(LogStoreError) {
@@ -49,7 +49,8 @@ extension FeedRetryPage {
             try connection.reviveFeedLetters(namespace, feed)
             if stopsKeys {
                 try connection.setAsideFeedLetters(namespace, feed)
-                // Before the page is read: the letters of a key that an administrator lets go on meanwhile may not be in it.
+                // This must be read before the page: an administrator may release a key in the meantime, and its messages
+                // would not be in the page.
                 overview.blockedKeys = Set(try connection.blockedFeedKeys(namespace, feed).map { FeedKey($0) })
             }
             let (count, bytes) = try connection.storedFeedLetters(namespace, feed)
@@ -82,10 +83,10 @@ extension FeedRetryPage {
     }
 }
 
-/// A request for a page of letters that are to be delivered once more.
+/// A request for a page of retries.
 struct FeedRetryRequest: Sendable {
     let claim: FeedClaim
-    /// The position after which the page begins; nil for the first page.
+    /// The position after which the page begins, or nil for the first page.
     let after: FeedPosition?
     /// Whether the feed's dead letters stop their keys.
     let stopsKeys: Bool

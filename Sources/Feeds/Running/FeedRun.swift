@@ -1,8 +1,8 @@
 import LogStore
 import Runtime
 
-/// A feed that is worked here: its machine, who waits for messages, and who waits until something is written down. Belongs to the
-/// dispatcher's thread.
+/// A feed that runs on this gateway: its machine, the pulls that wait for messages, and the requests that wait until progress is
+/// recorded. Belongs to the dispatcher's thread.
 final class FeedRun {
     let name: FeedName
     private let uid: String
@@ -10,11 +10,11 @@ final class FeedRun {
     let claim: FeedClaim
     let definition: FeedDefinition
     let sink: (any Sink)?
-    /// This run, and those whose deliveries it has taken over.
+    /// The claim of this run, and the claims of runs whose deliveries it has inherited.
     let claims: Set<FeedClaim>
-    /// Outcomes of deliveries that it has taken over, of messages that the reader has not brought yet.
+    /// The outcomes of inherited deliveries whose messages the reader has not brought yet.
     var inherited: [FeedPosition: SinkOutcome] = [:]
-    /// What the sink has and is not written down, and the same of what is being written.
+    /// The messages that have arrived at the sink without being recorded as done, and those that are being recorded.
     var arrived: Set<FeedPosition> = []
     var arrivedBeingWritten: Set<FeedPosition> = []
     private let window: FeedWindow
@@ -22,32 +22,32 @@ final class FeedRun {
     private var isReadingRetries = false
     let machine: FeedMachine
     var waiting = WaitingPulls()
-    /// To be told when what has happened up to now is written down.
+    /// Called once the progress up to now is recorded (true), or will not be recorded (false).
     var settled: [@Sendable (Bool) -> Void] = []
-    /// The same, of what is being written now.
+    /// Called once the progress that is being recorded is durable (true), or if it will not be recorded (false).
     var settling: [@Sendable (Bool) -> Void] = []
     var isBeingWritten = false
-    /// Letters that are being removed.
+    /// The stored messages that are being removed.
     var beingRemoved: Set<FeedPosition> = []
     var staleSince: Int64?
     var deliveriesUnderWay = 0
-    /// The sink is left alone until then.
+    /// The time until which the circuit breaker suspends deliveries to the sink.
     var sinkRestsUntil: Int64 = 0
-    /// Deliveries wait until then for something that other feeds have now, such as a client.
+    /// The time until which deliveries wait for a resource that other feeds use now, such as a client.
     var sinkWaitsUntil: Int64 = 0
-    /// Whether it is worth while to deliver to the sink at all.
+    /// Decides whether deliveries to the sink are attempted at all.
     var breaker: CircuitBreaker
     private var generator = SystemRandomNumberGenerator()
     var trouble: String?
-    /// Whether the log says that there is no room for more dead letters.
+    /// Whether the log states that there is no room for more dead letters.
     var saysShortOfRoom = false
-    /// Whether the desk looks at it in this turn, or has to write something of it down.
+    /// Whether the dispatcher processes the run in this turn, and whether it has progress of the run to record.
     var isTouched = false
     var isUnwritten = false
-    /// When the desk looks at it next without being told.
+    /// The time at which the dispatcher next processes the run without a command.
     var scheduledAt: Int64 = .max
 
-    /// - Parameter inheritance: What an earlier run on this gateway has left, where that suits the start.
+    /// - Parameter inheritance: The state left by an earlier run on this gateway, if it suits the start.
     init(_ start: FeedRunStart, _ inheritance: FeedInheritance? = nil, _ now: FeedMachine.Moment) {
         name = start.name
         uid = start.uid
@@ -81,10 +81,10 @@ final class FeedRun {
         }
     }
 
-    /// Whether a caller may consume this feed.
+    /// Returns whether a caller may consume this feed.
     func isOpen(to access: FeedAccess) -> Bool { access.admits(uid: uid, createdAt: createdAt) }
 
-    /// Takes messages in that the reader has found. True where the reader waits and can go on.
+    /// Adds the messages that the reader has found.
     func take(_ finding: LaneFinding, _ now: FeedMachine.Moment) {
         for message in finding.messages {
             machine.push(message, failed: finding.letters[message.position], now: now)
@@ -93,16 +93,16 @@ final class FeedRun {
         if let cursor = finding.readTo {
             if finding.hasReadSnapshot { machine.readSnapshot(at: cursor) } else { machine.read(to: cursor) }
         }
-        // Whether the reader may go on is said in the end, by `readerMayGoOn`.
+        // `readerMayGoOn` decides afterwards whether the reader may resume.
         window.take(finding.messages.count, bytes: finding.bytes)
     }
 
-    /// Takes in what is to be delivered once more.
+    /// Adds a page of retries.
     func take(_ page: FeedRetryPage, _ now: FeedMachine.Moment) {
         isReadingRetries = false
-        // A page that was asked for before the first page was read again moves the cursor past letters that no one has read.
+        // A page that was requested before the first page was read again would move the cursor past retries that were not read.
         guard page.after == nil || page.after == retried.last else { return }
-        // What is done was read before it was removed.
+        // Messages that are done may be in the page, because it was read before they were removed.
         machine.lettersChanged(
             retried: page.letters.filter { !isRemoving($0.position) }, unread: page.unread(after: machine.unread),
             blocked: page.overview?.blockedKeys)
@@ -111,7 +111,7 @@ final class FeedRun {
         for letter in page.letters { applyInherited(letter.position, now) }
     }
 
-    /// The page of that which is wanted, where most of what was read is done; nil where none is.
+    /// Returns the next page to read once most of the read retries are done, or nil if none is needed.
     func retriesWanted() -> FeedRetryRequest? {
         guard retried.hasMore || machine.rereadsRetries, !isReadingRetries,
             machine.readyRetryCount < FeedRetryPage.lettersAtOnce / 2, machine.readyRetryCount == 0 || window.hasRoom
@@ -122,13 +122,13 @@ final class FeedRun {
         return FeedRetryRequest(claim: claim, after: place, stopsKeys: machine.settings.stopsKeys)
     }
 
-    /// Says how much room there is. True where the reader waits and can go on.
+    /// Reports the room to the window. Returns whether the reader is waiting and can resume.
     func readerMayGoOn() -> Bool {
         window.mayGoOn(
             room: machine.room, bytes: machine.byteRoom, enough: max(1, machine.settings.windowMessages / 16))
     }
 
-    /// Hands messages to the pulls that wait, in the order of their arrival.
+    /// Delivers messages to the waiting pulls, in the order of their arrival.
     ///
     /// - Returns: The number of seats that the served pulls had.
     func serve(_ now: FeedMachine.Moment) -> Int {
@@ -136,7 +136,7 @@ final class FeedRun {
         var seats = 0
         while machine.hasReady, let pull = waiting.first {
             let free = pull.mostHeld.map { $0 - held(by: pull.consumer) } ?? pull.most
-            // A consumer that holds as much as it may waits until it has settled some.
+            // A consumer at its `mostHeld` limit waits until it has settled some messages.
             guard free > 0 else {
                 waiting.park(pull.id)
                 machine.recordsReleases = true
@@ -154,7 +154,7 @@ final class FeedRun {
 
     private func held(by consumer: String) -> Int { machine.holders[consumer]?.count ?? 0 }
 
-    /// Takes a pull out that no one waits for any more.
+    /// Removes a pull that has been cancelled.
     ///
     /// - Returns: Whether it had a seat.
     func cancel(_ id: UInt64) -> Bool { waiting.remove(id, held: held)?.hasSeat ?? false }
@@ -164,13 +164,13 @@ final class FeedRun {
             message: delivery.message, attempt: delivery.attempt, namespace: name.namespace, number: delivery.number)
     }
 
-    /// Whether a message is done, and its letter on its way out.
+    /// Returns whether a message is done and its stored copy is being removed.
     func isRemoving(_ position: FeedPosition) -> Bool {
         if case .remove = machine.letters[position] { return true }
         return beingRemoved.contains(position)
     }
 
-    /// Answers the pulls whose deadline has come.
+    /// Answers the pulls whose deadline has passed.
     ///
     /// - Returns: The number of seats that they had.
     func expire(_ now: Int64) -> Int {
@@ -179,7 +179,7 @@ final class FeedRun {
         return over.count(where: \.hasSeat)
     }
 
-    /// Notes how a delivery went as a whole: one of which something arrived shows that the sink is there.
+    /// Passes the overall result of a delivery to the circuit breaker. If any message arrived, the sink is available.
     func judge(_ outcomes: [SinkOutcome], _ now: Int64) {
         var failed = false
         var pause: Milliseconds?
@@ -195,16 +195,16 @@ final class FeedRun {
         }
         if failed { return breaker.failed(at: now, retryAfterMilliseconds: pause, using: &generator) }
         guard !outcomes.isEmpty else { return }
-        // Nothing was sent, which says nothing about the other side. Slots and clients may be in use by this feed or by others.
+        // No message was sent, so the delivery says nothing about the sink. This feed or others may be using all slots and clients.
         breaker.notSent(at: now)
         sinkWaitsUntil = now + Self.sinkPauseMilliseconds
         if trouble == nil { trouble = "Its messages wait for a slot or a client of the gateway." }
     }
 
-    /// The pause after a delivery of which nothing could be tried.
+    /// The pause after a delivery that sent no message.
     private static let sinkPauseMilliseconds: Int64 = 500
 
-    /// Another works the feed from now on, or nobody; who waits for messages has been taken out.
+    /// Ends the run. The waiting pulls have already been removed.
     func end() {
         window.close()
         for body in settling + settled { body(false) }
@@ -212,7 +212,7 @@ final class FeedRun {
         settled = []
     }
 
-    /// When something is due next.
+    /// The time at which the run next has something due, in monotonic milliseconds.
     var nextDue: Int64 {
         var due = machine.nextDue ?? .max
         if let deadline = waiting.nextDeadline { due = min(due, deadline) }
@@ -223,13 +223,13 @@ final class FeedRun {
         return due
     }
 
-    /// About how many bytes of messages are handed out at once, unless one message has more.
+    /// The approximate maximum size of the messages delivered at once, in bytes. A single message may be larger.
     static let answerBytes = 4 << 20
 
-    /// How long it may take until it is written down that the log was read.
+    /// How long recording the read position may be delayed.
     static let staleMilliseconds: Int64 = 1_000
 
-    /// What keeps the feed from its work.
+    /// The problem that keeps the feed from making progress.
     private var failure: String? {
         guard machine.isShortOfRoom else { return trouble }
         return
@@ -237,12 +237,12 @@ final class FeedRun {
             + "Retry or drop some."
     }
 
-    /// How many consumers a report names.
+    /// The maximum number of consumers that a report names.
     private static let reportedConsumers = 100
 
-    /// How the feed fares. Costs the same however many messages and consumers it has.
+    /// Returns a report on the feed. The cost does not depend on the number of messages and consumers.
     ///
-    /// - Parameter namesConsumers: Whether some of the consumers are named, in no particular order.
+    /// - Parameter namesConsumers: Whether to name some of the consumers, in no particular order.
     func report(namesConsumers: Bool) -> FeedReport {
         let oldest = machine.oldest
         let consumers = namesConsumers ? Array(machine.holders.keys.prefix(Self.reportedConsumers)) : []
@@ -256,7 +256,7 @@ final class FeedRun {
 }
 
 extension FeedMessage {
-    /// When its entry was committed; nil where that is only in its text.
+    /// The time at which the entry was committed, or nil if only the stored text contains it.
     var committedAt: Milliseconds? {
         if case .change(let change) = content { change.committedAt } else { nil }
     }

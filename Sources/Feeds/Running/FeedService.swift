@@ -4,8 +4,8 @@ public import Runtime
 import Synchronization
 public import Tree
 
-/// The feeds of a gateway: works those that no other gateway works, hands out their messages, and knows where the others are
-/// worked. Start it once; any thread may use it.
+/// The feeds of a gateway: claims and runs feeds without an owner, delivers their messages, and knows which gateways run the
+/// others. Create one instance; usable on any thread.
 public final class FeedService: Sendable {
     private let core: FeedCore
     private let dispatcher: FeedDispatcher
@@ -18,14 +18,15 @@ public final class FeedService: Sendable {
     private let writerThread: Thread
     private let nextPull = Mutex<UInt64>(0)
 
-    /// Starts the threads; the database may be absent, and come later.
+    /// Starts the threads. The database need not be reachable yet.
     ///
     /// - Parameters:
-    ///   - announcements: what is heard of the database.
-    ///   - trees: knows recent trees.
-    ///   - sinks: makes what feeds' definitions say that messages go to.
-    ///   - memory: The memory for the messages of all feeds, shared with the feeds of other databases. Nil for one of this service alone.
-    ///   - servers: which servers are gone on with; one for all that this program does with the database.
+    ///   - announcements: The announcements of the database.
+    ///   - trees: The source of recent trees.
+    ///   - sinks: Creates the sinks that feed definitions name.
+    ///   - memory: The memory for the messages of all feeds, shared with the feeds of other databases. Nil for a memory
+    ///     of this service alone.
+    ///   - servers: Decides which database servers may be used. One instance serves all of the program's connections to the database.
     public init(
         url: PostgresURL, settings: FeedSettings = FeedSettings(),
         connectionSettings: LogConnection.Settings = LogConnection.Settings(), announcements: Announcements,
@@ -66,27 +67,27 @@ public final class FeedService: Sendable {
             } + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 
-    /// The gateway listens: from now on feeds are worked here.
+    /// Records that the gateway listens. From now on it claims feeds.
     public func begin(at place: FeedEndpoint) { core.listens(at: place) }
 
-    /// The same for a gateway that serves plain HTTP on this machine.
+    /// Records that the gateway serves plain HTTP on a port of this machine only, and starts claiming feeds.
     public func begin(port: UInt16) {
         begin(at: FeedEndpoint(plain: FeedEndpoint.Place(host: "127.0.0.1", port: port)))
     }
 
-    /// Authenticates what other gateways forward to this one.
+    /// The key that authenticates requests forwarded by other gateways.
     public var forwardingKey: Secret<[UInt8]> { core.forwardingKey }
 
     public var settings: FeedSettings { core.settings }
 
-    /// How the feeds fare that this gateway works.
+    /// The state of the feeds that this gateway runs.
     public var reports: [FeedReport] { dispatcher.board.all }
 
-    /// The figures of this gateway's feeds, those that only the database knows included.
+    /// The figures of this gateway's feeds, including those that only the database knows.
     public var figures: [FeedFigures] { dispatcher.board.figures }
 
-    /// How a feed fares at this moment; nil where it is not worked here, and then which gateway works it, as far as is known. Called back
-    /// from another thread.
+    /// Reports the current state of a feed, or nil if the feed does not run here, together with the gateway that runs it if known.
+    /// The completion is called on another thread.
     public func report(
         _ feed: FeedName, as access: FeedAccess = .any,
         _ completion: @escaping @Sendable (FeedReport?, FeedRefusal?) -> Void
@@ -94,16 +95,16 @@ public final class FeedService: Sendable {
         dispatcher.post(.report(feed, access, completion))
     }
 
-    // MARK: For consumers
+    // MARK: Consumers
 
-    /// Asks for messages; waits so long for the first. Called back once, from another thread.
+    /// Requests messages and waits up to the given time for the first. The completion is called once, on another thread.
     ///
     /// - Parameters:
-    ///   - opening: The connection of the consumer that asks; nil for a request that stands for itself.
-    ///   - isFirst: Whether the pull opens the connection. The messages that the former connection was handed up to `id` are done then, and all
-    ///     others that the consumer holds go back.
-    ///   - id: The last message that the consumer received on its former connection, or the event that brought it.
-    /// - Returns: the pull, to be cancelled.
+    ///   - opening: The consumer's connection, or nil if the request belongs to no opening.
+    ///   - isFirst: Whether the pull opens the connection. The messages that the previous connection received up to `id` are then
+    ///     done, and all other messages that the consumer holds go back.
+    ///   - id: The last message that the consumer received on its previous connection, or the id of its event.
+    /// - Returns: The pull, for `cancel`.
     @discardableResult
     public func pull(
         _ feed: FeedName, as access: FeedAccess = .any, consumer: String, opening: FeedOpening? = nil,
@@ -123,25 +124,25 @@ public final class FeedService: Sendable {
         return pull
     }
 
-    /// Nobody waits for a pull any more. It may have been answered already.
+    /// Cancels a pull. It may already have been answered.
     public func cancel(_ pull: FeedPull) { dispatcher.post(.cancel(pull.feed, pull: pull.id)) }
 
-    /// Deliveries did not reach the connection that they were for: the messages go back, and that was no attempt.
+    /// Puts back messages whose deliveries did not reach their connection. The deliveries do not count as attempts.
     public func unsent(_ deliveries: [FeedDelivery], _ feed: FeedName) {
         dispatcher.post(.unsent(feed, deliveries.map { ($0.message.position, $0.number) }))
     }
 
-    /// A connection ended: what it was handed and the consumer still holds goes back.
+    /// Ends a connection. The messages that it received and the consumer still holds go back.
     ///
-    /// - Parameter opening: nil for all that the consumer holds.
+    /// - Parameter opening: The connection, or nil for all messages that the consumer holds.
     public func release(
         _ feed: FeedName, as access: FeedAccess = .any, consumer: String, _ opening: FeedOpening?
     ) {
         dispatcher.post(.release(feed, consumer: consumer, opening, access))
     }
 
-    /// Says what has become of messages. Called back once, from another thread, with a word for each: done, unknown or expired. What
-    /// is done is durable by then.
+    /// Settles messages. The completion is called once, on another thread, with a result for each id: done, unknown or expired.
+    /// Messages that are done are durably done by then.
     public func settle(
         _ feed: FeedName, as access: FeedAccess = .any, ids: [String], consumer: String?,
         _ settlement: FeedSettlement, _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void
@@ -152,7 +153,7 @@ public final class FeedService: Sendable {
                 explaining(feed, completion)))
     }
 
-    /// Has the database say what has become of a feed that is not known here: it may have left with its namespace, or have come just now.
+    /// Asks the database about a feed that this gateway does not know: the feed may have moved with its namespace, or may be new.
     private func explaining<Value: Sendable>(
         _ feed: FeedName, _ completion: @escaping @Sendable (Result<Value, FeedRefusalError>) -> Void
     ) -> @Sendable (Result<Value, FeedRefusalError>) -> Void {
@@ -181,29 +182,29 @@ public final class FeedService: Sendable {
         }
     }
 
-    // MARK: For administrators
+    // MARK: Administrators
 
-    /// A feed was put elsewhere, or has another definition: nothing is handed out any more by what was known before.
+    /// Ends the run of a feed that was moved or has another definition. No message is delivered by the older state after this.
     ///
-    /// - Parameter change: as administration told it.
+    /// - Parameter change: The change that the administration returned.
     public func moved(_ feed: FeedName, _ change: FeedAdministration.Change) {
         dispatcher.post(.moved(feed, feed: change.feed, generation: change.generation))
     }
 
-    /// What an administrator's request does.
+    /// The kind of an administrator's request.
     public enum AdministrationKind: Sendable {
-        /// Reads little: it comes before what else waits of the feed.
+        /// Reads little. Overtakes the other waiting requests of the feed.
         case glance
         case read
-        /// Changes the feed. Changes of one feed are done in their order.
+        /// Changes the feed. The changes of one feed run in order.
         case change
     }
 
-    /// Does something with the database, on a thread for that, namespaces and feeds in turn. `body` may be begun twice: what it has done by then is
-    /// nothing that others see. Its result is handed over once; where the request waited for too long, that is `FeedBusyError`.
+    /// Runs a request on a thread that uses the database; namespaces and feeds take turns. `body` may be started twice: effects of the
+    /// first start are not visible to others. The completion is called once; if the request waited for too long, with `FeedBusyError`.
     ///
-    /// - Parameter feed: Which feed it is about; with an empty name, which namespace.
-    /// - Returns: False, with nothing done, where too much waits already.
+    /// - Parameter feed: The feed of the request. If its name is empty, the request concerns the namespace.
+    /// - Returns: False if too many requests wait; nothing is then done.
     public func administer<Value: Sendable>(
         _ kind: AdministrationKind, of feed: FeedName,
         _ body: @escaping @Sendable (FeedAdministration) throws -> Value,
@@ -222,8 +223,9 @@ public final class FeedService: Sendable {
         }
     }
 
-    /// Finds the place below which all records of a feed are; nil where there is no such feed, or the caller may not consume it. Fails where the database is away or
-    /// too much waits for it. Calls back from another thread.
+    /// Finds the deepest path that contains all records of a feed. The result is nil if the feed does not exist or the caller may
+    /// not consume it. Fails if the database is unavailable or too many requests wait.
+    /// The completion is called on another thread.
     public func findBasePath(
         _ feed: FeedName, as access: FeedAccess, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
     ) {
@@ -237,11 +239,12 @@ public final class FeedService: Sendable {
         if !isQueued { completion(.failure(FeedRefusalError(.tooManyWaiting))) }
     }
 
-    // MARK: The end
+    // MARK: Stopping
 
-    /// Ends all work; what was done is written down.
+    /// Stops all threads after recording the progress of the feeds.
     public func stop() {
-        // Whoever has not heard of the database for a while would wait for it in vain; others have the feeds soon anyway.
+        // Without a fresh lease the database is probably unreachable, and waiting for it would be useless. Other gateways take
+        // the feeds over soon anyway.
         let answers = core.lease.isFresh(at: Clock.monotonicMilliseconds)
         readers.stop()
         administrator.stop()
@@ -256,7 +259,7 @@ public final class FeedService: Sendable {
         if answers { leave() }
     }
 
-    /// Lets others have the feeds at once.
+    /// Releases the feeds, so that other gateways can claim them at once.
     private func leave() {
         var settings = LogConnection.Settings()
         settings.connection.connectTimeoutMilliseconds = 1_000

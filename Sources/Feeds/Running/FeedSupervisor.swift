@@ -3,10 +3,10 @@ import Postgres
 import Rules
 import Runtime
 
-/// Keeps this gateway's right to work feeds, takes over those that nobody works, and tells where each is worked. An
-/// announcement loop's listener; belongs to its thread.
+/// Keeps this gateway's right to run feeds, claims feeds without an owner, and reports to the dispatcher which gateway runs each
+/// feed. The listener of an announcement loop; belongs to its thread.
 final class FeedSupervisor: AnnouncementListener {
-    /// The public key of this gateway's certificate that others expect.
+    /// The public key of this gateway's certificate that is registered for other gateways.
     private var registeredPin: [UInt8]?
 
     private struct Mine {
@@ -24,10 +24,10 @@ final class FeedSupervisor: AnnouncementListener {
     private let announcements: AnnouncementSubscription
     private var watch: BeatWatch
     private var mine: [Int64: Mine] = [:]
-    /// Claims under which nothing was handed out, as their feeds were not begun, and the last entry of which a message may have been handed
-    /// out before.
+    /// Claims whose feeds were not started, so that nothing was delivered under them, and the last entry of which a message may
+    /// have been delivered before.
     private var unbegun: [Int64: (claim: FeedClaim, handedTo: Int64)] = [:]
-    /// When feeds that could not be begun are tried again.
+    /// The times at which feeds that could not be started are retried.
     private var retries: [Int64: (at: Int64, backoff: Backoff)] = [:]
     private var reporter: FeedReporter
 
@@ -60,7 +60,7 @@ final class FeedSupervisor: AnnouncementListener {
         loop.run(self)
     }
 
-    // MARK: The loop's listener
+    // MARK: AnnouncementListener
 
     var stopsNow: Bool { core.stopsNow }
 
@@ -103,9 +103,9 @@ final class FeedSupervisor: AnnouncementListener {
         try reporter.report(dispatcher.board, claims, feeds.filter { $0.worker == worker }, connection)
     }
 
-    // MARK: The worker
+    // MARK: Worker
 
-    /// Nil when the service stops before it has one.
+    /// Writes the heartbeat and returns the worker's id, or nil if the service stops before the gateway is registered.
     private func beat(_ connection: LogConnection) throws -> [UInt8]? {
         if let worker = core.lease.worker {
             let asked = Clock.monotonicMilliseconds
@@ -119,7 +119,7 @@ final class FeedSupervisor: AnnouncementListener {
             dispatcher.post(.endAll)
             mine = [:]
         }
-        // Who can't be reached by others yet takes nothing over.
+        // A gateway claims no feeds until other gateways can reach it.
         guard let reach = core.reach(from: try connection.clientHost()) else { return nil }
         let asked = Clock.monotonicMilliseconds
         let worker = Batch.makeID()
@@ -129,7 +129,7 @@ final class FeedSupervisor: AnnouncementListener {
         return worker
     }
 
-    /// Has others expect the certificate that was loaded since.
+    /// Registers the public key of the current certificate if it has changed.
     private func renewPin(of worker: [UInt8], _ connection: LogConnection) throws {
         let pin = core.pin(insteadOf: registeredPin)
         guard pin != registeredPin else { return }
@@ -150,7 +150,7 @@ final class FeedSupervisor: AnnouncementListener {
 
     // MARK: Feeds
 
-    /// Drops what is not this gateway's any more, and follows changes of what is.
+    /// Ends the runs of feeds that this gateway has lost, and reloads the retries of feeds with changed stored messages.
     private func keep(_ feeds: [FeedRecord], _ connection: LogConnection) throws {
         let records = Dictionary(uniqueKeysWithValues: feeds.map { ($0.id, $0) })
         for (id, own) in mine {
@@ -162,7 +162,7 @@ final class FeedSupervisor: AnnouncementListener {
             }
             guard record.revision != own.revision else { continue }
             mine[id]?.revision = record.revision
-            // Read by the writer, so that what it is just removing is not taken for new.
+            // The writer reads the retries, so that messages it is just removing do not appear as new.
             writer.load(FeedRetryRequest(claim: own.claim, after: nil, stopsKeys: own.stopsKeys))
         }
         retries = retries.filter { records[$0.key] != nil }
@@ -172,7 +172,7 @@ final class FeedSupervisor: AnnouncementListener {
     private func claim(_ feeds: [FeedRecord], _ worker: [UInt8], _ connection: LogConnection) throws {
         let now = Clock.monotonicMilliseconds
         for record in feeds where mine[record.id] == nil {
-            // The lease is renewed before the others are claimed, however long these take.
+            // The heartbeat must be written before the remaining feeds are claimed, however long claiming takes.
             guard !core.stopsNow, Clock.monotonicMilliseconds - now < core.settings.beatMilliseconds else { return }
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
@@ -197,7 +197,8 @@ final class FeedSupervisor: AnnouncementListener {
         }
     }
 
-    /// The last entry of which a message may be out. A claim raises what the database has of that, also one whose feed was not begun.
+    /// Returns the last entry of which a message may have been delivered. Each claim raises the value in the database, even if
+    /// its feed is not started.
     private func mayBeOut(_ handedTo: Int64, _ claim: FeedClaim) -> Int64 {
         guard let former = unbegun[claim.feed], former.claim.worker == claim.worker,
             former.claim.generation + 1 == claim.generation
@@ -205,13 +206,14 @@ final class FeedSupervisor: AnnouncementListener {
         return min(handedTo, former.handedTo)
     }
 
-    /// What the dispatcher and the readers need to work a feed.
+    /// The input that the dispatcher and the readers need to run a feed.
     private struct Start {
         let run: FeedRunStart
         let reading: FeedStart
     }
 
-    /// Does all that can fail before a feed is worked; nothing is noted of it. Nil where the feed was dropped after it was claimed.
+    /// Does everything that can fail before a feed starts, without side effects. Returns nil if the feed was
+    /// removed after it was claimed.
     private func prepare(
         _ record: FeedRecord, _ claim: FeedClaim, _ stored: FeedProgressRecord, _ handedTo: Int64,
         _ connection: LogConnection
@@ -227,7 +229,7 @@ final class FeedSupervisor: AnnouncementListener {
             .compactMap { FeedLetter($0.letter) }
         let retried = try FeedRetryPage(
             record.namespaceID, record.id, after: nil, stopsKeys: definition.deadPolicy == .stop, connection)
-        // Last: nothing would stop a sink whose feed is not begun.
+        // The sink comes last, because nothing would stop it if a later step failed.
         let sink = try sinks.make(definition, in: record.namespace)
         let settings = machineSettings(definition, record.namespace, sink)
         let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
@@ -248,7 +250,7 @@ final class FeedSupervisor: AnnouncementListener {
                 progress: progress))
     }
 
-    /// Begins to work a feed. Nothing here can fail: from now on this gateway keeps it.
+    /// Starts to run a feed. Nothing here can fail, so the gateway keeps the feed from now on.
     private func begin(_ start: Start, _ record: FeedRecord) {
         mine[record.id] = Mine(
             claim: start.run.claim, revision: record.revision, stopsKeys: start.run.settings.stopsKeys)
@@ -265,7 +267,7 @@ final class FeedSupervisor: AnnouncementListener {
         settings.maxAttempts = definition.maxAttempts
         settings.firstBackoffMilliseconds = definition.firstBackoffMilliseconds
         settings.maxBackoffMilliseconds = definition.maxBackoffMilliseconds
-        // A sink always answers.
+        // A sink always reports an outcome, so its deadline is generous.
         settings.ackDeadlineMilliseconds =
             sink.map { 2 * $0.timeoutMilliseconds + 60_000 } ?? definition.ackDeadlineMilliseconds
         settings.stopsKeys = definition.deadPolicy == .stop
@@ -274,7 +276,7 @@ final class FeedSupervisor: AnnouncementListener {
         return settings
     }
 
-    /// The place where a feed can go on: where the database has lost entries, at the last of those that are left.
+    /// Returns the progress from which a feed can resume. If the database has lost entries, that is at most the last remaining entry.
     private func checked(
         _ progress: FeedProgress, _ record: FeedRecord, _ connection: LogConnection
     ) throws -> FeedProgress {
@@ -290,7 +292,7 @@ final class FeedSupervisor: AnnouncementListener {
         return FeedProgress(seq: min(progress.seq, history.head))
     }
 
-    /// Ends feeds that can't be worked on; each starts again after a while.
+    /// Ends the runs of feeds that cannot continue. Each restarts after a pause.
     private func dropBroken(_ feeds: [FeedRecord], _ connection: LogConnection) throws {
         var reports: [(claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)] = []
         for (claim, trouble) in troubles.take() {
@@ -300,21 +302,21 @@ final class FeedSupervisor: AnnouncementListener {
             broken(record, claim, trouble)
             reports.append((claim, "broken", trouble.reason, 0, 0))
         }
-        // After all are dropped, as it may fail: nothing tells of a trouble twice.
+        // The report may fail, so it comes after all runs have ended: each trouble is taken only once.
         if !reports.isEmpty { try connection.reportFeeds(reports) }
     }
 
-    /// Feeds that are ended here, as the database did not take what was to be written down. It may still say that this gateway works them,
-    /// under that claim: where an older state of it was put back. They are claimed anew.
+    /// Forgets feeds whose runs have ended because the database rejected their progress. After a restore of the database's older
+    /// state, its rows may still name this gateway and the claim. The feeds are claimed again.
     private func dropLost() {
         for claim in troubles.takeLost() where mine[claim.feed]?.claim == claim { mine[claim.feed] = nil }
     }
 
-    /// Notes that a feed could not be begun, or not be worked on: it is claimed again later.
+    /// Notes that a feed could not start or continue. It is claimed again later.
     private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ trouble: FeedTrouble) {
         let now = Clock.monotonicMilliseconds
         let longest = core.settings.maxRetryMilliseconds
-        // One that has run for long since the last trouble has recovered from it.
+        // A feed that has run for long since its last trouble starts with the shortest pause.
         var backoff =
             retries[record.id].flatMap { now - $0.at < 2 * longest ? $0.backoff : nil }
             ?? Backoff(firstMilliseconds: core.settings.firstRetryMilliseconds, longestMilliseconds: longest)

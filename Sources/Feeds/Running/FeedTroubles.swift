@@ -1,10 +1,10 @@
 import LogStore
 import Synchronization
 
-/// Why a feed can't be worked on.
+/// The reason why a feed cannot continue.
 struct FeedTrouble: Sendable, Equatable {
     let reason: String
-    /// Whether something does not hold that has to, whatever the database and peers say.
+    /// Whether an invariant was violated. Neither the database nor a sink can cause that.
     let isFault: Bool
 
     init(_ reason: String) {
@@ -18,8 +18,8 @@ struct FeedTrouble: Sendable, Equatable {
     }
 }
 
-/// Feeds that can't be worked on, and those of which the database takes nothing any more: the supervisor ends these, and claims them
-/// again. Any thread may add to it.
+/// The feeds that cannot continue, and the claims under which the database no longer accepts progress. The supervisor ends these
+/// runs and claims the feeds again. Usable on any thread.
 final class FeedTroubles: Sendable {
     private struct State: Sendable {
         var troubles: [FeedClaim: FeedTrouble] = [:]
@@ -33,7 +33,7 @@ final class FeedTroubles: Sendable {
         }
     }
 
-    /// The database takes nothing more under these claims.
+    /// Adds claims under which the database no longer accepts progress.
     func lose(_ claims: Set<FeedClaim>) {
         if !claims.isEmpty { state.withLock { $0.lost.formUnion(claims) } }
     }

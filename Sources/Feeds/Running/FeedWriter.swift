@@ -2,12 +2,12 @@ import LogStore
 import Runtime
 import Synchronization
 
-/// The thread that writes down how far feeds have come: all that has happened meanwhile, in one transaction.
+/// The thread that records the progress of feeds. Each transaction records all progress that has accumulated.
 final class FeedWriter: Sendable {
     private struct State: Sendable {
         var commits: [(FeedClaim, FeedCommit)] = []
         var isBusy = false
-        /// Feeds whose letters have been changed by somebody else.
+        /// The feeds whose retries are to be read.
         var loads: [FeedRetryRequest] = []
         var stops = false
     }
@@ -16,13 +16,13 @@ final class FeedWriter: Sendable {
     private let lost: @Sendable (Set<FeedClaim>) -> Void
     private let state = Condition(State())
 
-    /// - Parameter lost: is told of claims under which the database takes nothing any more.
+    /// - Parameter lost: Receives the claims under which the database no longer accepts progress.
     init(_ core: FeedCore, lost: @escaping @Sendable (Set<FeedClaim>) -> Void) {
         self.core = core
         self.lost = lost
     }
 
-    /// Whether something is being written: what comes meanwhile is written together, behind it.
+    /// Whether a write is in progress. Progress made in the meantime is written together afterwards.
     var isBusy: Bool { state.withLock { $0.isBusy } }
 
     func write(_ commits: [(FeedClaim, FeedCommit)]) {
@@ -32,7 +32,7 @@ final class FeedWriter: Sendable {
         }
     }
 
-    /// Has letters of a feed read that are to be delivered once more, behind what is being written, and the dispatcher told of them.
+    /// Reads a page of a feed's retries after the write in progress, and posts it to the dispatcher.
     func load(_ request: FeedRetryRequest) { state.signal { $0.loads.append(request) } }
 
     func stop() { state.broadcast { $0.stops = true } }
@@ -47,7 +47,8 @@ final class FeedWriter: Sendable {
                 do {
                     let open = try connection ?? core.connect("feed writer")
                     connection = open
-                    // What the attempt before has written is found, and told: then the standbys must have it, too.
+                    // The previous attempt may have been committed, and its result is then reported as success. The
+                    // standbys must have it first.
                     if isAgain { try open.waitForStandbys() }
                     try job.run(open, dispatcher, lost) { state.withLock { $0.isBusy = false } }
                     backoff.reset()
@@ -56,7 +57,7 @@ final class FeedWriter: Sendable {
                     if let lost = connection { lost.close() }
                     connection = nil
                     isAgain = true
-                    // Done once more, it says the same.
+                    // Repeating the job is safe: it writes the same state.
                     guard !core.stopsNow else { return }
                     core.logger.warning("feeds can't write down their progress", [("error", "\(error)")])
                     core.pause(milliseconds: backoff.nextMilliseconds())
@@ -101,7 +102,7 @@ final class FeedWriter: Sendable {
         return job ?? nil
     }
 
-    /// Writes by a connection of its own; whether it succeeds or not, that was the last.
+    /// Records the last progress on a separate connection. A failure is only logged.
     func writeLast(_ commits: [(FeedClaim, FeedCommit)]) {
         guard !commits.isEmpty else { return }
         do {

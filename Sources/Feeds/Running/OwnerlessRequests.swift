@@ -1,18 +1,18 @@
 import Runtime
 
-/// The requests that wait until a gateway works their feed. Every operation takes O(log n) for each request that it adds or returns. A value
-/// without clock and I/O.
+/// The requests that wait until a gateway runs their feed. Every operation takes O(log n) for each request that it adds or returns.
+/// A value without clock and I/O.
 struct OwnerlessRequests {
     struct Request {
         let command: FeedCommand
-        /// In monotonic milliseconds.
+        /// The time until which the request waits, in monotonic milliseconds.
         let deadline: Milliseconds
-        /// How often the routes had been announced when the request came.
+        /// The number of times that the routes had been reported when the request arrived.
         let routesTold: Int
     }
 
     private var requests: [UInt64: Request] = [:]
-    /// Of each feed, in the order of arrival.
+    /// The requests of each feed, in the order of arrival.
     private var lines: [FeedName: IndexedHeap<UInt64, UInt64>] = [:]
     private var deadlines = IndexedHeap<UInt64, Milliseconds>()
     private var pulls: [UInt64: UInt64] = [:]
@@ -20,10 +20,10 @@ struct OwnerlessRequests {
 
     var count: Int { requests.count }
     var nextDeadline: Milliseconds? { deadlines.first?.priority }
-    /// The feeds that requests wait for.
+    /// The feeds with waiting requests.
     var feeds: [FeedName] { Array(lines.keys) }
 
-    /// Adds a pull or a settlement; other commands do not wait.
+    /// Adds a pull or a settlement. Other commands do not wait.
     mutating func add(_ request: Request) {
         guard let feed = request.command.feed else { return }
         lastNumber += 1
@@ -36,13 +36,13 @@ struct OwnerlessRequests {
     /// Returns the oldest request for a feed.
     func first(of feed: FeedName) -> Request? { lines[feed]?.first.flatMap { requests[$0.key] } }
 
-    /// Takes the oldest request for a feed out.
+    /// Removes and returns the oldest request for a feed.
     mutating func takeFirst(of feed: FeedName) -> Request? { lines[feed]?.first.flatMap { take($0.key) } }
 
-    /// Takes a pull out that no one waits for any more.
+    /// Removes and returns a pull that has been cancelled.
     mutating func remove(pull id: UInt64) -> Request? { pulls[id].flatMap { take($0) } }
 
-    /// Takes the requests out whose deadline has come.
+    /// Removes and returns the requests whose deadline has passed.
     mutating func expire(at now: Milliseconds) -> [Request] {
         var expired: [Request] = []
         while let (number, deadline) = deadlines.first, deadline <= now {
@@ -51,7 +51,7 @@ struct OwnerlessRequests {
         return expired
     }
 
-    /// Takes all requests out, in the order of arrival.
+    /// Removes all requests and returns them in the order of arrival.
     mutating func removeAll() -> [Request] {
         let all = requests.sorted { $0.key < $1.key }.map(\.value)
         self = OwnerlessRequests()
@@ -71,7 +71,7 @@ struct OwnerlessRequests {
 }
 
 extension FeedCommand {
-    /// The feed of a request that may wait for an owner; nil for other commands.
+    /// The feed of a request that may wait for an owner, or nil for other commands.
     var feed: FeedName? {
         switch self {
         case .pull(let pull, _): pull.feed

@@ -1,7 +1,7 @@
 public import HTTPClient
 import Runtime
 
-/// Makes the sinks of feeds' definitions.
+/// Creates the sinks that feed definitions name.
 public struct SinkMaker: Sendable {
     private let client: HTTPClient
     private let exceptions: AddressPolicy.Exceptions
@@ -10,11 +10,12 @@ public struct SinkMaker: Sendable {
     private let producers: SinkProducers
 
     /// - Parameters:
-    ///   - client: sends webhooks; stays the caller's.
-    ///   - exceptions: private addresses that webhooks may go to.
-    ///   - servers: where NATS and Kafka may be. Their libraries connect wherever a definition, and then a server, sends them.
-    ///   - environment: the gateway's variables; definitions see only those that are meant for sinks.
-    ///   - producers: The clients of NATS and Kafka. They stay the caller's.
+    ///   - client: Sends webhooks. Remains owned by the caller.
+    ///   - exceptions: The private addresses that webhooks may reach.
+    ///   - servers: The allowed hosts of NATS and Kafka. Their libraries connect to any address that a definition, and then
+    ///     a server, gives them.
+    ///   - environment: The gateway's environment variables. Definitions can read only the variables meant for sinks.
+    ///   - producers: The clients of NATS and Kafka. They remain owned by the caller.
     public init(
         client: HTTPClient, exceptions: AddressPolicy.Exceptions, servers: AddressPolicy.Exceptions,
         environment: [String: String], producers: SinkProducers = SinkProducers()
@@ -26,7 +27,7 @@ public struct SinkMaker: Sendable {
         self.environment = environment.filter { $0.key.hasPrefix(SinkSecret.variablePrefix) }
     }
 
-    /// The sink of a feed; nil where consumers fetch its messages.
+    /// Returns the sink of a feed, or nil if consumers pull its messages.
     func make(_ definition: FeedDefinition, in namespace: String) throws -> (any Sink)? {
         let isOneLane = definition.order == .namespace
         let variable = { (name: String) in SinkSecret.mayName(name, in: namespace) ? environment[name] : nil }
@@ -46,7 +47,7 @@ public struct SinkMaker: Sendable {
         }
     }
 
-    /// A namespace's administrator must not reach whatever the gateway's network has.
+    /// A namespace's administrator must not reach arbitrary hosts in the gateway's network.
     private func check(_ hosts: [String]) throws(SinkError) {
         for host in hosts where !servers.admits(host: host) {
             throw SinkError("\(host) is not among the servers that feeds may deliver to (--sink-allow).")

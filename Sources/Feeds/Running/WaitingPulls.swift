@@ -1,15 +1,16 @@
 import Runtime
 
-/// The pulls that wait for messages of one feed, in the order of their arrival. Every operation takes O(log n). A value without clock and I/O.
+/// The pulls that wait for messages of one feed, in the order of their arrival. Every operation takes O(log n).
+/// A value without clock and I/O.
 ///
-/// A pull of a consumer that holds as many messages as it may is parked: the line does not pass it again until the consumer holds fewer. Pulls
-/// are parked and woken one at a time, so that no number of them makes another pull more expensive.
+/// A pull whose consumer holds as many messages as it may is parked: it leaves the line until the consumer holds fewer. Pulls are
+/// parked and woken one at a time, so that no number of them makes another pull more expensive.
 struct WaitingPulls {
     typealias Completion = @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void
 
     struct Waiting {
         let pull: FeedPull
-        /// Whether the pull counts among those that may wait. One that only takes what there is does not.
+        /// Whether the pull has a seat, which permits it to wait. A pull that only takes available messages has none.
         let hasSeat: Bool
         let completion: Completion
     }
@@ -17,11 +18,11 @@ struct WaitingPulls {
     private struct Entry {
         let waiting: Waiting
         let number: UInt64
-        /// Whether it has been parked and is in the line again.
+        /// Whether the pull was parked and has returned to the line.
         var isWoken = false
     }
 
-    /// The order of a consumer's parked pulls: those that may hold the most messages first, as they can be served first.
+    /// The order of a consumer's parked pulls: the pull with the highest `mostHeld` comes first, because it can be served first.
     private struct Claim: Comparable {
         let mostHeld: Int
         let number: UInt64
@@ -39,11 +40,11 @@ struct WaitingPulls {
 
     var isEmpty: Bool { entries.isEmpty }
     var count: Int { entries.count }
-    /// The number of pulls that are in the line: all but the parked ones.
+    /// The number of pulls in the line, without the parked ones.
     var countInLine: Int { line.count }
     /// The earliest deadline, in monotonic milliseconds.
     var nextDeadline: Milliseconds? { deadlines.first?.priority }
-    /// Whether some pull waits for its consumer to hold fewer messages.
+    /// Whether any pull waits for its consumer to hold fewer messages.
     var hasParked: Bool { !parked.isEmpty }
 
     /// The pull that is served next.
@@ -57,16 +58,16 @@ struct WaitingPulls {
         deadlines.set(id, to: waiting.pull.deadline)
     }
 
-    /// Takes a pull out that is served.
+    /// Removes a pull that is being served.
     mutating func take(_ id: UInt64) -> Waiting? { leave(id)?.waiting }
 
-    /// Takes a pull out that is not served.
+    /// Removes a pull that is not served.
     ///
     /// - Parameter held: Returns the number of messages that a consumer holds.
     mutating func remove(_ id: UInt64, held: (String) -> Int) -> Waiting? {
         guard let entry = leave(id) else { return nil }
         let consumer = entry.waiting.pull.consumer
-        // Its turn passes to the consumer's next one.
+        // Its turn passes to the consumer's next pull.
         if entry.isWoken { wake(consumer, holding: held(consumer)) }
         return entry.waiting
     }
@@ -81,8 +82,8 @@ struct WaitingPulls {
             .set(id, to: Claim(mostHeld: pull.mostHeld ?? .max, number: entry.number))
     }
 
-    /// Puts one parked pull of a consumer back into the line, at its old place, if the consumer may hold one more message. Called once for each
-    /// message that the consumer does not hold any more.
+    /// Returns one parked pull of a consumer to its old position in the line, if the consumer may hold one more message. Call this
+    /// once for each message that the consumer ceases to hold.
     mutating func wake(_ consumer: String, holding held: Int) {
         guard let (id, claim) = parked[consumer]?.first, claim.mostHeld > held else { return }
         unpark(id, consumer)
@@ -90,7 +91,7 @@ struct WaitingPulls {
         line.set(id, to: claim.number)
     }
 
-    /// Takes the pulls out whose deadline has come.
+    /// Removes and returns the pulls whose deadline has passed.
     mutating func expire(at now: Milliseconds, held: (String) -> Int) -> [Waiting] {
         var expired: [Waiting] = []
         while let (id, deadline) = deadlines.first, deadline <= now {
@@ -99,7 +100,7 @@ struct WaitingPulls {
         return expired
     }
 
-    /// Takes all pulls out, in the order of their arrival.
+    /// Removes all pulls and returns them in the order of their arrival.
     mutating func removeAll() -> [Waiting] {
         let all = entries.values.sorted { $0.number < $1.number }.map(\.waiting)
         self = WaitingPulls()

@@ -1,18 +1,18 @@
 public import Runtime
 
-/// Says whether it is worth while to deliver at all: after some failures in a row it asks for a pause, then for one delivery
-/// alone as a probe, and for longer and longer pauses while probes fail. A value without a clock: moments are given.
+/// Decides whether a delivery is worth attempting. After several failures in a row it requires a pause, then allows one delivery as
+/// a probe; the pauses become longer while probes fail. A value without a clock: the caller passes the time.
 ///
-/// Each delivery that `mayDeliver` lets through ends with `succeeded`, `failed` or `notSent`; those that were under way when the breaker
-/// opened may, too. A success closes the breaker, whichever delivery it is of: it shows that the other side is there.
+/// Each delivery that `mayDeliver` permits ends with `succeeded`, `failed` or `notSent`. Deliveries in flight when the breaker
+/// opens report their end, too. A success of any delivery closes the breaker, because it shows that the other side is available.
 public struct CircuitBreaker: Sendable, Equatable {
     public struct Settings: Sendable, Equatable {
-        /// So many failures in a row open it.
+        /// The number of failures in a row that opens the breaker.
         public var failures = 5
-        /// The first pause is at most so long, the next twice that, and so on.
+        /// The maximum of the first pause, and of all pauses. The maximum doubles with each pause.
         public var firstPauseMilliseconds: Milliseconds = 1_000
         public var longestPauseMilliseconds: Milliseconds = 60_000
-        /// A probe of which nothing is heard for so long is given up, and there is another: at least a delivery's timeout.
+        /// A probe without an outcome for this long is abandoned, and another one is allowed. Must be at least the timeout of a delivery.
         public var probeMilliseconds: Milliseconds = 60_000
 
         public init() {}
@@ -21,35 +21,35 @@ public struct CircuitBreaker: Sendable, Equatable {
     public enum State: String, Sendable {
         case closed
         case open
-        /// A probe is under way.
+        /// A probe is in flight.
         case halfOpen = "half-open"
     }
 
     public enum Decision: Sendable, Equatable {
         case deliver
-        /// This one, and no other until it has ended.
+        /// Deliver once, and nothing else until that delivery has ended.
         case probe
-        /// Nothing now; ask again then, or when a delivery has ended.
+        /// Deliver nothing now. Ask again at this time, or when a delivery has ended.
         case wait(until: Milliseconds)
     }
 
     public private(set) var state = State.closed
-    /// When it came into its state.
+    /// The time of the last state change.
     public private(set) var sinceMilliseconds: Milliseconds
-    /// In a row, up to now.
+    /// The number of failures in a row up to now.
     public private(set) var failures = 0
-    /// How often it has opened since it was closed last, failed probes included.
+    /// The number of openings since the breaker was last closed, including failed probes.
     public private(set) var openings = 0
     private var pauseEndMilliseconds: Milliseconds = 0
     private let settings: Settings
 
-    /// - Parameter now: milliseconds of any clock that never steps back, as in all other calls.
+    /// - Parameter now: The milliseconds of any clock that never steps back. All calls use the same clock.
     public init(_ settings: Settings = Settings(), at now: Milliseconds) {
         self.settings = settings
         sinceMilliseconds = now
     }
 
-    /// Asks before a delivery that is ready to go: a probe that is let through is expected to go.
+    /// Returns whether a delivery may start. After `.probe` the caller must start it.
     public mutating func mayDeliver(at now: Milliseconds) -> Decision {
         switch state {
         case .closed: return .deliver
@@ -63,18 +63,18 @@ public struct CircuitBreaker: Sendable, Equatable {
         return .probe
     }
 
-    /// A delivery has succeeded.
+    /// Records that a delivery has succeeded.
     public mutating func succeeded(at now: Milliseconds) {
         failures = 0
         openings = 0
         if state != .closed { enter(.closed, at: now) }
     }
 
-    /// A delivery has failed, whatever the reason.
+    /// Records that a delivery has failed for any reason.
     ///
     /// - Parameters:
-    ///   - retryAfterMilliseconds: the other side has asked for a pause: it gets one at once, and not a shorter one.
-    ///   - generator: for the jitter: a pause is any time up to its most, so that gateways don't come back all together.
+    ///   - retryAfterMilliseconds: The pause that the other side has requested. The breaker opens at once and waits at least that long.
+    ///   - generator: The source of jitter. A pause lasts any time up to its maximum, so that gateways do not retry simultaneously.
     public mutating func failed(
         at now: Milliseconds, retryAfterMilliseconds: Milliseconds? = nil,
         using generator: inout some RandomNumberGenerator
@@ -86,14 +86,14 @@ public struct CircuitBreaker: Sendable, Equatable {
             open(at: now, retryAfterMilliseconds, using: &generator)
         case .halfOpen: open(at: now, retryAfterMilliseconds, using: &generator)
         case .open:
-            // One that was under way before: no reason for a longer pause than it asks for.
+            // The delivery was in flight when the breaker opened. It extends the pause only if the other side requests that.
             if let retryAfterMilliseconds {
                 pauseEndMilliseconds = max(pauseEndMilliseconds, now + retryAfterMilliseconds)
             }
         }
     }
 
-    /// A delivery was not sent, for reasons of this side. A probe of which that is true is repeated after a moment.
+    /// Records that a delivery was not sent for reasons on this side. A probe is repeated after a short pause.
     public mutating func notSent(at now: Milliseconds) {
         guard state == .halfOpen else { return }
         pauseEndMilliseconds = now + settings.firstPauseMilliseconds

@@ -3,21 +3,21 @@ import KafkaClient
 import Runtime
 public import Tree
 
-/// A feed's member `kafka`: which topic its messages go to.
+/// The member `kafka` of a feed's definition: the topic that receives the feed's messages.
 public struct KafkaDefinition: Sendable, Equatable {
-    /// `host:port`
+    /// The brokers as `host:port`.
     public let brokers: [String]
     public let topic: String
-    /// Of librdkafka, by name, those that were given.
+    /// The configured properties of librdkafka, by name.
     public let properties: [String: SinkSecret]
     public let pace: SinkPace
 
     private static let members = ["brokers", "topic", "properties"]
 
     /// - Parameters:
-    ///   - part: where it stands in the feed's definition, for messages.
-    ///   - problems: takes every mistake.
-    /// - Returns: nil where there are mistakes.
+    ///   - part: The path of the member in the feed's definition, for error messages.
+    ///   - problems: Receives every mistake.
+    /// - Returns: Nil if there are mistakes.
     public static func read(
         _ value: SourceValue, in form: DefinitionForm = .shown, part: String = "kafka",
         problems: inout [DefinitionError.Problem]
@@ -89,7 +89,7 @@ public struct KafkaDefinition: Sendable, Equatable {
         return properties
     }
 
-    /// Writes the definition with what was left out.
+    /// Writes the definition with the defaults of omitted members.
     public func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
         writer.beginObject()
         writer.writeKey("brokers", isFirst: true)

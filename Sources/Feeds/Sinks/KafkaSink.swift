@@ -1,7 +1,7 @@
 import KafkaClient
 public import Runtime
 
-/// Publishes messages to a topic of Kafka.
+/// Publishes messages to a Kafka topic.
 public final class KafkaSink: Sink {
     private let definition: KafkaDefinition
     private let isOneLane: Bool
@@ -14,13 +14,13 @@ public final class KafkaSink: Sink {
     public var concurrency: Int { isOneLane ? 1 : definition.pace.concurrency }
     public var timeoutMilliseconds: Milliseconds { definition.pace.deliveryMilliseconds }
 
-    /// Brokers are connected to when there is something to deliver. What is wrong with the settings together, or with a file, shows then, too: reading
-    /// certificates takes too long for the thread that begins feeds.
+    /// Creates a sink that connects to brokers once there are messages to deliver. Conflicting settings and unreadable files are
+    /// also reported only then: reading certificates takes too long for the thread that starts feeds.
     ///
     /// - Parameters:
-    ///   - isOneLane: true where all messages of the feed are in one order, whatever their keys.
-    ///   - namespace: The feed's, whose sinks may share a client.
-    ///   - variable: looks an environment variable of the gateway up.
+    ///   - isOneLane: Whether all messages of the feed are in one order, regardless of their keys.
+    ///   - namespace: The feed's namespace, whose sinks may share a client.
+    ///   - variable: Looks up an environment variable of the gateway.
     public init(
         _ definition: KafkaDefinition, isOneLane: Bool, namespace: String, producers: SinkProducers,
         variable: (String) -> String?
@@ -39,7 +39,7 @@ public final class KafkaSink: Sink {
         producers.attach(key)
     }
 
-    /// Publishes, the messages of a key after one another.
+    /// Publishes messages. The messages of a key are published one after the other.
     public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
         producers.deliver(
             messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
@@ -52,7 +52,7 @@ public final class KafkaSink: Sink {
             }, completion)
     }
 
-    /// Ends the client, unless other sinks use it: then what is under way ends within its timeout.
+    /// Stops the client unless other sinks use it. In that case, messages in flight end within their timeout.
     public func stop() {
         isStopped.withLock { $0 = true }
         producers.detach(key)
@@ -70,7 +70,7 @@ public final class KafkaSink: Sink {
     private static func outcome(_ result: Result<KafkaReceipt, KafkaError>) -> SinkOutcome {
         switch result {
         case .success: .delivered
-        // That the client ends, or has too much of other feeds, is no fault of the message.
+        // A stopping client, or one that is full of other feeds' records, is not the message's fault.
         case .failure(.stopped), .failure(.tooManyRecords): .notSent
         case .failure(let error) where error.isPermanent: .refused(reason: error.description)
         case .failure(let error): .failed(reason: error.description, retryAfterMilliseconds: nil)

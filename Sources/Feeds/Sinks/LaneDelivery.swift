@@ -1,8 +1,8 @@
 import Runtime
 
-/// One delivery of a sink that sends messages one by one: drives their lanes until all are settled.
+/// A delivery of a sink that sends messages individually. Sends the messages of different keys in parallel until all are settled.
 final class LaneDelivery: Sendable {
-    /// Sends one message, and tells once what became of it, from any thread.
+    /// Sends one message and reports its outcome once, on any thread.
     typealias Send = @Sendable (SinkMessage, @escaping @Sendable (SinkOutcome) -> Void) -> Void
     typealias Completion = @Sendable ([SinkOutcome]) -> Void
 
@@ -13,7 +13,7 @@ final class LaneDelivery: Sendable {
     private let completion: Completion
 
     /// - Parameters:
-    ///   - startMilliseconds: how long messages are sent; what waits then is left for another delivery.
+    ///   - startMilliseconds: How long messages may be started. Messages that still wait then are left to another delivery.
     private init(
         _ messages: [SinkMessage], isOneLane: Bool, startMilliseconds: Milliseconds, _ send: @escaping Send,
         _ completion: @escaping Completion
@@ -51,19 +51,19 @@ final class LaneDelivery: Sendable {
     }
 }
 
-/// The messages of one delivery in lanes: those of one key after one another, the lanes beside one another. A message is sent when
-/// the one before it in its lane has arrived; where that one fails, the rest of its lane is not sent, so that no message of a
-/// key can arrive before an earlier one. Pure.
+/// The messages of one delivery, grouped by key. The messages of a key are sent one after the other, those of different keys in
+/// parallel. A message is sent once its predecessor has arrived.
+/// If the predecessor fails, the rest of the key is not sent, so that no message of a key arrives before an earlier one. Pure.
 struct KeyLanes: Sendable {
     private var outcomes: [SinkOutcome?]
-    /// For each message the next one of its lane.
+    /// The next message of the same key, for each message.
     private let following: [Int?]
     private var open: Int
 
-    /// What is sent at first.
+    /// The messages to send first.
     let firsts: [Int]
 
-    /// - Parameter isOneLane: true where all messages are in one order, whatever their keys.
+    /// - Parameter isOneLane: Whether all messages are in one order, regardless of their keys.
     init(_ messages: [SinkMessage], isOneLane: Bool) {
         var following = [Int?](repeating: nil, count: messages.count)
         var firsts: [Int] = []
@@ -81,16 +81,16 @@ struct KeyLanes: Sendable {
         open = messages.count
     }
 
-    /// Notes what became of a message and returns the one to be sent now, if any.
+    /// Records a message's outcome and returns the message to send now, if any.
     ///
-    /// - Parameter hasTime: whether another one may be sent; if not, the rest of the lane waits for the next delivery.
+    /// - Parameter hasTime: Whether another message may be sent. If not, the rest of the key waits for the next delivery.
     mutating func settle(_ index: Int, _ outcome: SinkOutcome, hasTime: Bool) -> Int? {
         guard outcomes[index] == nil else { return nil }
         settle(index, outcome)
         guard let next = following[index] else { return nil }
         switch outcome {
         case .delivered where hasTime: return next
-        // After a refusal, too: whether the key goes on is the feed's to say.
+        // The rest is also skipped after a refusal: the feed decides whether the key may continue.
         case .delivered, .failed, .refused, .notSent, .unavailable: skip(from: next)
         }
         return nil
@@ -109,6 +109,6 @@ struct KeyLanes: Sendable {
         }
     }
 
-    /// What became of each, in their order; nil while some are under way.
+    /// The outcomes of all messages in order, or nil while messages are in flight.
     var settled: [SinkOutcome]? { open == 0 ? outcomes.compactMap(\.self) : nil }
 }

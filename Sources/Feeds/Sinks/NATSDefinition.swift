@@ -1,32 +1,32 @@
 public import JSONText
 public import Tree
 
-/// A feed's member `nats`: which stream of JetStream its messages go to.
+/// The member `nats` of a feed's definition: the JetStream subject and stream that receive the feed's messages.
 public struct NATSDefinition: Sendable, Equatable {
     public enum Credentials: Sendable, Equatable {
         case none
         case password(user: String, SinkSecret)
         case token(SinkSecret)
-        /// The variable holds the name of a file of credentials.
+        /// A variable that holds the name of a credentials file.
         case file(SinkSecret)
     }
 
-    /// `nats://host:port` or `tls://host:port`.
+    /// The servers as `nats://host:port` or `tls://host:port`.
     public let servers: [String]
     public let subject: NATSSubject
-    /// The stream that must take the messages; any that takes the subject where this is nil.
+    /// The stream that must store the messages, or nil for any stream that accepts the subject.
     public let stream: String?
     public let credentials: Credentials
-    /// The variable holds the name of a PEM file of authorities to trust.
+    /// A variable that holds the name of a PEM file with the certificate authorities to trust.
     public let authorities: SinkSecret?
     public let pace: SinkPace
 
     private static let members = ["url", "subject", "stream", "user", "password", "token", "credentials", "ca"]
 
     /// - Parameters:
-    ///   - part: where it stands in the feed's definition, for messages.
-    ///   - problems: takes every mistake.
-    /// - Returns: nil where there are mistakes.
+    ///   - part: The path of the member in the feed's definition, for error messages.
+    ///   - problems: Receives every mistake.
+    /// - Returns: Nil if there are mistakes.
     public static func read(
         _ value: SourceValue, in form: DefinitionForm = .shown, part: String = "nats",
         problems: inout [DefinitionError.Problem]
@@ -66,7 +66,7 @@ public struct NATSDefinition: Sendable, Equatable {
             return "an address of NATS begins with nats:// or tls://"
         }
         let rest = server.dropFirst(scheme.count)
-        // Addresses are shown to everybody who may see the definition.
+        // Addresses are visible to all users who may see the definition.
         if rest.contains("@") { return "an address holds no credentials here; they have members of their own" }
         let isPlain = rest.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x2F && $0 != 0x2C }
         return rest.isEmpty || !isPlain ? "an address of NATS is nats://HOST:PORT" : nil
@@ -91,7 +91,7 @@ public struct NATSDefinition: Sendable, Equatable {
         return file.map { .file($0) } ?? .none
     }
 
-    /// Writes the definition with what was left out.
+    /// Writes the definition with the defaults of omitted members.
     public func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
         writer.beginObject()
         writer.writeKey("url", isFirst: true)
@@ -118,7 +118,7 @@ extension JSONWriter {
         writeString(text)
     }
 
-    /// An array of strings, or the one that there is.
+    /// Writes an array of strings, or a single string if there is only one.
     mutating func writeTexts(_ texts: [String]) {
         if texts.count == 1 { return writeString(texts[0]) }
         raw("[")
@@ -130,7 +130,7 @@ extension JSONWriter {
     }
 }
 
-/// The subject of each message: `orders.{key}`, with what a message says in place of `{key}`, `{feed}` and `{namespace}`.
+/// The template for the subject of messages, such as `orders.{key}`. `{key}`, `{feed}` and `{namespace}` stand for the message's values.
 public struct NATSSubject: Sendable, Equatable {
     enum Part: Sendable, Equatable {
         case text(String)
@@ -140,12 +140,12 @@ public struct NATSSubject: Sendable, Equatable {
     }
 
     let parts: [Part]
-    /// As it was written.
+    /// The template text.
     public let template: String
 
     private static let names: [String: Part] = ["key": .key, "feed": .feed, "namespace": .namespace]
 
-    /// - Throws: the end of a sentence that says what is wrong.
+    /// - Throws: An error whose description completes a sentence about the subject.
     init(_ template: String) throws(SinkError) {
         var parts: [Part] = []
         var rest = template[...]
@@ -186,9 +186,9 @@ public struct NATSSubject: Sendable, Equatable {
         parts.map { part in
             switch part {
             case .text(let text): text
-            // Captured keys are separated as the subject's names are.
+            // Captured keys become separate parts of the subject.
             case .key:
-                // At the byte: a mark that begins a name is one character with the / before it.
+                // Splits bytes instead of characters: a combining mark at the start of a key forms one character with the preceding `/`.
                 key.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
                     .map { Self.name(Substring($0)) }.joined(separator: ".")
             case .feed: Self.name(feed[...])
@@ -197,8 +197,8 @@ public struct NATSSubject: Sendable, Equatable {
         }.joined()
     }
 
-    /// A text as one name of a subject: what means something there is written as `%` and two hexadecimal digits; no text at all is
-    /// `_`.
+    /// Returns a string encoded as one part of a subject. Special bytes become `%` and two hexadecimal digits; an
+    /// empty string becomes `_`.
     static func name(_ text: Substring) -> String {
         if text.isEmpty { return "_" }
         let digits = Array("0123456789ABCDEF".utf8)

@@ -1,7 +1,7 @@
 import NATSClient
 public import Runtime
 
-/// Publishes messages to a stream of JetStream.
+/// Publishes messages to a JetStream stream.
 public final class NATSSink: Sink {
     private let definition: NATSDefinition
     private let isOneLane: Bool
@@ -14,12 +14,12 @@ public final class NATSSink: Sink {
     public var concurrency: Int { isOneLane ? 1 : definition.pace.concurrency }
     public var timeoutMilliseconds: Milliseconds { definition.pace.deliveryMilliseconds }
 
-    /// Connects when there is something to deliver.
+    /// Creates a sink that connects once there are messages to deliver.
     ///
     /// - Parameters:
-    ///   - isOneLane: true where all messages of the feed are in one order, whatever their keys.
-    ///   - namespace: The feed's, whose sinks may share a client.
-    ///   - variable: looks an environment variable of the gateway up.
+    ///   - isOneLane: Whether all messages of the feed are in one order, regardless of their keys.
+    ///   - namespace: The feed's namespace, whose sinks may share a client.
+    ///   - variable: Looks up an environment variable of the gateway.
     public init(
         _ definition: NATSDefinition, isOneLane: Bool, namespace: String, producers: SinkProducers,
         variable: (String) -> String?
@@ -55,7 +55,7 @@ public final class NATSSink: Sink {
         producers.attach(key)
     }
 
-    /// Publishes, the messages of a key after one another.
+    /// Publishes messages. The messages of a key are published one after the other.
     public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
         producers.deliver(
             messages, isOneLane: isOneLane, startMilliseconds: definition.pace.timeoutMilliseconds, by: key,
@@ -68,7 +68,7 @@ public final class NATSSink: Sink {
             }, completion)
     }
 
-    /// Ends the client, unless other sinks use it: then what is under way ends within its timeout.
+    /// Stops the client unless other sinks use it. In that case, messages in flight end within their timeout.
     public func stop() {
         isStopped.withLock { $0 = true }
         producers.detach(key)
@@ -77,7 +77,7 @@ public final class NATSSink: Sink {
     private static func natsMessage(_ message: SinkMessage, _ definition: NATSDefinition) -> NATSMessage {
         NATSMessage(
             subject: definition.subject.subject(for: message),
-            // Two feeds may publish to one stream, which looks at this alone.
+            // Two feeds may publish to one stream, which detects duplicates by this id alone.
             id: "\(message.feed)/\(message.id)", expectedStream: definition.stream,
             headers: [
                 .init("Pathmirror-Id", message.id), .init("Pathmirror-Namespace", message.namespace),
@@ -89,7 +89,7 @@ public final class NATSSink: Sink {
     private static func outcome(_ result: Result<NATSAcknowledgement, NATSError>) -> SinkOutcome {
         switch result {
         case .success: .delivered
-        // That the client ends, or has too much of other feeds, is no fault of the message.
+        // A stopping client, or one that is full of other feeds' messages, is not the message's fault.
         case .failure(.stopped), .failure(.tooManyMessages): .notSent
         case .failure(let error) where error.isPermanent: .refused(reason: error.description)
         case .failure(let error): .failed(reason: error.description, retryAfterMilliseconds: nil)

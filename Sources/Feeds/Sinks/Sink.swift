@@ -1,23 +1,23 @@
 public import Runtime
 
-/// A message as a sink gets it: what it says, already encoded, and what a transport needs to know of it.
+/// A message for a sink: the encoded message, and the facts that transports need.
 public struct SinkMessage: Sendable, Equatable {
-    /// Stable over redeliveries, takeovers and replays: `namespace:seq:index`.
+    /// The id `namespace:seq:index`, which is stable over redeliveries, takeovers and replays.
     public let id: String
-    /// The feed's namespace and name, for transports that name where a message comes from.
+    /// The feed's namespace and name, for transports that state the origin of a message.
     public let namespace: String
     public let feed: String
-    /// The captured keys, joined by `/`; empty where the pattern captures none.
+    /// The captured keys joined by `/`, or an empty string if the pattern has no captures.
     public let key: String
     public let path: String
-    /// What happened to the record: `created`, `updated`, `deleted`.
+    /// The kind of change to the record: `created`, `updated` or `deleted`.
     public let event: String
     public let seq: Int64
-    /// When the entry was committed, as RFC 3339 in UTC.
+    /// The time at which the entry was committed, in RFC 3339, in UTC.
     public let time: String
-    /// 1 for the first delivery.
+    /// The number of the attempt, from 1.
     public let attempt: Int
-    /// The message as consumers that pull see it: a JSON object.
+    /// The message as a JSON object, as consumers receive it from pulls.
     public let json: [UInt8]
 
     public init(
@@ -37,36 +37,38 @@ public struct SinkMessage: Sendable, Equatable {
     }
 }
 
-/// What became of a delivery.
+/// The outcome of the delivery of a message.
 public enum SinkOutcome: Sendable, Equatable {
-    /// The other side has it, durably as far as it says.
+    /// The other side has stored the message, as durably as it guarantees.
     case delivered
-    /// To be tried again: after the feed's backoff, or not before so long.
+    /// The delivery failed and is retried after the feed's backoff, or not before the given pause.
     case failed(reason: String, retryAfterMilliseconds: Milliseconds?)
-    /// Trying again is no use: a dead letter at once.
+    /// Retrying is useless: the message becomes a dead letter at once.
     case refused(reason: String)
-    /// It was not tried, mostly as one before it of its key has failed. It does not count as an attempt.
+    /// The message was not sent, mostly because an earlier message of its key failed. Does not count as an attempt.
     case notSent
-    /// It was not tried, as the sink can't begin: its settings don't go together, or a file can't be read. It does not count as an attempt.
+    /// The message was not sent because the sink cannot start: its settings conflict, or a file is unreadable. Does
+    /// not count as an attempt.
     case unavailable(reason: String)
 }
 
-/// Where a feed's messages go: a webhook, or an engine that somebody runs already.
+/// A destination of a feed's messages: a webhook or an external message broker.
 ///
-/// The feed calls `deliver` with some messages: those of one key in order, and no key of which a delivery is still under way. It calls
-/// again, before the first has answered, up to `concurrency` times. A sink keeps no queue of its own and does not try again: order,
-/// attempts, backoff, dead letters and the circuit breaker are the feed's.
+/// The feed calls `deliver` with some messages. Messages of one key are in order, and no key is in two deliveries at once.
+/// The feed may call it again before earlier deliveries have ended, up to `concurrency` times. A sink has no queue and does not
+/// retry: the feed handles order, attempts, backoff, dead letters and the circuit breaker.
 public protocol Sink: AnyObject, Sendable {
-    /// How many messages one delivery has at most.
+    /// The maximum number of messages in one delivery.
     var batchSize: Int { get }
-    /// How many deliveries are under way at once, at most.
+    /// The maximum number of deliveries in flight.
     var concurrency: Int { get }
-    /// How long a delivery may be under way. A new owner of the feed waits so long before it delivers what may be under way yet.
+    /// The maximum duration of a delivery. A new owner of the feed waits this long before it repeats deliveries that may be in flight.
     var timeoutMilliseconds: Milliseconds { get }
 
-    /// Delivers. Calls back once, from any thread, with an outcome for each message, in their order; also when it is stopped.
+    /// Delivers messages. Calls the completion once, on any thread, with an outcome for each message in order;
+    /// also if the sink is stopped.
     func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void)
 
-    /// Ends what is under way, soon. Not called twice; nothing is delivered afterwards.
+    /// Ends the deliveries in flight soon. Called once; nothing is delivered afterwards.
     func stop()
 }

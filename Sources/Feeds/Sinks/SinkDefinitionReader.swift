@@ -2,14 +2,14 @@ import JSONText
 public import Runtime
 import Tree
 
-/// What the definitions of sinks have in common: how their members are read, and every mistake noted.
+/// Reads the members that the definitions of sinks have in common, and notes every mistake.
 struct SinkDefinitionReader {
     private(set) var problems: [DefinitionError.Problem] = []
-    /// The member of the feed's definition that this one is, such as `nats`.
+    /// The member of the feed's definition that is being read, such as `nats`.
     private let part: String
     private let place: SourcePlace
     private let members: [String: SourceValue]
-    /// False where nothing can be read.
+    /// Whether the value is an object. If not, it has no members to read.
     let isObject: Bool
 
     init(_ value: SourceValue, part: String, allowed: [String]) {
@@ -41,7 +41,7 @@ struct SinkDefinitionReader {
 
     func has(_ name: String) -> Bool { members[name] != nil }
 
-    /// A string; nil where there is none. Notes where it should be there.
+    /// Returns a string, or nil if it is missing or invalid. Notes a missing string if `reason` is given.
     mutating func text(_ name: String, orMissing reason: String? = nil) -> String? {
         guard let value = members[name] else {
             if let reason { note(name, "is missing: \(reason)") }
@@ -58,7 +58,7 @@ struct SinkDefinitionReader {
         return text
     }
 
-    /// One string, or an array of them.
+    /// Returns the strings of a member that is a string or an array of strings.
     mutating func texts(_ name: String, orMissing reason: String) -> [String] {
         guard case .array(let elements)? = members[name]?.kind else {
             return text(name, orMissing: reason).map { [$0] } ?? []
@@ -81,12 +81,12 @@ struct SinkDefinitionReader {
         }
         let secret = SinkSecret(text)
         if let fault = secret.fault { note(name, fault) }
-        // PostgreSQL's functions can't read a definition that has U+0000.
+        // PostgreSQL's functions cannot read a definition that contains U+0000.
         if text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) { note(name, "this has control characters") }
         return secret
     }
 
-    /// What only the gateway's operators decide: the name of an environment variable of theirs.
+    /// Returns the reference to an environment variable, for values that only the gateway's operators may choose.
     mutating func variable(_ name: String, holding what: String) -> SinkSecret? {
         guard let secret = secret(name) else { return nil }
         if case .variable = secret { return secret }
@@ -110,7 +110,7 @@ struct SinkDefinitionReader {
         return standard
     }
 
-    /// The members of an object in this one, as texts: what is a number or a boolean is taken as it was written.
+    /// Returns the members of a nested object as strings. Numbers and booleans are converted as written.
     mutating func settings(_ name: String) -> [(key: String, text: String)] {
         guard let value = members[name] else { return [] }
         guard case .object(let parts) = value.kind else {
@@ -133,13 +133,13 @@ struct SinkDefinitionReader {
     static let maxServers = 20
 }
 
-/// How much a sink sends at once, and how long it waits.
+/// How many messages a sink sends at once, and how long it waits.
 public struct SinkPace: Sendable, Equatable {
-    /// The most messages of one delivery.
+    /// The maximum number of messages in one delivery.
     public var batch = 100
-    /// The most deliveries under way.
+    /// The maximum number of deliveries in flight.
     public var concurrency = 4
-    /// How long one message may take.
+    /// The timeout of one message.
     public var timeoutMilliseconds: Milliseconds = 10_000
 
     public init() {}
@@ -160,8 +160,8 @@ public struct SinkPace: Sendable, Equatable {
         writer.writeDuration("timeout", timeoutMilliseconds, as: form)
     }
 
-    /// How long a whole delivery may be under way: messages are sent for as long as one may take, and then the last of them
-    /// take as long; connecting, or giving up a connection that takes no bytes, may come on top.
+    /// The maximum duration of a delivery: messages are started for one timeout, and the last of them may take another. Connecting,
+    /// or giving up a connection that accepts no bytes, may add to that.
     var deliveryMilliseconds: Milliseconds { 2 * timeoutMilliseconds + 10_000 }
 }
 
@@ -175,7 +175,7 @@ public enum DefinitionForm: Sendable {
     /// The name of a member that is a duration, such as `ack_deadline`.
     func member(_ name: String) -> String { self == .stored ? "\(name)_ms" : name }
 
-    /// Reads a duration; nil where the value is none, or is out of range.
+    /// Reads a duration. Returns nil if the value is not a duration or out of range.
     func milliseconds(_ value: SourceValue, in range: ClosedRange<Milliseconds>) -> Milliseconds? {
         let span: Milliseconds?
         switch (self, value.kind) {
@@ -186,7 +186,7 @@ public enum DefinitionForm: Sendable {
         return span.flatMap { range.contains($0) ? $0 : nil }
     }
 
-    /// What `milliseconds(_:in:)` takes, as a sentence for people.
+    /// Returns a sentence for users about the values that `milliseconds(_:in:)` accepts.
     func wanted(in range: ClosedRange<Milliseconds>) -> String {
         switch self {
         case .stored: "this should be a whole number from \(range.lowerBound) to \(range.upperBound)"
@@ -197,7 +197,7 @@ public enum DefinitionForm: Sendable {
 }
 
 extension JSONWriter {
-    /// Writes a member of an object that is a duration.
+    /// Writes a member whose value is a duration.
     mutating func writeDuration(_ name: String, _ time: Milliseconds, as form: DefinitionForm, isFirst: Bool = false) {
         writeKey(form.member(name), isFirst: isFirst)
         switch form {
@@ -207,10 +207,10 @@ extension JSONWriter {
     }
 }
 
-/// Which server a sink's address names.
+/// Extracts the host from a sink's address.
 enum SinkHost {
-    /// The name or address in `nats://host:port`, `host:port` or `[::1]:port`; the whole text where it is none of these, which no exception is
-    /// for.
+    /// Returns the name or address in `nats://host:port`, `host:port` or `[::1]:port`. Returns the whole text for any other format,
+    /// which no configured exception matches.
     static func name(ofServer text: String) -> String {
         var rest = text[...]
         if let scheme = rest.firstRange(of: "://") { rest = rest[scheme.upperBound...] }
@@ -220,7 +220,7 @@ enum SinkHost {
             return behind.isEmpty || behind.first == ":" ? String(rest[rest.index(after: rest.startIndex)..<end]) : text
         }
         guard let colon = rest.firstIndex(of: ":") else { return String(rest) }
-        // A second colon leaves it to each library where the port begins.
+        // With a second colon, libraries differ on where the port begins.
         return rest[rest.index(after: colon)...].contains(":") ? text : String(rest[..<colon])
     }
 }

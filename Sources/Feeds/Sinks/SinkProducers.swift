@@ -1,38 +1,38 @@
 import Crypto
 public import Runtime
 
-/// A client that publishes messages to an engine such as Kafka.
+/// A client that publishes messages to a message broker such as Kafka.
 protocol SinkClient: AnyObject, Sendable {
-    /// Fails what is under way and ends the client. Blocks for some seconds at most.
+    /// Fails the messages in flight and stops the client. Blocks for some seconds at most.
     func stop()
 }
 
-/// The clients by which sinks publish to NATS and Kafka.
+/// The clients with which sinks publish to NATS and Kafka.
 ///
-/// A client exists while there is something to deliver, and for `idleMilliseconds` afterwards. Sinks of one namespace with the same servers,
-/// credentials and settings share a client; sinks of different namespaces never do. The number of clients is bounded, shared by
-/// namespace by the rule of `FairLedger`. Any thread may use it; clients are made and ended on threads of its own.
+/// A client exists while there are messages to deliver, and for `idleMilliseconds` afterwards. Sinks of one namespace with the same
+/// servers, credentials and settings share a client; sinks of different namespaces never do. The number of clients is limited;
+/// namespaces share it according to `FairLedger`. Usable on any thread; clients are created and stopped on separate threads.
 public final class SinkProducers: Sendable {
     /// Identifies a client.
     struct Key: Hashable, Sendable {
         let namespace: String
-        /// A digest, so that no credential is kept.
+        /// A digest, so that no credential is stored.
         private let digest: [UInt8]
 
-        /// - Parameter parts: The kind of engine, servers, credentials and settings.
+        /// - Parameter parts: The kind of client, the servers, the credentials and the settings.
         init(namespace: String, _ parts: [String]) {
             self.namespace = namespace
             digest = Digest.sha256(Array(parts.map { "\($0.utf8.count):\($0)" }.joined().utf8))
         }
     }
 
-    /// What a delivery gets.
+    /// The result of a request for a client.
     enum Lease<Client: SinkClient>: Sendable {
-        /// To be given back by `giveBack`, with its number.
+        /// A client. The delivery must call `giveBack` with its number.
         case client(Client, number: UInt64)
-        /// There are too many clients, or the gateway stops. Nothing is to be given back.
+        /// No client, because there are too many or the gateway is stopping. Nothing must be given back.
         case none
-        /// The client can't be made. Nothing is to be given back.
+        /// The client could not be created. Nothing must be given back.
         case failed(SinkError)
     }
 
@@ -40,7 +40,7 @@ public final class SinkProducers: Sendable {
     private let threads = MutexBox<[Thread]>([])
 
     /// - Parameters:
-    ///   - most: The clients that may exist at once.
+    ///   - most: The maximum number of clients.
     ///   - idleMilliseconds: How long a client exists without a delivery.
     public init(most: Int = 64, idleMilliseconds: Milliseconds = 30_000) {
         work = Condition(ProducerWork(most: most, idleMilliseconds: idleMilliseconds))
@@ -51,18 +51,19 @@ public final class SinkProducers: Sendable {
         for thread in threads.withLock({ $0 }) { thread.detach() }
     }
 
-    /// The clients that exist now.
+    /// The number of existing clients.
     var count: Int { work.withLock { $0.clientCount } }
 
     var isStopped: Bool { work.withLock { $0.isStopped } }
 
-    /// A sink may use a client from now on.
+    /// Registers a sink that uses a client.
     func attach(_ key: Key) { work.withLock { $0.attach(key) } }
 
-    /// A sink does not use a client any more. The last one ends it, with what is under way.
+    /// Unregisters a sink. With its last sink the client is stopped, which ends its deliveries.
     func detach(_ key: Key) { work.broadcast { $0.detach(key) } }
 
-    /// Gives a delivery the client, made first if there is none. `body` is called once: before this returns, or later from another thread.
+    /// Passes a client to a delivery, and creates the client if necessary. `body` is called once: before this method returns, or
+    /// later on another thread.
     func use<Client: SinkClient>(
         _ key: Key, make: @escaping @Sendable () throws(SinkError) -> Client,
         _ body: @escaping @Sendable (Lease<Client>) -> Void
@@ -76,29 +77,29 @@ public final class SinkProducers: Sendable {
         }
         start()
         let answer = work.withLock { $0.use(key, now: Clock.monotonicMilliseconds, make, waiter) }
-        // Mostly there is a client: then the threads have nothing to do.
+        // Usually the client exists, and the threads have nothing to do.
         if case .client(let held) = answer { return waiter(.success(held)) }
         work.broadcast { _ in }
         if case .none = answer { waiter(nil) }
     }
 
-    /// A delivery has ended.
+    /// Returns a client after a delivery.
     func giveBack(_ key: Key, number: UInt64) {
         work.withLock { $0.giveBack(key, number: number, now: Clock.monotonicMilliseconds) }
     }
 
-    /// Ends all clients. Later deliveries get none.
+    /// Stops all clients. Later deliveries receive none.
     public func stop() {
         work.broadcast { $0.stop() }
         for thread in threads.withLock({ $0 }) { thread.join() }
     }
 
-    /// Delivers messages by a client, those of a key after one another.
+    /// Delivers messages through a client. The messages of a key are sent one after the other.
     ///
     /// - Parameters:
-    ///   - startMilliseconds: How long messages are sent; those that wait then are left for another delivery.
-    ///   - isStopped: Whether the sink has been stopped: nothing more is sent then.
-    ///   - send: Sends one message, and calls back once, from any thread.
+    ///   - startMilliseconds: How long messages may be started. Messages that still wait then are left to another delivery.
+    ///   - isStopped: Whether the sink has been stopped. No further message is then sent.
+    ///   - send: Sends one message, and calls back once, on any thread.
     func deliver<Client: SinkClient>(
         _ messages: [SinkMessage], isOneLane: Bool, startMilliseconds: Milliseconds, by key: Key,
         isStopped: MutexBox<Bool>, make: @escaping @Sendable () throws(SinkError) -> Client,
@@ -135,11 +136,11 @@ public final class SinkProducers: Sendable {
         }
     }
 
-    /// Makes clients until the gateway stops.
+    /// Creates clients until the gateway stops.
     private static func open(_ work: Condition<ProducerWork>) {
         while let job = work.wait(until: { $0.nextToOpen() }) {
             guard case .run(let key, let make) = job else { return }
-            // Where it reads certificates, it takes a while.
+            // This takes a while if the client reads certificates.
             let result: Result<any SinkClient, SinkError>
             do throws(SinkError) { result = .success(try make()) } catch { result = .failure(error) }
             let (waiters, held) = work.broadcast { $0.opened(key, result, now: Clock.monotonicMilliseconds) }
@@ -147,7 +148,7 @@ public final class SinkProducers: Sendable {
         }
     }
 
-    /// Ends clients until the gateway has stopped and the last one has ended.
+    /// Stops clients until the gateway has stopped and the last client has ended.
     private static func close(_ work: Condition<ProducerWork>) {
         while true {
             let pause = work.withLock { $0.clientCount == 0 ? nil : lookMilliseconds }
@@ -162,21 +163,21 @@ public final class SinkProducers: Sendable {
         }
     }
 
-    /// How often idle clients are looked for.
+    /// How often the thread checks for idle clients.
     private static let lookMilliseconds: Milliseconds = 1_000
 }
 
-/// Which clients exist, are being made and are being ended. A value without threads.
+/// The clients that exist, are being created or are being stopped. A value without threads.
 struct ProducerWork: Sendable {
     typealias Key = SinkProducers.Key
     typealias Make = @Sendable () throws(SinkError) -> any SinkClient
-    /// Gets the client, why there is none, or nil where none may be made.
+    /// Receives the client, the error if it cannot be created, or nil if no client may be created.
     typealias Waiter = @Sendable (Result<Held, SinkError>?) -> Void
 
-    /// A client that a delivery uses.
+    /// A client in use by a delivery.
     struct Held: Sendable {
         let client: any SinkClient
-        /// Tells the clients of one key apart that exist after one another.
+        /// Distinguishes successive clients of the same key.
         let number: UInt64
     }
 
@@ -198,38 +199,38 @@ struct ProducerWork: Sendable {
 
     private struct Open {
         let number: UInt64
-        /// Nil while it is being made.
+        /// Nil while the client is being created.
         var client: (any SinkClient)?
         var deliveries: Int
         var waiters: [Waiter]
         var idleSince: Milliseconds = 0
-        /// Whether it is to be ended as soon as it is made.
+        /// Whether to stop the client as soon as it has been created.
         var isUnwanted = false
     }
 
     private var seats: FairLedger<String, Key>
     private let idleMilliseconds: Milliseconds
-    /// At most as many as there are seats.
+    /// The clients by key. Each has a seat.
     private var open: [Key: Open] = [:]
     private var sinks: [Key: Int] = [:]
-    /// Clients to be made, one at a time, namespaces in turn.
+    /// The clients to create, one at a time; namespaces take turns.
     private var toOpen: FairQueue<String, Key, Make>
     private var toClose: [(key: Key, client: any SinkClient)] = []
-    /// The clients of `toClose`, and the one that is being ended: they keep their seats until they have ended.
+    /// The clients in `toClose`, and the client that is being stopped. They keep their seats until they have ended.
     private var ending: [Key] = []
     private(set) var isStopped = false
     private var lastNumber: UInt64 = 0
-    /// A client that is used now and then is not ended in favour of another one until it has been idle for so long.
+    /// How long a client must be idle before it may be stopped to make room for another one.
     static let evictionMilliseconds: Milliseconds = 1_000
 
     init(most: Int, idleMilliseconds: Milliseconds) {
         seats = FairLedger(capacity: most)
-        // There is always a place for what has a seat.
+        // The queue always has room for a client with a seat.
         toOpen = FairQueue(slots: 1, places: 4 * max(1, most))
         self.idleMilliseconds = idleMilliseconds
     }
 
-    /// Those that are being ended included.
+    /// The number of clients, including those that are being stopped.
     var clientCount: Int { seats.used }
 
     mutating func attach(_ key: Key) { sinks[key, default: 0] += 1 }
@@ -270,11 +271,11 @@ struct ProducerWork: Sendable {
         open[key]?.idleSince = now
     }
 
-    /// Ends clients that have been idle for longest if that makes room for another one: as many of the namespace itself as it takes, and
-    /// at most one of another namespace.
+    /// Stops the clients that have been idle for longest if that makes room for another one: as many as needed of the same
+    /// namespace, and at most one of another namespace.
     private mutating func makeRoom(for key: Key, _ now: Milliseconds) {
         var left = seats
-        // What is being ended leaves its seat soon.
+        // Clients that are being stopped will release their seats soon.
         for key in ending { left.release(by: key, of: key.namespace) }
         let idle = open.filter { isIdle($0.value, for: Self.evictionMilliseconds, now) }
             .sorted { $0.value.idleSince < $1.value.idleSince }.map(\.key)
@@ -310,14 +311,14 @@ struct ProducerWork: Sendable {
 
     mutating func nextToOpen() -> OpenJob? {
         guard let next = toOpen.next() else { return isStopped ? .stop : nil }
-        // What waits for a client is answered.
+        // Deliveries that wait for a client receive this error.
         let stopping: Make = { () throws(SinkError) -> any SinkClient in throw SinkError("The gateway stops.") }
         return .run(next.member, isStopped ? stopping : next.item)
     }
 
-    /// A client was made, or can't be.
+    /// Records that a client was created, or could not be created.
     ///
-    /// - Returns: The deliveries that wait for it, and what they get.
+    /// - Returns: The deliveries that wait for it, and the result for them.
     mutating func opened(
         _ key: Key, _ result: Result<any SinkClient, SinkError>, now: Milliseconds
     ) -> (waiters: [Waiter], result: Result<Held, SinkError>?) {
@@ -348,7 +349,7 @@ struct ProducerWork: Sendable {
             let (key, client) = toClose.removeFirst()
             return .run(key, client)
         }
-        // One that is being made is ended when it is there.
+        // A client that is still being created is stopped once it exists.
         return isStopped && open.isEmpty ? .stop : nil
     }
 

@@ -1,17 +1,18 @@
 import JSONText
 public import Runtime
 
-/// A secret of a sink's definition: written there, or the name of an environment variable of the gateway (`env:NAME`).
+/// A secret in a sink's definition: its text, or the name of an environment variable of the gateway (`env:NAME`).
 public enum SinkSecret: Sendable, Equatable {
     case variable(String)
     case text(Secret<String>)
 
-    /// What stands in place of a secret where nobody may see it.
+    /// The text shown in place of a secret.
     public static let mask = "(set)"
     private static let prefix = "env:"
-    /// Which variables may be named: else whoever defines feeds could have any secret of the gateway sent to a server of theirs.
+    /// The prefix of the variables that definitions may name. Otherwise a user who defines feeds could have any secret of the
+    /// gateway sent to a server of their own.
     public static let variablePrefix = "PATHMIRROR_SINK_"
-    /// Variables that are for one namespace go on with its name in capitals, `__`, and a name of their own without `__`.
+    /// The prefix of variables for one namespace. The namespace's name in capitals follows, then `__`, and a name without `__`.
     private static let ownPrefix = "PATHMIRROR_SINK_NS_"
 
     init(_ text: String) {
@@ -22,7 +23,7 @@ public enum SinkSecret: Sendable, Equatable {
         left.written(showsSecrets: true) == right.written(showsSecrets: true)
     }
 
-    /// As a definition has it.
+    /// Returns the text for a definition.
     func written(showsSecrets: Bool) -> String {
         switch self {
         case .variable(let name): Self.prefix + name
@@ -30,7 +31,7 @@ public enum SinkSecret: Sendable, Equatable {
         }
     }
 
-    /// What is wrong with it; nil where nothing is.
+    /// The mistake in the secret's text, or nil if it is valid.
     var fault: String? {
         switch self {
         case .variable(let name):
@@ -46,21 +47,21 @@ public enum SinkSecret: Sendable, Equatable {
         }
     }
 
-    /// Whether the definitions of a namespace may name a variable: one that is for all namespaces, or for this one.
+    /// Returns whether the definitions of a namespace may name a variable: one for all namespaces, or one for this namespace.
     static func mayName(_ variable: String, in namespace: String) -> Bool {
         guard variable.hasPrefix(ownPrefix) else { return variable.hasPrefix(variablePrefix) }
         let capitals = String(
             namespace.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? Character($0.uppercased()) : "_" })
         let own = "\(ownPrefix)\(capitals)__"
         guard variable.hasPrefix(own) else { return false }
-        // So that `shop` is not taken for `shop_` or `shop__eu`.
+        // Otherwise the variables of `shop` and `shop_` or `shop__eu` could be confused.
         let name = variable.dropFirst(own.count)
         return !name.isEmpty && !name.hasPrefix("_") && !name.contains("__")
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     ///
-    /// - Parameter variable: looks an environment variable up.
+    /// - Parameter variable: Looks up an environment variable.
     func value(_ variable: (String) -> String?) throws(SinkError) -> Secret<String> {
         switch self {
         case .text(let secret): return secret
@@ -73,7 +74,7 @@ public enum SinkSecret: Sendable, Equatable {
     }
 }
 
-/// Why a sink can't work, in a sentence. Holds no secrets.
+/// The reason why a sink cannot work, as a sentence. Contains no secrets.
 public struct SinkError: Error, Sendable, Equatable, CustomStringConvertible {
     public let description: String
 
@@ -81,7 +82,7 @@ public struct SinkError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension SinkSecret {
-    /// As a webhook's definition has it: the secret itself only where that is wanted.
+    /// Returns the text for a webhook's definition, with the secret itself only if requested.
     func definitionText(showsSecrets: Bool) -> String {
         switch self {
         case .variable(let name): "env:\(name)"

@@ -2,22 +2,22 @@ internal import HTTPClient
 import JSONText
 internal import Runtime
 
-/// What an endpoint's answer means for the messages that it was sent. Pure.
+/// Interprets an endpoint's answer to a request with messages. Pure.
 enum WebhookAnswer {
-    /// More of an answer is not read.
+    /// The maximum number of bytes read from an answer.
     static let maxBytes = 256 * 1_024
 
-    /// An outcome for each message, in their order.
+    /// Returns an outcome for each message, in order.
     ///
     /// - Parameters:
-    ///   - isBatch: whether requests hold several messages, of which the answer's body may name some as failed.
-    ///   - isOneLane: messages are in order whatever their keys.
+    ///   - isBatch: Whether requests may contain several messages, so that the answer's body may list some as failed.
+    ///   - isOneLane: Whether messages are in one order, regardless of their keys.
     static func outcomes(
         _ result: Result<ClientResponse, HTTPClientError>, for messages: [SinkMessage], isBatch: Bool,
         isOneLane: Bool = false, nowUnixMilliseconds: Milliseconds
     ) -> [SinkOutcome] {
         switch result {
-        // No server has seen it, so it is no attempt.
+        // The request reached no server, so it is not an attempt.
         case .failure(.notSent): return all(messages, .notSent)
         case .failure(let error):
             return all(messages, .failed(reason: reason(error), retryAfterMilliseconds: nil))
@@ -39,7 +39,7 @@ enum WebhookAnswer {
     }
 
     private static func reason(_ error: HTTPClientError) -> String {
-        // The client doesn't know by which option it is told of exceptions.
+        // The HTTP client does not know the option that configures exceptions.
         guard case .addressNotAllowed(let host) = error else { return error.description }
         return "\(host) has no public address, and is not among those that are allowed (--webhook-allow)."
     }
@@ -52,7 +52,7 @@ enum WebhookAnswer {
         _ response: ClientResponse, _ messages: [SinkMessage], isBatch: Bool, _ isOneLane: Bool
     ) -> [SinkOutcome] {
         if response.isTruncated {
-            // For a single message the status says all.
+            // For a single message, the status is sufficient.
             guard isBatch else { return all(messages, .delivered) }
             let reason =
                 "The endpoint's answer is longer than \(maxBytes) bytes, so it can't be seen which messages failed."
@@ -68,7 +68,7 @@ enum WebhookAnswer {
             let sentence = "The endpoint's answer \(reason), so it can't be seen which messages failed."
             return all(messages, .failed(reason: sentence, retryAfterMilliseconds: nil))
         }
-        // What comes behind a failed message of the same key is delivered again behind it: the order of a key holds.
+        // Messages of the same key after a failed one are delivered again after it, to preserve the order of the key.
         var failedKeys: Set<String> = []
         return messages.map { message in
             if failed.contains(message.id) {
@@ -81,16 +81,16 @@ enum WebhookAnswer {
     }
 }
 
-/// The header `Retry-After`: seconds, or a date in one of the three forms of HTTP.
+/// The header `Retry-After`: seconds, or a date in one of the three formats of HTTP.
 enum RetryAfter {
-    /// Nobody is believed who wants to be left alone for longer.
+    /// The longest pause that an endpoint can request.
     static let mostMilliseconds: Milliseconds = 3_600_000
 
-    /// How long from now; nil where the text is no such header, or the time has come already.
+    /// Returns the pause from now, or nil if the text is invalid or the time has passed.
     static func milliseconds(_ text: String, nowUnixMilliseconds: Milliseconds) -> Milliseconds? {
         let wanted: Milliseconds
         if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-            // More digits than a number has are longer than anything.
+            // A number with too many digits exceeds the maximum.
             wanted = Int64(text).map { $0 > mostMilliseconds ? mostMilliseconds : $0 * 1_000 } ?? mostMilliseconds
         } else if let seconds = unixSeconds(text) {
             wanted = seconds * 1_000 - nowUnixMilliseconds
@@ -100,14 +100,15 @@ enum RetryAfter {
         return wanted > 0 ? min(wanted, mostMilliseconds) : nil
     }
 
-    /// Reads `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` and `Sun Nov  6 08:49:37 1994`.
+    /// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` and `Sun Nov 6 08:49:37 1994`. Returns
+    /// seconds since 1970, or nil.
     static func unixSeconds(_ text: String) -> Int64? {
         guard text.utf8.count <= 40 else { return nil }
         var parts = text.split { " ,-:".contains($0) }
         if parts.count == 8, parts[7] == "GMT" {
             parts.removeLast()
         } else if parts.count == 7 {
-            // The old form of C: the day behind the month, the year at the end.
+            // The `asctime` format of C: the day follows the month, and the year is at the end.
             parts = [parts[0], parts[2], parts[1], parts[6], parts[3], parts[4], parts[5]]
         } else {
             return nil
@@ -129,9 +130,9 @@ enum RetryAfter {
         return number
     }
 
-    /// Days from 1970-01-01 to a day of the Gregorian calendar.
+    /// Returns the number of days from 1970-01-01 to a day of the Gregorian calendar.
     private static func days(_ year: Int64, _ month: Int, _ day: Int64) -> Int64 {
-        // Years begin in March, so that the leap day is the last of one.
+        // Years begin in March here, so that the leap day is a year's last day.
         let shifted = month > 2 ? year : year - 1
         let monthFromMarch = Int64((month + 9) % 12)
         let dayOfYear = (153 * monthFromMarch + 2) / 5 + day - 1
@@ -139,19 +140,19 @@ enum RetryAfter {
     }
 }
 
-/// Which messages of a batch an endpoint names as failed, by the body of a successful response. Pure.
+/// The messages of a batch that an endpoint lists as failed in the body of a successful response. Pure.
 ///
-/// A receiver that does not know batches answers with any text, or with JSON of its own: that means success. JSON, or what
-/// looks like JSON, must be understood: a list of failed messages that was misread as success would lose them.
+/// A receiver without support for batches may answer with any text, or with JSON of its own; that means success. A body that is or
+/// looks like JSON must be understood: if a list of failed messages were taken for success, the messages would be lost.
 enum FailedMessages: Equatable {
-    /// The ids that the body names; none where there is no list, or an empty one.
+    /// The listed ids. Empty if there is no list.
     case named(Set<String>)
-    /// What is wrong with the body. Holds nothing of its content, which may be confidential.
+    /// The problem with the body. Contains none of its content, which may be confidential.
     case unreadable(reason: String)
 
     /// - Parameters:
-    ///   - contentType: the response's, if it has one.
-    ///   - sent: the ids of the messages in the request.
+    ///   - contentType: The response's content type, if it has one.
+    ///   - sent: The ids of the messages in the request.
     static func read(_ body: [UInt8], contentType: String?, sent: Set<String>) -> FailedMessages {
         let isBlank = { (byte: UInt8) in [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
         let text = body.drop(while: isBlank)
@@ -174,7 +175,7 @@ enum FailedMessages: Equatable {
         case .object(let members):
             guard let list = members.first(where: { $0.key == "failed" })?.value else { return .named([]) }
             return ids(list, sent)
-        // A list without its object may be one of failed messages.
+        // A list without an object around it may be a list of failed messages.
         case .array(let elements) where !elements.isEmpty: return .unreadable(reason: "is a list, and not an object")
         case .array, .null, .bool, .number, .string: return .named([])
         }
@@ -200,7 +201,7 @@ enum FailedMessages: Equatable {
 
     private static let byteOrderMarks: [[UInt8]] = [[0xEF, 0xBB, 0xBF], [0xFE, 0xFF], [0xFF, 0xFE]]
 
-    /// Whether a media type is one of JSON: `application/json`, `text/json`, or `…+json`.
+    /// Returns whether a media type is JSON: `application/json`, `text/json`, or `…+json`.
     private static func isJSON(_ contentType: String?) -> Bool {
         guard let type = contentType?.split(separator: ";", maxSplits: 1).first?.lowercased() else { return false }
         let bare = type.filter { $0 != " " && $0 != "\t" }

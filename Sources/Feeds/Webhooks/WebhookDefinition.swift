@@ -1,13 +1,13 @@
 public import Runtime
 public import Tree
 
-/// How a feed's messages are sent to somebody's HTTP server.
+/// The member `webhook` of a feed's definition: how messages are sent to an HTTP server.
 public struct WebhookDefinition: Sendable, Equatable {
-    /// What a delivery looks like.
+    /// The format of a request's body.
     public enum Format: String, Sendable, CaseIterable {
-        /// The message as consumers that pull see it; several in `{"messages": […]}`.
+        /// The message as consumers receive it from pulls; several messages in `{"messages": […]}`.
         case message
-        /// CloudEvents 1.0 in structured mode; several in its batch format.
+        /// CloudEvents 1.0 in structured mode; several messages in its batch format.
         case cloudEvents = "cloudevents"
     }
 
@@ -17,15 +17,15 @@ public struct WebhookDefinition: Sendable, Equatable {
     }
 
     public let url: String
-    /// The newest first; several while one takes the place of another.
+    /// The secrets, the newest first. There are several while a secret is being replaced.
     public let secrets: [SinkSecret]
-    /// Headers beside those of ours.
+    /// Additional headers.
     public let headers: [Header]
-    /// How many messages one request has at most.
+    /// The maximum number of messages in one request.
     public let batch: Int
-    /// How many requests are under way at once.
+    /// The maximum number of requests in flight.
     public let concurrency: Int
-    /// For a whole request.
+    /// The timeout of a whole request.
     public let timeoutMilliseconds: Milliseconds
     public let connectTimeoutMilliseconds: Milliseconds
     public let format: Format
@@ -42,7 +42,7 @@ public struct WebhookDefinition: Sendable, Equatable {
     static let maxURLBytes = 2_048
     static let maxHeaderBytes = 4_096
 
-    /// Names of headers that say how a request is to be read, or that it is ours.
+    /// Returns whether Pathmirror sets a header itself: it determines how the request is read, or identifies it.
     static func isOurs(_ name: String) -> Bool {
         let name = name.lowercased()
         return name.hasPrefix("webhook-") || ourHeaders.contains(name)
@@ -53,14 +53,14 @@ public struct WebhookDefinition: Sendable, Equatable {
         "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
     ]
 
-    /// Whether a header can have this value.
+    /// Returns whether a header can have this value.
     static func isHeaderValue(_ text: String) -> Bool {
         text.utf8.count <= maxHeaderBytes && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
     }
 }
 
 extension WebhookDefinition {
-    /// Writes the definition as a JSON object, with what was left out filled in.
+    /// Writes the definition as a JSON object, with the defaults of omitted members.
     public func write(_ writer: inout JSONWriter, as form: DefinitionForm) {
         let showsSecrets = form == .stored
         writer.beginObject()

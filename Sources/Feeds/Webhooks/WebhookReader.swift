@@ -3,10 +3,10 @@ public import JSONText
 internal import Runtime
 
 extension WebhookDefinition {
-    /// Reads the member `webhook` of a feed's definition, and notes every mistake on the way.
+    /// Reads the member `webhook` of a feed's definition, and notes every mistake.
     ///
-    /// - Parameter part: where it stands in the definition, for messages.
-    /// - Returns: nil where there was a mistake.
+    /// - Parameter part: The path of the member in the definition, for error messages.
+    /// - Returns: Nil if there was a mistake.
     public static func read(
         _ value: SourceValue, in form: DefinitionForm = .shown, part: String = "webhook",
         problems: inout [DefinitionError.Problem]
@@ -18,7 +18,7 @@ extension WebhookDefinition {
     }
 }
 
-/// Makes a webhook's definition out of a JSON value.
+/// Builds a webhook's definition from a JSON value.
 private struct WebhookReader {
     let part: String
     let form: DefinitionForm
@@ -62,7 +62,7 @@ private struct WebhookReader {
             timeoutMilliseconds: timeout, connectTimeoutMilliseconds: connectTimeout, format: format(members["format"]))
     }
 
-    // MARK: Parts
+    // MARK: Members
 
     private mutating func url(_ value: SourceValue?, _ place: SourcePlace) -> String {
         guard let value else {

@@ -2,17 +2,17 @@ internal import Crypto
 internal import Runtime
 internal import Tree
 
-/// What a delivery says: body, and the headers that go with it. A value; nothing is sent here.
+/// The content of a delivery: the body and its headers. A value that sends nothing itself.
 struct WebhookRequest {
-    /// The same for the same messages, however often they are delivered.
+    /// The delivery's id, which depends only on the messages.
     let id: String
     let headers: [(name: String, value: String)]
     let body: [UInt8]
 
     /// - Parameters:
-    ///   - messages: one at least.
-    ///   - isBatch: whether the definition lets requests have several: then a single one has their form, too.
-    ///   - keys: one signature for each.
+    ///   - messages: At least one message.
+    ///   - isBatch: Whether the definition allows several messages in a request. A single message then uses the batch format, too.
+    ///   - keys: The signing keys, each for one signature.
     init(
         _ messages: [SinkMessage], format: WebhookDefinition.Format, isBatch: Bool, keys: [Secret<[UInt8]>],
         timestampSeconds: Int64
@@ -42,8 +42,8 @@ struct WebhookRequest {
         ]
     }
 
-    /// A message's own id, or one made of the ids of several: another selection of them, as after a delivery that failed in
-    /// part, is another delivery to whoever remembers ids.
+    /// Returns a message's own id, or an id derived from the ids of several messages. A different selection of messages, as after a
+    /// partly failed delivery, is another delivery for receivers that remember ids.
     static func id(_ ids: [String]) -> String {
         if ids.count == 1 { return ids[0] }
         return "batch_" + Hex.encode(Digest.sha256(Array(ids.joined(separator: "\n").utf8)).prefix(16))
@@ -61,12 +61,12 @@ struct WebhookRequest {
     }
 }
 
-/// Messages as CloudEvents 1.0, in the JSON format.
+/// Encodes messages as CloudEvents 1.0, in the JSON format.
 enum CloudEvent {
     static let contentType = "application/cloudevents+json"
     static let batchContentType = "application/cloudevents-batch+json"
 
-    /// One event. The message is its data; `partitionkey` is of the partitioning extension.
+    /// Returns one event. Its data is the message; `partitionkey` belongs to the partitioning extension.
     static func encode(_ message: SinkMessage) -> [UInt8] {
         var writer = JSONWriter(form: .plain, reserving: message.json.count + 512)
         writer.beginObject()
@@ -89,7 +89,7 @@ enum CloudEvent {
         return writer.bytes
     }
 
-    /// An array of events.
+    /// Returns an array of events.
     static func encode(batch messages: [SinkMessage]) -> [UInt8] {
         var bytes = Array("[".utf8)
         for (index, message) in messages.enumerated() {
@@ -101,23 +101,23 @@ enum CloudEvent {
     }
 }
 
-/// Signatures as Standard Webhooks has them: of version 1, by HMAC-SHA-256 with a secret that both sides know.
+/// Signatures according to Standard Webhooks, version 1: HMAC-SHA-256 with a shared secret.
 enum WebhookSignature {
     static let secretPrefix = "whsec_"
-    /// What Standard Webhooks asks of a secret.
+    /// The length of a secret that Standard Webhooks requires, in bytes.
     static let secretBytes = 24...64
 
     struct BadSecret: Error {
         let reason: String
     }
 
-    /// The key in a secret's text.
+    /// Returns the key in a secret's text.
     static func key(_ text: String) throws(BadSecret) -> [UInt8] {
         guard text.hasPrefix(secretPrefix) else {
             throw BadSecret(reason: "a secret is \(secretPrefix) and Base64, as openssl rand -base64 32 makes it")
         }
         let digits = text.utf8.dropFirst(secretPrefix.utf8.count)
-        // The alphabet for URLs would be another key to libraries that pass over what they don't know.
+        // Libraries that skip unknown characters would derive another key from the URL-safe alphabet.
         let isStandard = !digits.contains(UInt8(ascii: "-")) && !digits.contains(UInt8(ascii: "_"))
         let bare = Array(digits.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()).map { digit in
             switch digit {
@@ -136,7 +136,7 @@ enum WebhookSignature {
         return key
     }
 
-    /// The header `webhook-signature`: one signature for each key.
+    /// Returns the value of the header `webhook-signature`: one signature for each key.
     static func header(
         id: String, timestampSeconds: Int64, body: [UInt8], keys: [Secret<[UInt8]>]
     ) -> String {

@@ -1,12 +1,12 @@
 public import HTTPClient
 public import Runtime
 
-/// Delivers messages to an HTTP server, signed as Standard Webhooks has it.
+/// Delivers messages to an HTTP server, signed according to Standard Webhooks.
 public final class WebhookSink: Sink {
     private struct State {
         var isStopped = false
         var lastDelivery = 0
-        /// By a number of ours; the request is not known yet while it is being sent.
+        /// The deliveries in flight, by number. The request's id is nil until `send` has returned.
         var underWay: [Int: HTTPClient.RequestID?] = [:]
     }
 
@@ -22,16 +22,17 @@ public final class WebhookSink: Sink {
     public var batchSize: Int { definition.batch }
     public var concurrency: Int { definition.concurrency }
     public var timeoutMilliseconds: Milliseconds { definition.timeoutMilliseconds + queueMilliseconds }
-    /// How long a request waits for a slot of the client, before the endpoint's time begins.
+    /// How long a request waits for a slot of the client before the endpoint's timeout starts.
     private var queueMilliseconds: Milliseconds { min(Self.mostQueueMilliseconds, definition.timeoutMilliseconds) }
     private static let mostQueueMilliseconds: Milliseconds = 5_000
 
     /// - Parameters:
-    ///   - isOneLane: the feed's order is that of the namespace: what comes behind a failed message has failed, whatever its key.
-    ///   - exceptions: the private networks and hosts that the gateway's operator lets webhooks reach.
-    ///   - client: stays the caller's, and may be shared by many sinks.
-    ///   - environment: a variable's value, for what the definition takes from there.
-    ///   - clock: milliseconds since 1970, for what is signed.
+    ///   - isOneLane: Whether the feed's order is `namespace`: all messages after a failed one are delivered again,
+    ///     regardless of their keys.
+    ///   - exceptions: The private networks and hosts that the gateway's operator allows for webhooks.
+    ///   - client: The HTTP client. It remains owned by the caller, and many sinks may share it.
+    ///   - environment: Looks up an environment variable that the definition names.
+    ///   - clock: The time for signatures, in milliseconds since 1970.
     public init(
         _ definition: WebhookDefinition, isOneLane: Bool = false, exceptions: AddressPolicy.Exceptions,
         client: HTTPClient,
@@ -96,7 +97,7 @@ public final class WebhookSink: Sink {
                 WebhookAnswer.outcomes(
                     result, for: messages, isBatch: isBatch, isOneLane: isOneLane, nowUnixMilliseconds: clock()))
         }
-        // `stop` may have come before the request's id was known.
+        // `stop` may have been called before the request's id was known.
         let isTooLate = state.withLock { state -> Bool in
             guard state.underWay[number] != nil else { return false }
             state.underWay[number] = id
@@ -105,7 +106,7 @@ public final class WebhookSink: Sink {
         if isTooLate { client.cancel(id) }
     }
 
-    /// Cancels what is under way.
+    /// Cancels the deliveries in flight.
     public func stop() {
         let ids = state.withLock { state in
             state.isStopped = true
@@ -128,7 +129,7 @@ public final class WebhookSink: Sink {
         if let first = messages.first {
             request.group = first.namespace
             request.member = first.feed
-            // One namespace's endpoint must not answer the requests of another.
+            // A response from one namespace's endpoint must never answer a request of another namespace.
             request.connections = first.namespace
         }
         request.connectTimeoutMilliseconds = definition.connectTimeoutMilliseconds
@@ -137,7 +138,7 @@ public final class WebhookSink: Sink {
         request.redirects = .sameRequest
         request.maxRedirects = 3
         request.addresses = addresses
-        // The addresses' policy says where; a redirect from TLS leads to TLS.
+        // The address policy decides which hosts may be reached. A redirect from TLS must lead to TLS.
         request.allowsPlainHTTP = definition.url.lowercased().hasPrefix("http://")
         return request
     }
