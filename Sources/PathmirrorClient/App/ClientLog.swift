@@ -1,36 +1,36 @@
 internal import Runtime
 internal import Synchronization
 
-/// What a database has to say to whoever runs the app, on standard error.
+/// Log messages of a database for the app's developers, on standard error.
 enum ClientLog {
     static let isEnabled = Atomic<Bool>(false)
     private static let logger = Logger(level: .debug)
 
-    /// Only where logging was asked for.
+    /// Logs a message if logging is enabled.
     static func info(_ message: @autoclosure () -> String) {
         if isEnabled.load(ordering: .relaxed) { logger.info(message()) }
     }
 
-    /// Always: what an earlier warning told of is over.
+    /// Logs, regardless of `isEnabled`, that the reason for an earlier warning no longer exists.
     static func notice(_ message: String) { logger.notice(message) }
 
-    /// Always.
+    /// Logs a warning, regardless of `isEnabled`.
     static func warning(_ message: String) { logger.warning(message) }
 }
 
-/// Which failures to connect are worth telling whoever runs the app. Each is told once while an outage lasts, as the tries go on.
+/// Selects the connection failures to report. Each reason is reported once during an outage, however often the client retries.
 struct OutageNotices {
-    /// The reasons of one outage that are told: a server's words may differ with each try.
+    /// The maximum number of reasons reported for one outage, because a server's message may differ with each try.
     static let most = 5
 
     private var told: Set<String> = []
 
-    /// Whether a try's failure is to be told.
+    /// Returns whether to report the failure of a try.
     mutating func isNews(_ reason: String) -> Bool { told.count < Self.most && told.insert(reason).inserted }
 
-    /// The outage is over.
+    /// Ends the outage.
     ///
-    /// - Returns: whether that is to be told, as its beginning was.
+    /// - Returns: Whether to report the end, because the beginning was reported.
     mutating func connected() -> Bool {
         defer { told = [] }
         return !told.isEmpty

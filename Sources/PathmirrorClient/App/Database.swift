@@ -5,12 +5,12 @@ internal import Runtime
 internal import Synchronization
 internal import Tree
 
-/// A database that is always there: what it has is read and written at once, and it follows its server when it can. Safe to
-/// use from any thread.
+/// A database that is always available: the app reads and writes a local copy, which follows the server whenever there is a
+/// connection. Safe to use from any thread.
 ///
-/// Its settings are made before the first call that reads or writes; later, setting them ends the process.
+/// Settings must be made before the first call that reads or writes. Changing them later terminates the process.
 public final class Database: Sendable {
-    /// The app that it belongs to.
+    /// The app to which the database belongs.
     public let app: PathmirrorApp?
 
     private struct State {
@@ -28,21 +28,21 @@ public final class Database: Sendable {
         state = Mutex(State(address: address))
     }
 
-    // MARK: Getting one
+    // MARK: Creating databases
 
-    /// The default database: that of the URL that `PathmirrorApp.configure(url:)` was given. It ends the process where that
-    /// was not called.
+    /// Returns the default database, whose URL was passed to `PathmirrorApp.configure(url:)`. Terminates the process if that
+    /// function has not been called.
     public static func database() -> Database { database(app: defaultApp("Database.database()")) }
 
-    /// The database at a URL, with the default app's token provider.
+    /// Returns the database at a URL, with the default app's token provider.
     public static func database(url: String) -> Database {
         database(app: defaultApp("Database.database(url:)"), url: url)
     }
 
-    /// The default database of an app.
+    /// Returns the default database of an app.
     public static func database(app: PathmirrorApp) -> Database { database(app: app, url: app.url) }
 
-    /// The database at a URL, with the app's token provider.
+    /// Returns the database at a URL, with the app's token provider.
     public static func database(app: PathmirrorApp, url: String) -> Database {
         let address = Misuse.check("Database.database(app:url:)") { () throws(InvalidArgument) in
             try DatabaseAddress.ofDatabase(url)
@@ -59,17 +59,17 @@ public final class Database: Sendable {
 
     // MARK: References
 
-    /// The reference to the root.
+    /// Returns the reference to the root.
     public func reference() -> DatabaseReference { DatabaseReference(owner: self, path: .root) }
 
-    /// The reference to a place, by its keys with slashes between them.
+    /// Returns the reference to a path, whose keys are separated by slashes.
     public func reference(withPath path: String) -> DatabaseReference {
         let path = Misuse.check("reference(withPath:)") { () throws(InvalidArgument) in try PathText.path(path)
         }
         return DatabaseReference(owner: self, path: path)
     }
 
-    /// The reference to a place, by its URL, which must be of this database.
+    /// Returns the reference to the path in a URL, which must belong to this database.
     public func reference(fromURL databaseUrl: String) -> DatabaseReference {
         let path = Misuse.check("reference(fromURL:)") { () throws(InvalidArgument) in
             let (address, path) = try DatabaseAddress.parse(databaseUrl)
@@ -88,14 +88,13 @@ public final class Database: Sendable {
 
     // MARK: Connection
 
-    /// Takes back all writes that the server has not answered, with events; their completions are told
-    /// `DatabaseError.Code.writeCanceled`.
+    /// Rolls back all unanswered writes, with events. Their completions receive `DatabaseError.Code.writeCanceled`.
     public func purgeOutstandingWrites() { repository.perform { $0.purgeWrites() } }
 
-    /// Ends the connection, until `goOnline()`. Reading and writing go on with what the client has.
+    /// Closes the connection until `goOnline()`. Reads and writes continue with the local data.
     public func goOffline() { setOffline(true) }
 
-    /// Connects again, at once.
+    /// Reconnects at once.
     public func goOnline() { setOffline(false) }
 
     private func setOffline(_ isOffline: Bool) {
@@ -106,7 +105,7 @@ public final class Database: Sendable {
         repository?.perform { $0.setOffline(isOffline) }
     }
 
-    /// Uses another server, without TLS: a gateway on this machine. The database's name stays.
+    /// Uses another server without TLS, such as a gateway on this machine. The database's name does not change.
     public func useEmulator(withHost host: String, port: Int) {
         change("useEmulator(withHost:port:)") { state in
             guard let port = UInt16(exactly: port), port > 0 else {
@@ -124,14 +123,14 @@ public final class Database: Sendable {
 
     // MARK: Settings
 
-    /// Whether the server's data and unanswered writes are kept on disk. False at first.
+    /// Whether the server's data and unanswered writes are stored on disk. False by default.
     public var isPersistenceEnabled: Bool {
         get { state.withLock { $0.settings.isPersistenceEnabled } }
         set { change("isPersistenceEnabled") { $0.settings.isPersistenceEnabled = newValue } }
     }
 
-    /// How many bytes of the server's data stay on disk without anybody listening to them: from 1 MB to 100 MB, 10 MB at
-    /// first. Unanswered writes are always kept.
+    /// The maximum number of bytes of server data on disk that no listener uses: from 1 MB to 100 MB, by default 10 MB. Unanswered
+    /// writes are always stored.
     public var persistenceCacheSizeBytes: UInt {
         get { state.withLock { $0.settings.cacheBytes } }
         set {
@@ -142,25 +141,25 @@ public final class Database: Sendable {
         }
     }
 
-    /// Where all blocks and completions run, one after the other: the main queue at first. It must be a serial queue. With
-    /// another one than the main queue, blocks in code of the main actor are to be written `{ @Sendable snapshot in … }`, as they
-    /// do not run there.
+    /// The queue on which all blocks and completions run, one after the other. The main queue by default; it must be a serial
+    /// queue. With any other queue, blocks in code of the main actor must be written `{ @Sendable snapshot in … }`, because they
+    /// do not run on that actor.
     public var callbackQueue: DispatchQueue {
         get { state.withLock { $0.settings.callbackQueue } }
         set { change("callbackQueue") { $0.settings.callbackQueue = newValue } }
     }
 
-    /// Whether databases tell what they do, on standard error.
+    /// Sets whether databases log their activity to standard error.
     public static func setLoggingEnabled(_ enabled: Bool) { ClientLog.isEnabled.store(enabled, ordering: .relaxed) }
 
-    /// The version of this library.
+    /// Returns the version of this library.
     public static func sdkVersion() -> String { "0.1.0" }
 
-    // MARK: For the module
+    // MARK: Internal
 
     var address: DatabaseAddress { state.withLock { $0.address } }
 
-    /// What runs the database, which the first call starts.
+    /// The running database, which is started by the first access.
     var repository: Repository {
         state.withLock { state in
             if let repository = state.repository { return repository }
@@ -171,7 +170,7 @@ public final class Database: Sendable {
         }
     }
 
-    /// Changes the settings in a way that is not public: for tests.
+    /// Changes settings that are not public. For tests.
     func configure(_ body: (inout DatabaseSettings) -> Void) { change("configure") { body(&$0.settings) } }
 
     private func change(_ name: String, _ body: (inout State) -> Void) {
@@ -198,23 +197,23 @@ public final class Database: Sendable {
 }
 
 extension Database {
-    /// Waits until this client has been told everything that the server's log has up to an entry: of a write elsewhere whose
-    /// seq came here by other means (`X-Pathmirror-Seq` of REST, `WriteReceipt.seq`, `DataSnapshot.seq`).
+    /// Waits until this client has received everything in the server's log up to an entry. Use it for a write by another client
+    /// whose seq arrived by other means (`X-Pathmirror-Seq` in REST, `WriteReceipt.seq`, `DataSnapshot.seq`).
     ///
-    /// When it returns, every listener that was there when it was called, and whose data comes from the server, has been
-    /// called back for all changes up to the entry, and `getData()` answers as of it or a later one. While there is no
-    /// connection it waits. A listener that the server has refused has nothing to be told.
+    /// When it returns, every listener that existed at the time of the call and receives its data from the server has been called
+    /// for all changes up to the entry, and `getData()` returns data at that entry or a later one. Waits while there is no
+    /// connection. Does not wait for listeners that the server has refused.
     ///
     /// - Parameters:
-    ///   - seq: of the same database; of one that was restored from an older backup since, it may mean another entry.
-    ///   - timeout: nil to wait for ever. Cancelling the task ends the wait, too.
-    /// - Throws: `DatabaseError` with the code `timedOut`; `permissionDenied` where the client reads nothing at all, as the log
-    ///   is nobody's business then (listen to something, or read it, first); `unsupported` where the server is no Pathmirror
+    ///   - seq: A seq of the same database. After a restore from an older backup, it may mean another entry.
+    ///   - timeout: Nil to wait without limit. Cancelling the task ends the wait, too.
+    /// - Throws: `DatabaseError` with the code `timedOut`; `permissionDenied` if the client reads no data at all, because it then
+    ///   has no right to know about the log (listen to or read some data first); `unsupported` if the server is not a Pathmirror
     ///   gateway; `unavailable` when the app is deleted. `CancellationError`.
     public func waitFor(seq: Int, timeout: Duration? = nil) async throws {
         let milliseconds = timeout.map { duration -> Int64 in
             let (seconds, attoseconds) = duration.components
-            // What is longer than a year is for ever.
+            // A timeout of more than a year is cut to one year.
             return min(max(0, seconds), 31_536_000) * 1_000 + max(0, attoseconds) / 1_000_000_000_000_000
         }
         let repository = repository
@@ -231,21 +230,21 @@ extension Database {
     }
 }
 
-/// How a database behaves; fixed when it is first used.
+/// The settings of a database, which are fixed when it is first used.
 struct DatabaseSettings: Sendable {
     var isPersistenceEnabled = false
     var cacheBytes: UInt = 10 << 20
     var callbackQueue: DispatchQueue = .main
-    /// How long `getData` waits for a connection that is being made, in milliseconds.
+    /// How long `getData` waits for a connection to be established, in milliseconds.
     var getWait: Int64 = 3_000
     /// How long writes wait for a token that the app was asked for, in milliseconds.
     var tokenWait: Int64 = 30_000
-    /// How long after the last turn what was put off is written to disk, in milliseconds.
+    /// The delay before postponed changes are written to disk, in milliseconds, counted from the first of them.
     var flushDelay: Int64 = 1_000
-    /// From how many leaves on a listen is asked to go on behind what is known, instead of comparing hashes.
+    /// The minimum number of leaves for which a listen resumes from the known log position instead of comparing hashes.
     var resumptionRows = 500
-    /// Nil for the platform's own.
+    /// Nil for the app's transport.
     var transport: (any RealtimeTransport)?
-    /// Changes to how connections behave, for tests.
+    /// Changes the connection settings, for tests.
     var connection: (@Sendable (inout ConnectionSettings) -> Void)?
 }

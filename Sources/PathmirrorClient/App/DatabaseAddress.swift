@@ -1,7 +1,7 @@
 internal import Tree
 internal import Wire
 
-/// Where a database is: its server and its name there.
+/// The address of a database: its server, and its name on that server.
 struct DatabaseAddress: Sendable, Hashable {
     var host: String
     var port: UInt16
@@ -9,8 +9,8 @@ struct DatabaseAddress: Sendable, Hashable {
     /// The database's name on its server.
     var namespace: String
 
-    /// Reads `https://HOST[:PORT][/PATH][?ns=NAME]`; `http` and `ws` mean no TLS. Without `ns` the first label of a host name
-    /// of three labels or more is the database's name, and `default` otherwise.
+    /// Parses `https://HOST[:PORT][/PATH][?ns=NAME]`; `http` and `ws` mean no TLS. Without `ns`, the database's name is the first
+    /// label of a host name with at least three labels, and otherwise `default`.
     static func parse(_ text: String) throws(InvalidArgument) -> (address: DatabaseAddress, path: Path) {
         var rest = text[...]
         var isSecure = true
@@ -42,7 +42,7 @@ struct DatabaseAddress: Sendable, Hashable {
         return (DatabaseAddress(host: host, port: port, isSecure: isSecure, namespace: name), path)
     }
 
-    /// As `parse`, of a whole database: a URL with a path is refused.
+    /// Parses the URL of a whole database, as `parse` does. Rejects a URL with a path.
     static func ofDatabase(_ text: String) throws(InvalidArgument) -> DatabaseAddress {
         let (address, path) = try parse(text)
         guard path.isRoot else {
@@ -53,7 +53,7 @@ struct DatabaseAddress: Sendable, Hashable {
         return address
     }
 
-    /// Names that servers take.
+    /// Returns whether servers accept a name.
     private static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
@@ -94,7 +94,7 @@ struct DatabaseAddress: Sendable, Hashable {
         return labels.count >= 3 && !isAddress ? String(labels[0]) : "default"
     }
 
-    /// A part of a URL, decoded. A `+` is a space, as in the other SDKs and in the gateway's REST API.
+    /// Returns a decoded part of a URL. A `+` is a space, as in Firebase's SDKs and in the gateway's REST API.
     private static func decoded(_ part: Substring) throws(InvalidArgument) -> String {
         guard let bytes = PercentEncoding.decode(part.utf8, plusIsSpace: true) else {
             throw InvalidArgument("\"\(part)\" is not percent-encoded as URLs are")
@@ -102,13 +102,13 @@ struct DatabaseAddress: Sendable, Hashable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// `http://host:port`, without the port where it is the usual one.
+    /// The origin `http://host:port`, without a default port.
     var origin: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return "\(isSecure ? "https" : "http")://\(name)" + (port == (isSecure ? 443 : 80) ? "" : ":\(port)")
     }
 
-    /// The URL of a place.
+    /// Returns the URL of a path.
     func url(of path: Path) -> String {
         let query = namespace == Self.namespace(of: host) ? "" : "?ns=\(PercentEncoding.encode(namespace.utf8))"
         return origin + path.keys.map { "/" + PercentEncoding.encode($0.text.utf8) }.joined() + query
@@ -116,8 +116,7 @@ struct DatabaseAddress: Sendable, Hashable {
 }
 
 extension DatabaseAddress {
-    /// A URL for a message that anybody may read: without a user's name and password, and without its query, in which
-    /// people write tokens.
+    /// Returns a URL for public messages: without user name and password, and without the query, which may contain a token.
     static func shown(_ url: String) -> String {
         var shown = String(url.prefix { $0 != "?" && $0 != "#" })
         let isCut = shown.utf8.count < url.utf8.count
@@ -128,18 +127,18 @@ extension DatabaseAddress {
         return isCut ? shown + "?…" : shown
     }
 
-    /// Whether a URL says by `ns` which database of its server is meant.
+    /// Returns whether a URL names the database with `ns`.
     static func namesDatabase(_ url: String) -> Bool {
         let query = url.prefix { $0 != "#" }.drop { $0 != "?" }.dropFirst()
         return query.split(separator: "&").contains { $0.hasPrefix("ns=") }
     }
 
-    /// The host that a text names: an IPv6 address without its brackets.
+    /// Returns the host without the brackets of an IPv6 address.
     static func plain(_ host: String) -> String {
         host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
     }
 
-    /// Whether a text can be a host: an IPv6 address, or something without what separates the parts of a URL.
+    /// Returns whether a string can be a host: an IPv6 address, or a name without separators of URLs.
     static func isHost(_ host: String) -> Bool {
         guard !host.isEmpty, host.utf8.count <= 300 else { return false }
         if host.utf8.contains(UInt8(ascii: ":")) {

@@ -4,26 +4,26 @@ internal import Synchronization
 internal import TLS
 internal import WebSocketClient
 
-/// What an app says once about its databases: where they are, and who is signed in. Takes the place of the vendor's app
-/// and sign-in objects. Safe to use from any thread.
+/// The configuration of an app's databases: their server and the provider of the user's token. Replaces Firebase's app and
+/// authentication objects. Safe to use from any thread.
 ///
 /// ```swift
 /// PathmirrorApp.configure(url: "http://127.0.0.1:9000")
 /// let ref = Database.database().reference()
 /// ```
 public final class PathmirrorApp: Sendable {
-    /// Gives the token of whoever is signed in, and nil while nobody is. It is asked whenever a connection begins, and with
-    /// `true` when the server has not accepted the token or it has ended: then the same one is of no use.
+    /// Returns the token of the signed-in user, or nil if no user is signed in. Called whenever a connection begins, and with
+    /// `true` if the server has rejected the token or it has expired: the provider must then return a new token.
     public typealias TokenProvider = @Sendable (_ forcingRefresh: Bool) async throws -> String?
 
-    /// What the app is called where a process has several.
+    /// The name that distinguishes the apps of a process.
     public let name: String
-    /// The URL of its default database.
+    /// The URL of the default database.
     public let url: String
-    /// The folder in which databases with persistence keep their files; only the user can read it.
+    /// The folder for the files of databases with persistence. Only the user can read it.
     public let directory: URL
     let tokenProvider: TokenProvider?
-    /// What makes the connections of all its databases.
+    /// The transport for the connections of all the app's databases.
     let transport: any RealtimeTransport
 
     private init(
@@ -37,20 +37,19 @@ public final class PathmirrorApp: Sendable {
     }
 
     static let defaultName = "default"
-    /// The one piece of global state, with `Databases.shared`: `Database.database()` has to find the app.
+    /// Global state, like `Databases.shared`, because `Database.database()` has to find the app.
     private static let apps = Mutex<[String: PathmirrorApp]>([:])
 
-    /// Says where the default database is, before the first `Database.database()`.
+    /// Configures an app. Call it before the first `Database.database()`.
     ///
     /// - Parameters:
-    ///   - url: of the server, with the database's name where it is not `default`:
-    ///     `https://db.example.com?ns=shop`. An invalid one ends the process.
-    ///   - name: where a process has several apps; an app is configured once.
-    ///   - directory: the folder for databases with persistence; by default `pathmirror` in the user's folder for
-    ///     application data.
-    ///   - certificateAuthorities: a file of PEM certificates that servers' certificates must be signed by, instead of those
-    ///     that the system trusts. One that can't be read ends the process.
-    ///   - tokenProvider: asked for the token of whoever is signed in; without one, nobody is.
+    ///   - url: The server's URL, with the database's name unless it is `default`: `https://db.example.com?ns=shop`. An invalid URL
+    ///     terminates the process.
+    ///   - name: The app's name, if the process has several apps. An app can only be configured once.
+    ///   - directory: The folder for databases with persistence; by default `pathmirror` in the user's folder for application data.
+    ///   - certificateAuthorities: A PEM file of the certificate authorities to trust instead of the system's. An unreadable file
+    ///     terminates the process.
+    ///   - tokenProvider: Returns the token of the signed-in user. Without a provider, no user is signed in.
     @discardableResult
     public static func configure(
         url: String, name: String = "default", directory: URL? = nil, certificateAuthorities: URL? = nil,
@@ -71,21 +70,21 @@ public final class PathmirrorApp: Sendable {
         return app
     }
 
-    /// The app that was configured without a name; nil if none was.
+    /// Returns the app that was configured without a name, or nil if there is none.
     public static func app() -> PathmirrorApp? { app(name: defaultName) }
 
-    /// The app of this name; nil if it was not configured.
+    /// Returns the app with this name, or nil if it is not configured.
     public static func app(name: String) -> PathmirrorApp? { apps.withLock { $0[name] } }
 
-    /// Somebody signed in or out, or has another token: the token provider is asked again, and the app's databases tell their
-    /// servers.
+    /// Reports that a user has signed in or out, or has a new token. The app's databases ask the token provider again
+    /// and notify their servers.
     public func tokenDidChange() {
         for database in Databases.shared.all where database.app === self { database.tokenDidChange() }
     }
 
-    /// Ends the app: its databases disconnect, and what they keep on disk is there for the next start. Their listeners are
-    /// told nothing more, loops over their events end, and whoever waits for an answer is told
-    /// `DatabaseError.Code.disconnected`. Returns when their files are closed.
+    /// Deletes the app. Its databases disconnect; their files remain for the next start.
+    /// Listeners receive no more events, and loops over events end. Unanswered writes and transactions fail with
+    /// `DatabaseError.Code.disconnected`, `waitFor(seq:timeout:)` with `unavailable`. Returns when the files are closed.
     public func delete() async {
         Self.apps.withLock { apps in
             if apps[name] === self { apps[name] = nil }
@@ -109,7 +108,7 @@ public final class PathmirrorApp: Sendable {
     }
 }
 
-/// All databases of the process: each place has one `Database`, as two would not see each other's writes.
+/// All databases of the process. Each address has one `Database`, because two would not see each other's writes.
 final class Databases: Sendable {
     static let shared = Databases()
 

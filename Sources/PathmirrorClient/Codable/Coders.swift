@@ -3,25 +3,25 @@ public import Foundation
 internal import Tree
 
 extension Database {
-    /// Encodes Swift values into values of the database. Not Sendable; make one where it is needed.
+    /// Encodes Swift values as values of the database. Not Sendable.
     public final class Encoder {
-        /// How dates are written; by default as seconds since 2001, as Foundation does.
+        /// The encoding of dates. By default, seconds since 2001, as in Foundation.
         public var dateEncodingStrategy: JSONEncoder.DateEncodingStrategy = .deferredToDate
-        /// How `Data` is written; by default as base64.
+        /// The encoding of `Data`. By default, base64.
         public var dataEncodingStrategy: JSONEncoder.DataEncodingStrategy = .base64
-        /// What becomes of infinity and NaN; by default an error, as the database has no such numbers.
+        /// The encoding of infinity and NaN. By default an error, because the database has no such numbers.
         public var nonConformingFloatEncodingStrategy: JSONEncoder.NonConformingFloatEncodingStrategy = .throw
-        /// How the names of properties become keys.
+        /// The conversion of property names to keys.
         public var keyEncodingStrategy: JSONEncoder.KeyEncodingStrategy = .useDefaultKeys
-        /// What the values' own encoding is given.
+        /// Contextual information for the values' own encoding.
         public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
-        /// An encoder with the defaults.
+        /// Creates an encoder with the defaults.
         public init() {}
 
-        /// The value as Foundation's types, as `setValue(_:)` takes them.
+        /// Returns the value as Foundation types, which `setValue(_:)` accepts.
         ///
-        /// - Throws: `EncodingError`, also for what the database can't store.
+        /// - Throws: `EncodingError`, also for values that the database cannot store.
         public func encode<Value: Encodable>(_ value: Value) throws -> Any { try node(of: value).foundationExport() }
 
         func node<Value: Encodable>(of value: Value) throws -> Node {
@@ -43,23 +43,23 @@ extension Database {
         }
     }
 
-    /// Decodes values of the database into Swift values. Not Sendable; make one where it is needed.
+    /// Decodes values of the database to Swift values. Not Sendable.
     public final class Decoder {
-        /// How dates are read; by default as seconds since 2001, as Foundation does.
+        /// The decoding of dates. By default, seconds since 2001, as in Foundation.
         public var dateDecodingStrategy: JSONDecoder.DateDecodingStrategy = .deferredToDate
-        /// How `Data` is read; by default as base64.
+        /// The decoding of `Data`. By default, base64.
         public var dataDecodingStrategy: JSONDecoder.DataDecodingStrategy = .base64
-        /// What stands for infinity and NaN; by default nothing does.
+        /// The decoding of infinity and NaN. By default, no value represents them.
         public var nonConformingFloatDecodingStrategy: JSONDecoder.NonConformingFloatDecodingStrategy = .throw
-        /// How keys become the names of properties.
+        /// The conversion of keys to property names.
         public var keyDecodingStrategy: JSONDecoder.KeyDecodingStrategy = .useDefaultKeys
-        /// What the values' own decoding is given.
+        /// Contextual information for the values' own decoding.
         public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
-        /// A decoder with the defaults.
+        /// Creates a decoder with the defaults.
         public init() {}
 
-        /// The value that Foundation's types stand for, as `DataSnapshot.value` has them.
+        /// Returns the value that the Foundation types represent, such as those of `DataSnapshot.value`.
         ///
         /// - Throws: `DecodingError`.
         public func decode<Value: Decodable>(_ type: Value.Type, from structure: Any) throws -> Value {
@@ -84,9 +84,9 @@ extension Database {
 }
 
 extension DataSnapshot {
-    /// The value as a type of the app's.
+    /// Returns the value, decoded to a type of the app.
     ///
-    /// - Throws: `DecodingError`; `.valueNotFound` where there is nothing and the type is not optional.
+    /// - Throws: `DecodingError`; `.valueNotFound` if there is no value and the type is not optional.
     public func data<Value: Decodable>(
         as type: Value.Type, decoder: Database.Decoder = Database.Decoder()
     ) throws -> Value {
@@ -95,13 +95,13 @@ extension DataSnapshot {
 }
 
 extension DatabaseReference {
-    /// Replaces what is at the place by an app's own type, as `setValue(_:)` does.
+    /// Replaces the value at the path by the encoded value, as `setValue(_:)` does.
     ///
     /// - Parameters:
-    ///   - value: what is to be there.
-    ///   - encoder: how it is written.
-    ///   - completion: told, on the callback queue, nil when the server has done it, or why it has not.
-    /// - Throws: `EncodingError`; nothing is written then.
+    ///   - value: The new value.
+    ///   - encoder: The encoder of the value.
+    ///   - completion: Receives nil when the server has done the write, and otherwise the error. Runs on the callback queue.
+    /// - Throws: `EncodingError`, without writing.
     public func setValue<Value: Encodable>(
         from value: Value, encoder: Database.Encoder = Database.Encoder(),
         completion: (@Sendable ((any Error)?) -> Void)? = nil
@@ -112,9 +112,9 @@ extension DatabaseReference {
         }
     }
 
-    /// As `setValue(from:encoder:completion:)`; returns when the server has done it.
+    /// Replaces the value at the path by the encoded value, and returns when the server has done the write.
     ///
-    /// - Throws: `EncodingError`, and nothing is written then; a `DatabaseError` that says why the server has not done it.
+    /// - Throws: `EncodingError`, without writing; `DatabaseError` if the server has not done the write.
     @discardableResult
     public func setValue<Value: Encodable>(
         from value: Value, encoder: Database.Encoder = Database.Encoder()

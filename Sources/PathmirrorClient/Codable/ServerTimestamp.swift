@@ -1,7 +1,7 @@
 public import Foundation
 
-/// A date of a Codable type that the server fills in: nil is written as the server's time, and read back it is a date to the
-/// millisecond.
+/// A date in a Codable type that the server fills in. Nil is written as the server's time; reading returns a date
+/// with millisecond precision.
 ///
 /// ```swift
 /// struct Post: Codable {
@@ -11,13 +11,13 @@ public import Foundation
 /// ```
 @propertyWrapper
 public struct ServerTimestamp: Codable, Equatable, Hashable, Sendable {
-    /// Nil to have the server's time written.
+    /// The date, or nil to write the server's time.
     public var wrappedValue: Date?
 
-    /// - Parameter value: nil to have the server's time written.
+    /// - Parameter value: The date, or nil to write the server's time.
     public init(wrappedValue value: Date?) { wrappedValue = value }
 
-    /// Reads milliseconds since 1970.
+    /// Decodes milliseconds since 1970.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard !container.decodeNil() else {
@@ -27,7 +27,7 @@ public struct ServerTimestamp: Codable, Equatable, Hashable, Sendable {
         wrappedValue = Date(timeIntervalSince1970: Double(try container.decode(Int64.self)) / 1000)
     }
 
-    /// Writes milliseconds since 1970, or the place-holder for the server's time.
+    /// Encodes milliseconds since 1970, or the placeholder for the server's time.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         if let wrappedValue {
@@ -39,7 +39,7 @@ public struct ServerTimestamp: Codable, Equatable, Hashable, Sendable {
 }
 
 extension KeyedDecodingContainer {
-    /// A missing timestamp is nil, as a missing optional property is.
+    /// Decodes a missing timestamp as nil, like a missing optional property.
     public func decode(_ type: ServerTimestamp.Type, forKey key: Key) throws -> ServerTimestamp {
         try decodeIfPresent(type, forKey: key) ?? ServerTimestamp(wrappedValue: nil)
     }

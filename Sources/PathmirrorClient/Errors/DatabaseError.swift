@@ -2,41 +2,40 @@ internal import ClientCore
 public import Foundation
 internal import Wire
 
-/// Why a database did not do what it was asked for.
+/// The reason why a database operation failed.
 ///
-/// As an `NSError` it has the domain `com.firebase` and the code's raw value, as apps that were written for the vendor's
-/// SDK may compare them.
+/// As an `NSError` it has the domain `com.firebase` and the code's raw value, because apps written for Firebase's SDK may compare them.
 public struct DatabaseError: Error, Sendable, Equatable {
-    /// The kinds of errors. docs/guides/client.md has the table of them.
+    /// The kinds of errors. docs/client.md has a table of them.
     public enum Code: Int, Sendable, CaseIterable {
-        /// The rules don't allow it.
+        /// The rules do not allow the operation.
         case permissionDenied = 1
-        /// The server can't be reached, or can't do it now, and the client has no data of its own to answer with.
+        /// The server is unreachable or temporarily unable, and the client has no local data for the answer.
         case unavailable = 2
-        /// The write was taken back by `purgeOutstandingWrites`, or by `goOffline` in the case of a transaction.
+        /// The write was rolled back by `purgeOutstandingWrites`, or, in the case of a transaction, by `goOffline`.
         case writeCanceled = 3
-        /// The value, the path or the query breaks the protocol's rules.
+        /// The value, the path or the query is invalid.
         case invalidArgument = 4
-        /// The transaction was refused again and again, because others changed the data meanwhile.
+        /// The transaction was refused too often, because other clients changed the data in the meantime.
         case maxRetries = 5
-        /// A plain write to the same place took the transaction's.
+        /// A plain write to the same path replaced the transaction.
         case overriddenBySet = 6
-        /// The connection ended after a transaction was sent, or the app was deleted before the answer came: whether the
-        /// server has done it is not known.
+        /// The connection ended after a transaction was sent, or the app was deleted before the answer arrived. The server may
+        /// have done the operation.
         case disconnected = 7
-        /// The user's login has expired or was revoked.
+        /// The user's credential has expired or was revoked.
         case expiredToken = 8
-        /// What was waited for did not come in time.
+        /// The wait ended before the expected entry arrived.
         case timedOut = 9
-        /// The server does not know what it was asked for: it is no Pathmirror gateway, or an older one.
+        /// The server does not support the request: it is not a Pathmirror gateway, or an older one.
         case unsupported = 10
-        /// Any other answer of the server's.
+        /// Any other answer of the server.
         case unknown = 9999
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     public let code: Code
-    /// What happened, where, and what to do about it.
+    /// A message with the event, the path and the remedy.
     public let message: String
 
     init(_ code: Code, _ message: String) {
@@ -50,11 +49,11 @@ extension DatabaseError: LocalizedError, CustomNSError, CustomStringConvertible 
     public var errorDescription: String? { message }
     /// The message.
     public var description: String { message }
-    /// `com.firebase`.
+    /// The domain `com.firebase`.
     public static var errorDomain: String { "com.firebase" }
     /// The code's raw value.
     public var errorCode: Int { code.rawValue }
-    /// The message, as the localized description.
+    /// The message as the localized description.
     public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: message] }
 }
 
@@ -63,9 +62,9 @@ extension DatabaseError {
         self.init(.invalidArgument, "\(function): \(argument.description)")
     }
 
-    /// Nil where it was done.
+    /// Returns nil for success.
     ///
-    /// - Parameter what: what the outcome is of: `the write at /a`.
+    /// - Parameter what: The operation, such as `the write at /a`.
     init?(_ outcome: RequestOutcome, of what: String) {
         switch outcome {
         case .done: return nil
@@ -75,7 +74,7 @@ extension DatabaseError {
         }
     }
 
-    /// - Parameter what: what was refused: `setting /a`.
+    /// - Parameter what: The refused operation, such as `setting /a`.
     init(_ failure: RequestFailure, _ what: String) {
         let reason = failure.explanation ?? failure.status.rawValue
         switch failure.status.rawValue {

@@ -2,19 +2,19 @@ internal import ClientCore
 internal import Tree
 
 extension DatabaseQuery {
-    /// Tells `block` of events, beginning with what is known now, until the listener is removed.
+    /// Adds a listener. `block` receives the events, beginning with the data that the client knows, until the listener is removed.
     ///
     /// - Parameters:
-    ///   - eventType: which events.
-    ///   - block: runs on the database's `callbackQueue`, once for each event, in order. It is kept until the listener is
-    ///     removed.
-    /// - Returns: the listener's number, for `removeObserver(withHandle:)`.
+    ///   - eventType: The type of the events.
+    ///   - block: Runs on the database's `callbackQueue`, once for each event, in order. It is retained until the listener is removed.
+    /// - Returns: The listener's handle, for `removeObserver(withHandle:)`.
     @discardableResult
     public func observe(_ eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void) -> DatabaseHandle {
         observe(eventType, with: block, withCancel: nil)
     }
 
-    /// As `observe(_:with:)`; `block` is also given the key of the sibling before the child, nil for the first.
+    /// Adds a listener like `observe(_:with:)`. `block` also receives the key of the child's preceding sibling, or
+    /// nil for the first child.
     @discardableResult
     public func observe(
         _ eventType: DataEventType, andPreviousSiblingKeyWith block: @escaping (DataSnapshot, String?) -> Void
@@ -22,8 +22,8 @@ extension DatabaseQuery {
         observe(eventType, andPreviousSiblingKeyWith: block, withCancel: nil)
     }
 
-    /// As `observe(_:with:)`; `cancelBlock` is told when the server refuses the data, now or later. Nothing else is told
-    /// after that.
+    /// Adds a listener like `observe(_:with:)`. `cancelBlock` is called if the server refuses the data, now or
+    /// later. No events follow.
     @discardableResult
     public func observe(
         _ eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void,
@@ -32,7 +32,8 @@ extension DatabaseQuery {
         listen(eventType.kinds, cancel: cancelBlock) { _, snapshot in block(snapshot) }
     }
 
-    /// As `observe(_:with:withCancel:)`; `block` is also given the key of the sibling before the child, nil for the first.
+    /// Adds a listener like `observe(_:with:withCancel:)`. `block` also receives the key of the child's preceding sibling, or
+    /// nil for the first child.
     @discardableResult
     public func observe(
         _ eventType: DataEventType, andPreviousSiblingKeyWith block: @escaping (DataSnapshot, String?) -> Void,
@@ -41,21 +42,21 @@ extension DatabaseQuery {
         listen(eventType.kinds, cancel: cancelBlock) { kind, snapshot in block(snapshot, kind.previousKey) }
     }
 
-    // MARK: Once
+    // MARK: Single events
 
-    /// Tells `block` of the first event, and of no other.
+    /// Calls `block` with the first event only.
     public func observeSingleEvent(of eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void) {
         observeSingleEvent(of: eventType, with: block, withCancel: nil)
     }
 
-    /// As `observeSingleEvent(of:with:)`; `block` is also given the key of the sibling before the child.
+    /// Calls `block` with the first event only, and with the key of the child's preceding sibling.
     public func observeSingleEvent(
         of eventType: DataEventType, andPreviousSiblingKeyWith block: @escaping (DataSnapshot, String?) -> Void
     ) {
         observeSingleEvent(of: eventType, andPreviousSiblingKeyWith: block, withCancel: nil)
     }
 
-    /// As `observeSingleEvent(of:with:)`; `cancelBlock` is told instead when the server refuses the data.
+    /// Calls `block` with the first event only. Calls `cancelBlock` instead if the server refuses the data.
     public func observeSingleEvent(
         of eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void,
         withCancel cancelBlock: ((any Error) -> Void)?
@@ -63,7 +64,8 @@ extension DatabaseQuery {
         listen(eventType.kinds, once: true, cancel: cancelBlock) { _, snapshot in block(snapshot) }
     }
 
-    /// As `observeSingleEvent(of:with:withCancel:)`; `block` is also given the key of the sibling before the child.
+    /// Calls `block` with the first event only, and with the key of the child's preceding sibling. Calls `cancelBlock` instead if
+    /// the server refuses the data.
     public func observeSingleEvent(
         of eventType: DataEventType, andPreviousSiblingKeyWith block: @escaping (DataSnapshot, String?) -> Void,
         withCancel cancelBlock: ((any Error) -> Void)?
@@ -71,13 +73,13 @@ extension DatabaseQuery {
         listen(eventType.kinds, once: true, cancel: cancelBlock) { kind, snapshot in block(snapshot, kind.previousKey) }
     }
 
-    /// The first event's snapshot. Where the server refuses the data, or the app is deleted, it never returns, as it throws
-    /// nothing in the vendor's SDK; `getData()` throws there.
+    /// Returns the snapshot of the first event. If the server refuses the data or the app is deleted, it never returns, because the
+    /// method does not throw in Firebase's SDK. `getData()` throws in these cases.
     public func observeSingleEvent(of eventType: DataEventType) async -> DataSnapshot {
         await observeSingleEventAndPreviousSiblingKey(of: eventType).0
     }
 
-    /// As `observeSingleEvent(of:)`, with the key of the sibling before the child, nil for the first.
+    /// Returns the snapshot of the first event, with the key of the child's preceding sibling, or nil for the first child.
     public func observeSingleEventAndPreviousSiblingKey(of eventType: DataEventType) async -> (DataSnapshot, String?) {
         await withUnsafeContinuation { continuation in
             listen(eventType.kinds, once: true, cancel: nil) { kind, snapshot in
@@ -86,15 +88,14 @@ extension DatabaseQuery {
         }
     }
 
-    // MARK: Removing
+    // MARK: Removing listeners
 
-    /// Removes the listener with this number, if it listens to this place. Called on the `callbackQueue`, its block runs no
-    /// more after this.
+    /// Removes the listener with this handle if it listens to this path. If called on the `callbackQueue`, its block does not run again.
     public func removeObserver(withHandle handle: DatabaseHandle) {
         owner.repository.removeListener(handle, at: path)
     }
 
-    /// Removes all listeners of this query; of a reference, all listeners at its place, whatever their queries.
+    /// Removes all listeners of this query; for a reference, all listeners at its path, regardless of their queries.
     public func removeAllObservers() {
         owner.repository.removeListeners(of: spec)
     }
@@ -119,7 +120,7 @@ extension DataEvent.Kind {
         }
     }
 
-    /// The child's key; nil of the whole value.
+    /// The child's key, or nil for an event of the whole value.
     var childKey: Key? {
         switch self {
         case .childAdded(let key, _), .childChanged(let key, _), .childMoved(let key, _), .childRemoved(let key): key
@@ -129,11 +130,10 @@ extension DataEvent.Kind {
 }
 
 extension DatabaseQuery {
-    /// The value now and after each change, until the task ends or the loop is left. Each use of this property is a listener
-    /// of its own, from that moment on.
+    /// The value now and after each change, until the task or the loop ends. Each use of this property adds a listener.
     ///
-    /// A loop that is slower than the changes is given the newest value only. It ends with an error where the server refuses
-    /// the data, and without one when the app is deleted.
+    /// A loop that is slower than the changes receives only the latest value. It ends with an error if the server refuses the data,
+    /// and without an error when the app is deleted.
     public var snapshots: AsyncThrowingStream<DataSnapshot, any Error> {
         AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let handle = listen(
@@ -145,10 +145,10 @@ extension DatabaseQuery {
         }
     }
 
-    /// What happens to the children, beginning with each that is there, in order.
+    /// Returns the events of the children, beginning with each existing child in order.
     ///
-    /// No event is left out, so what a slow loop has not taken yet is kept in memory. Each call is a listener of its own, from
-    /// that moment on. The loop ends with an error where the server refuses the data, and without one when the app is deleted.
+    /// No event is skipped: events that a slow loop has not consumed yet are kept in memory. Each call adds a listener.
+    /// The loop ends with an error if the server refuses the data, and without an error when the app is deleted.
     public func childEvents() -> AsyncThrowingStream<ChildEvent, any Error> {
         AsyncThrowingStream(bufferingPolicy: .unbounded) { continuation in
             let handle = listen(
@@ -173,15 +173,15 @@ extension ChildEvent {
     }
 }
 
-/// What happened to a child of a query's place.
+/// A change of a child of a query's path.
 public enum ChildEvent: Sendable {
-    /// It came. `after`: the key of the child before it in the query's order, nil for the first.
+    /// A new child. `after` is the key of the preceding child in the query's order, or nil for the first child.
     case added(DataSnapshot, after: String?)
-    /// It has another value.
+    /// A child with a changed value.
     case changed(DataSnapshot, after: String?)
-    /// It has another place in the order.
+    /// A child with a changed position in the order.
     case moved(DataSnapshot, after: String?)
-    /// It went. The snapshot is what it was.
+    /// A removed child. The snapshot contains its last value.
     case removed(DataSnapshot)
 
     /// The child.
@@ -193,17 +193,17 @@ public enum ChildEvent: Sendable {
     }
 }
 
-/// What a listener is told of.
+/// The type of the events that a listener receives.
 public enum DataEventType: Int, Sendable, Hashable, CaseIterable {
-    /// A child came; at first, each child that is there.
+    /// A child was added. Initially, each existing child.
     case childAdded
-    /// A child went. The snapshot is what it was.
+    /// A child was removed. The snapshot contains its last value.
     case childRemoved
-    /// A child has another value.
+    /// A child's value has changed.
     case childChanged
-    /// A child has another place in the query's order.
+    /// A child's position in the query's order has changed.
     case childMoved
-    /// The whole value, at first and after each change.
+    /// The whole value, initially and after each change.
     case value
 }
 
@@ -219,5 +219,5 @@ extension DataEventType {
     }
 }
 
-/// The number of one listener, by which it is removed. Unique within the process, never 0.
+/// The handle for removing a listener. Unique within the process, and never 0.
 public typealias DatabaseHandle = UInt

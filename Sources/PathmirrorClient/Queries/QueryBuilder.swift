@@ -2,7 +2,7 @@ internal import ClientCore
 internal import Foundation
 internal import Tree
 
-/// A query as it is put together: what was asked for so far, and what may not be asked for twice.
+/// A query under construction, with the checks against contradictory calls.
 struct QueryBuilder: Sendable, Equatable {
     private(set) var query = Query()
     private var hasOrder = false
@@ -64,7 +64,8 @@ struct QueryBuilder: Sendable, Equatable {
         return Query.Bound(value: .init(node), key: key.map(Key.init), isInclusive: isInclusive)
     }
 
-    /// By key, bounds are keys and stand alone; by priority, they are values that priorities can have.
+    /// Checks the bounds: with the order by key, they must be keys without a `childKey`; with the order by priority, they
+    /// must be possible priorities.
     private func checkBounds() throws(InvalidArgument) {
         for bound in [query.start, query.end] {
             guard let bound else { continue }

@@ -1,32 +1,34 @@
 internal import Tree
 
-// The server does these when it notices that this client's connection has ended. They are no writes of this client's:
-// its listeners see them as they see those of others.
+// The server executes these operations when it notices that this client's connection has ended. They are not local writes: this
+// client's listeners see them like writes of other clients.
 extension DatabaseReference {
     // MARK: Set
 
-    /// Asks the server to set the value when this client is gone.
+    /// Asks the server to set the value when this client disconnects.
     public func onDisconnectSetValue(_ value: Any?) { onDisconnectSet(value, nil, "onDisconnectSetValue(_:)", nil) }
 
-    /// As `onDisconnectSetValue(_:)`; `block` is told whether the server has taken it.
+    /// Asks the server to set the value when this client disconnects. `block` is called when the server has
+    /// accepted or refused the request.
     public func onDisconnectSetValue(
         _ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
     ) {
         onDisconnectSet(value, nil, "onDisconnectSetValue(_:withCompletionBlock:)", block)
     }
 
-    /// As `onDisconnectSetValue(_:)`; returns when the server has taken it.
+    /// Asks the server to set the value when this client disconnects. Returns when the server has accepted the request.
     @discardableResult
     public func onDisconnectSetValue(_ value: Any?) async throws -> DatabaseReference {
         try await waiting { onDisconnectSet(value, nil, "onDisconnectSetValue(_:)", $0) }
     }
 
-    /// Asks the server to set the value with a priority when this client is gone.
+    /// Asks the server to set the value with a priority when this client disconnects.
     public func onDisconnectSetValue(_ value: Any?, andPriority priority: Any?) {
         onDisconnectSet(value, priority, "onDisconnectSetValue(_:andPriority:)", nil)
     }
 
-    /// As `onDisconnectSetValue(_:andPriority:)`; `block` is told whether the server has taken it.
+    /// Asks the server to set the value with a priority when this client disconnects. `block` is called when the server has
+    /// accepted or refused the request.
     public func onDisconnectSetValue(
         _ value: Any?, andPriority priority: Any?,
         withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
@@ -34,7 +36,7 @@ extension DatabaseReference {
         onDisconnectSet(value, priority, "onDisconnectSetValue(_:andPriority:withCompletionBlock:)", block)
     }
 
-    /// As `onDisconnectSetValue(_:andPriority:)`; returns when the server has taken it.
+    /// Asks the server to set the value with a priority when this client disconnects. Returns when the server has accepted the request.
     @discardableResult
     public func onDisconnectSetValue(_ value: Any?, andPriority priority: Any?) async throws -> DatabaseReference {
         try await waiting { onDisconnectSet(value, priority, "onDisconnectSetValue(_:andPriority:)", $0) }
@@ -42,15 +44,16 @@ extension DatabaseReference {
 
     // MARK: Remove
 
-    /// Asks the server to remove what is at the place when this client is gone.
+    /// Asks the server to remove the value at the path when this client disconnects.
     public func onDisconnectRemoveValue() { onDisconnectSet(nil, nil, "onDisconnectRemoveValue()", nil) }
 
-    /// As `onDisconnectRemoveValue()`; `block` is told whether the server has taken it.
+    /// Asks the server to remove the value at the path when this client disconnects. `block` is called when the server has
+    /// accepted or refused the request.
     public func onDisconnectRemoveValue(completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void) {
         onDisconnectSet(nil, nil, "onDisconnectRemoveValue(completionBlock:)", block)
     }
 
-    /// As `onDisconnectRemoveValue()`; returns when the server has taken it.
+    /// Asks the server to remove the value at the path when this client disconnects. Returns when the server has accepted the request.
     @discardableResult
     public func onDisconnectRemoveValue() async throws -> DatabaseReference {
         try await waiting { onDisconnectSet(nil, nil, "onDisconnectRemoveValue()", $0) }
@@ -58,19 +61,21 @@ extension DatabaseReference {
 
     // MARK: Update
 
-    /// Asks the server to write several places below this one when this client is gone.
+    /// Asks the server to write several paths below this one when this client disconnects.
     public func onDisconnectUpdateChildValues(_ values: [AnyHashable: Any]) {
         onDisconnectUpdate(values, "onDisconnectUpdateChildValues(_:)", nil)
     }
 
-    /// As `onDisconnectUpdateChildValues(_:)`; `block` is told whether the server has taken it.
+    /// Asks the server to write several paths below this one when this client disconnects. `block` is called when the server has
+    /// accepted or refused the request.
     public func onDisconnectUpdateChildValues(
         _ values: [AnyHashable: Any], withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
     ) {
         onDisconnectUpdate(values, "onDisconnectUpdateChildValues(_:withCompletionBlock:)", block)
     }
 
-    /// As `onDisconnectUpdateChildValues(_:)`; returns when the server has taken it.
+    /// Asks the server to write several paths below this one when this client disconnects. Returns when the server
+    /// has accepted the request.
     @discardableResult
     public func onDisconnectUpdateChildValues(_ values: [AnyHashable: Any]) async throws -> DatabaseReference {
         try await waiting { onDisconnectUpdate(values, "onDisconnectUpdateChildValues(_:)", $0) }
@@ -78,21 +83,21 @@ extension DatabaseReference {
 
     // MARK: Cancel
 
-    /// Takes back what the server was asked to do at and below this place.
+    /// Cancels the requests for disconnection at and below this path.
     public func cancelDisconnectOperations() { cancelDisconnect("cancelDisconnectOperations()", nil) }
 
-    /// As `cancelDisconnectOperations()`; `block` is told whether the server has done it.
+    /// Cancels the requests for disconnection at and below this path. `block` is called when the server has done so or refused.
     public func cancelDisconnectOperations(completionBlock block: (((any Error)?, DatabaseReference) -> Void)?) {
         cancelDisconnect("cancelDisconnectOperations(completionBlock:)", block)
     }
 
-    /// As `cancelDisconnectOperations()`; returns when the server has done it.
+    /// Cancels the requests for disconnection at and below this path. Returns when the server has done so.
     @discardableResult
     public func cancelDisconnectOperations() async throws -> DatabaseReference {
         try await waiting { cancelDisconnect("cancelDisconnectOperations()", $0) }
     }
 
-    // MARK: All of them
+    // MARK: Helpers
 
     private func onDisconnectSet(_ value: Any?, _ priority: Any?, _ function: String, _ block: Completion?) {
         operate(function, block) { (completion) throws(InvalidArgument) in

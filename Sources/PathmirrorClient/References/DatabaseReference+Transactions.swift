@@ -2,19 +2,18 @@ internal import ClientCore
 internal import Tree
 
 extension DatabaseReference {
-    /// Changes the value at the place by what it is: `block` is run with the value that the client knows (`NSNull` where it
-    /// knows none), and again with the server's, until the server has just the value that the block was given, at most 25
-    /// times. Listeners see the result at once.
+    /// Runs a transaction. `block` runs with the value that the client knows (`NSNull` if it knows none), and again with the server's
+    /// value, until the server still has exactly the value that the block received, at most 25 times. Listeners see the result at once.
     ///
-    /// - Parameter block: runs on the database's thread: it must be quick and must not wait for the database. It is given
-    ///   a value to change, and returns `TransactionResult.success(withValue:)` or `.abort()`.
+    /// - Parameter block: Receives the value to change, and returns `TransactionResult.success(withValue:)` or `.abort()`. It runs
+    ///   on the database's thread, so it must be quick and must not wait for the database.
     @preconcurrency
     public func runTransactionBlock(_ block: @escaping @Sendable (MutableData) -> TransactionResult) {
         transact(block, nil, isLocal: true)
     }
 
-    /// As `runTransactionBlock(_:)`; `completionBlock` is told, on the callback queue: an error, whether the value was
-    /// changed, and the value that is there then.
+    /// Runs a transaction. `completionBlock` runs on the callback queue with an error, whether the value was
+    /// changed, and the final value.
     @preconcurrency
     public func runTransactionBlock(
         _ block: @escaping @Sendable (MutableData) -> TransactionResult,
@@ -23,12 +22,12 @@ extension DatabaseReference {
         transact(block, completionBlock, isLocal: true)
     }
 
-    /// As `runTransactionBlock(_:andCompletionBlock:)`.
+    /// Runs a transaction.
     ///
     /// - Parameters:
-    ///   - block: changes a value, as above.
-    ///   - completionBlock: told how it ended, as above.
-    ///   - localEvents: whether listeners see the result before the server has confirmed it.
+    ///   - block: Changes the value; see `runTransactionBlock(_:)`.
+    ///   - completionBlock: Runs on the callback queue with an error, whether the value was changed, and the final value.
+    ///   - localEvents: Whether listeners see the result before the server has confirmed it.
     @preconcurrency
     public func runTransactionBlock(
         _ block: @escaping @Sendable (MutableData) -> TransactionResult,
@@ -38,8 +37,8 @@ extension DatabaseReference {
         transact(block, completionBlock, isLocal: localEvents)
     }
 
-    /// As `runTransactionBlock(_:)`; returns whether the value was changed, and the value that is there then. When the task is
-    /// cancelled it throws `CancellationError` at once, and the transaction goes on.
+    /// Runs a transaction and returns whether the value was changed, and the final value. If the task is cancelled, it throws
+    /// `CancellationError` at once, and the transaction continues.
     @preconcurrency
     @discardableResult
     public func runTransactionBlock(

@@ -2,37 +2,37 @@ internal import ClientCore
 internal import Foundation
 internal import Tree
 
-// Each write is seen by this client's listeners at once, is kept on disk before the call returns where persistence is on,
-// and is sent when there is a connection. Its completion is told what the server said, on the callback queue; while there
-// is no connection it waits.
+// This client's listeners see each write at once. With persistence, the write is on disk before the call returns.
+// It is sent when there is a connection. Its completion runs on the callback queue with the server's answer, and waits
+// while there is no connection.
 extension DatabaseReference {
     // MARK: Values
 
-    /// Replaces what is at the place, its priority included. Nil removes it.
+    /// Replaces the value at the path, including its priority. Nil removes the value.
     ///
-    /// - Parameter value: strings, numbers, Booleans, dictionaries with string keys, arrays, and what `ServerValue` makes.
-    ///   Anything else ends the process, as nobody would be told of the error.
+    /// - Parameter value: Strings, numbers, Booleans, dictionaries with string keys, arrays, and the results of `ServerValue`. Any
+    ///   other type terminates the process, because the call cannot report an error.
     public func setValue(_ value: Any?) { set(value, nil, "setValue(_:)", nil) }
 
-    /// As `setValue(_:)`; `block` is told what became of it.
+    /// Replaces the value at the path. `block` receives the outcome.
     public func setValue(_ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void)
     {
         set(value, nil, "setValue(_:withCompletionBlock:)", block)
     }
 
-    /// As `setValue(_:)`; returns when the server has done it. When the task is cancelled it throws `CancellationError` at once,
-    /// and the write stays: so do all forms of this kind.
+    /// Replaces the value at the path and returns when the server has done the write. If the task is cancelled, it throws
+    /// `CancellationError` at once, and the write remains. This holds for all async methods here.
     @discardableResult
     public func setValue(_ value: Any?) async throws -> DatabaseReference {
         try await waiting { set(value, nil, "setValue(_:)", $0) }
     }
 
-    /// Replaces what is at the place, with a priority: a number, a string, or nil.
+    /// Replaces the value at the path, with a priority: a number, a string, or nil.
     public func setValue(_ value: Any?, andPriority priority: Any?) {
         set(value, priority, "setValue(_:andPriority:)", nil)
     }
 
-    /// As `setValue(_:andPriority:)`; `block` is told what became of it.
+    /// Replaces the value at the path, with a priority. `block` receives the outcome.
     public func setValue(
         _ value: Any?, andPriority priority: Any?,
         withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
@@ -40,21 +40,21 @@ extension DatabaseReference {
         set(value, priority, "setValue(_:andPriority:withCompletionBlock:)", block)
     }
 
-    /// As `setValue(_:andPriority:)`; returns when the server has done it.
+    /// Replaces the value at the path, with a priority, and returns when the server has done the write.
     @discardableResult
     public func setValue(_ value: Any?, andPriority priority: Any?) async throws -> DatabaseReference {
         try await waiting { set(value, priority, "setValue(_:andPriority:)", $0) }
     }
 
-    /// Removes what is at the place.
+    /// Removes the value at the path.
     public func removeValue() { set(nil, nil, "removeValue()", nil) }
 
-    /// As `removeValue()`; `block` is told what became of it.
+    /// Removes the value at the path. `block` receives the outcome.
     public func removeValue(completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void) {
         set(nil, nil, "removeValue(completionBlock:)", block)
     }
 
-    /// As `removeValue()`; returns when the server has done it.
+    /// Removes the value at the path and returns when the server has done the write.
     @discardableResult
     public func removeValue() async throws -> DatabaseReference {
         try await waiting { set(nil, nil, "removeValue()", $0) }
@@ -69,17 +69,17 @@ extension DatabaseReference {
 
     // MARK: Priorities
 
-    /// Sets the priority of what is at the place: a number, a string, or nil for none.
+    /// Sets the priority of the value at the path: a number, a string, or nil for none.
     public func setPriority(_ priority: Any?) { setPriority(priority, "setPriority(_:)", nil) }
 
-    /// As `setPriority(_:)`; `block` is told what became of it.
+    /// Sets the priority of the value at the path. `block` receives the outcome.
     public func setPriority(
         _ priority: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
     ) {
         setPriority(priority, "setPriority(_:withCompletionBlock:)", block)
     }
 
-    /// As `setPriority(_:)`; returns when the server has done it.
+    /// Sets the priority of the value at the path and returns when the server has done the write.
     @discardableResult
     public func setPriority(_ priority: Any?) async throws -> DatabaseReference {
         try await waiting { setPriority(priority, "setPriority(_:)", $0) }
@@ -94,17 +94,17 @@ extension DatabaseReference {
 
     // MARK: Updates
 
-    /// Writes several places below this one at once: all of them are done, or none. Keys may be paths.
+    /// Writes several paths below this one atomically. Keys may be paths.
     public func updateChildValues(_ values: [AnyHashable: Any]) { update(values, "updateChildValues(_:)", nil) }
 
-    /// As `updateChildValues(_:)`; `block` is told what became of it.
+    /// Writes several paths below this one atomically. `block` receives the outcome.
     public func updateChildValues(
         _ values: [AnyHashable: Any], withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
     ) {
         update(values, "updateChildValues(_:withCompletionBlock:)", block)
     }
 
-    /// As `updateChildValues(_:)`; returns when the server has done it.
+    /// Writes several paths below this one atomically and returns when the server has done the write.
     @discardableResult
     public func updateChildValues(_ values: [AnyHashable: Any]) async throws -> DatabaseReference {
         try await waiting { update(values, "updateChildValues(_:)", $0) }
@@ -118,7 +118,7 @@ extension DatabaseReference {
     }
 }
 
-/// What an app wants to be told of one of its writes.
+/// The completion of one of the app's writes.
 // Safe: the closure, which need not be Sendable, runs once, on the database's callback queue.
 struct WriteCompletion: @unchecked Sendable {
     private let body: ((any Error)?, DatabaseReference, Int64?) -> Void
@@ -129,21 +129,21 @@ struct WriteCompletion: @unchecked Sendable {
         self.body = { error, ref, _ in body(error, ref) }
     }
 
-    /// - Parameter body: is also given the seq of the write's entry, where the server says it.
+    /// - Parameter body: Also receives the seq of the write's entry, if the server reports it.
     init(_ ref: DatabaseReference, withSeq body: @escaping ((any Error)?, DatabaseReference, Int64?) -> Void) {
         self.ref = ref
         self.body = body
     }
 
-    /// Nil for success. On the callback queue.
+    /// Calls the completion, with nil for success. Must run on the callback queue.
     func tell(_ error: (any Error)?, seq: Int64? = nil) { body(error, ref, seq) }
 }
 
 extension DatabaseReference {
     typealias Completion = ((any Error)?, DatabaseReference) -> Void
 
-    /// Runs the body with the completion of an operation; what it throws is told to the completion, or ends the process where
-    /// there is none.
+    /// Runs the body with the completion of an operation. An error of the body is passed to the completion, or terminates the
+    /// process if there is none.
     func operate(
         _ function: String, _ completion: Completion?,
         _ body: (WriteCompletion?) throws(InvalidArgument) -> Void
@@ -158,7 +158,7 @@ extension DatabaseReference {
         }
     }
 
-    /// Waits for an operation's completion. The cancellation of the task ends the waiting, not the operation.
+    /// Waits for an operation's completion. Cancelling the task ends the wait, not the operation.
     func waiting(_ start: (@escaping Completion) -> Void) async throws -> DatabaseReference {
         try await Answer.wait { answer in
             start { error, ref in answer.give(error, or: ref) }
@@ -166,20 +166,20 @@ extension DatabaseReference {
     }
 }
 
-/// What the server says of a write that it has done.
+/// The server's confirmation of a write.
 public struct WriteReceipt: Sendable {
-    /// The place that was written.
+    /// The path that was written.
     public let ref: DatabaseReference
     /// The seq of the write's entry in the gateway's log, for `Database.waitFor(seq:timeout:)` on other devices and
-    /// `X-Pathmirror-Min-Seq` of REST. Nil where the server is no Pathmirror gateway.
+    /// `X-Pathmirror-Min-Seq` in REST. Nil if the server is not a Pathmirror gateway.
     public let seq: Int?
 }
 
 extension DatabaseReference {
-    /// As `setValue(_:)` (nil removes what is at the place); returns when the server has done it, with the write's seq.
+    /// Replaces the value at the path (nil removes it), and returns the write's seq when the server has done the write.
     ///
-    /// - Throws: `DatabaseError`, with `invalidArgument` for a value that can't be stored; `CancellationError` as soon as the task
-    ///   is cancelled: the write stays, and is sent.
+    /// - Throws: `DatabaseError`, with `invalidArgument` for a value that cannot be stored; `CancellationError` as soon as the task
+    ///   is cancelled: the write remains, and is sent.
     @discardableResult
     public func commitValue(_ value: Any?) async throws -> WriteReceipt {
         try await receipt("commitValue(_:)") { () throws(InvalidArgument) in
@@ -187,10 +187,10 @@ extension DatabaseReference {
         }
     }
 
-    /// As `updateChildValues(_:)`; returns when the server has done it, with the write's seq.
+    /// Writes several paths below this one atomically, and returns the write's seq when the server has done the write. An
+    /// empty update has no seq.
     ///
-    /// - Throws: `DatabaseError`, with `invalidArgument` for values that can't be stored; `CancellationError` as for `commitValue(_:)`.
-    ///   An update of nothing has no seq.
+    /// - Throws: `DatabaseError`, with `invalidArgument` for values that cannot be stored; `CancellationError` as in `commitValue(_:)`.
     @discardableResult
     public func commitChildValues(_ values: [AnyHashable: Any]) async throws -> WriteReceipt {
         try await receipt("commitChildValues(_:)") { () throws(InvalidArgument) in

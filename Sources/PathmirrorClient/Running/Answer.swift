@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// What a task waits for: the answer that a callback brings, or the task's cancellation, whichever comes first. Safe to use from
-/// any thread.
+/// The result for which a task waits: the answer of a callback or the task's cancellation, whichever comes first.
+/// Safe to use from any thread.
 final class Answer<Value: Sendable>: Sendable {
     private enum State {
         case open
@@ -12,10 +12,10 @@ final class Answer<Value: Sendable>: Sendable {
 
     private let state = Mutex(State.open)
 
-    /// Runs `start` at once and waits until it, or something that it has begun, gives the answer.
+    /// Runs `start` at once and waits until an answer is given.
     ///
-    /// - Throws: what the answer says, or `CancellationError` as soon as the task is cancelled. That takes back nothing of what
-    ///   was begun.
+    /// - Throws: The error of the answer, or `CancellationError` as soon as the task is cancelled. Cancellation does not undo
+    ///   operations that were started.
     static func wait(_ start: (Answer) -> Void) async throws -> Value {
         let answer = Answer()
         return try await withTaskCancellationHandler {
@@ -26,7 +26,7 @@ final class Answer<Value: Sendable>: Sendable {
         }
     }
 
-    /// Only the first call counts.
+    /// Gives the answer. Only the first call counts.
     func give(_ result: Result<Value, any Error>) {
         let continuation: UnsafeContinuation<Value, any Error>? = state.withLock { state in
             switch state {
@@ -41,7 +41,7 @@ final class Answer<Value: Sendable>: Sendable {
         continuation?.resume(with: result)
     }
 
-    /// The error if there is one, the value otherwise.
+    /// Gives the error if there is one, and otherwise the value.
     func give(_ error: (any Error)?, or value: Value) {
         if let error { give(.failure(error)) } else { give(.success(value)) }
     }

@@ -2,11 +2,11 @@ internal import ClientCore
 internal import Synchronization
 internal import Tree
 
-/// Somebody who is told of a query's events.
-// Safe: the closures, which need not be Sendable, run on the database's callback queue only, one after the other; the
-// rest is constant or atomic.
+/// A listener of the app, which receives a query's events.
+// Safe: the closures, which need not be Sendable, run only on the database's callback queue, one after the other. All other
+// state is constant or atomic.
 final class Listener: @unchecked Sendable {
-    /// Unique within the process, so that a handle never means another database's listener.
+    /// Handles are unique within the process, so that a handle never refers to another database's listener.
     private static let lastHandle = Atomic<UInt>(0)
 
     let handle: DatabaseHandle
@@ -34,16 +34,17 @@ final class Listener: @unchecked Sendable {
 
     static func nextHandle() -> DatabaseHandle { lastHandle.add(1, ordering: .relaxed).newValue }
 
-    /// Whether somebody is told when the server refuses the data.
+    /// Whether the app is notified if the server refuses the data.
     var wantsErrors: Bool { cancel != nil }
 
-    /// From now on nothing is told.
+    /// Ends the listener. It receives no more events.
     func end() { isOver.store(true, ordering: .releasing) }
 
-    /// The database is gone: a loop over a sequence of events, which would wait for ever, ends. On the callback queue.
+    /// Ends a loop over a sequence of events after the database was closed, because the loop would wait forever. Must
+    /// run on the callback queue.
     func tellFinished() { finish?() }
 
-    /// Tells the app. On the callback queue.
+    /// Delivers an event to the app. Must run on the callback queue.
     func tell(_ event: DataEvent) {
         guard !isOver.load(ordering: .acquiring) else { return }
         if isForOneEvent { end() }
@@ -52,7 +53,7 @@ final class Listener: @unchecked Sendable {
         self.event(event.kind, DataSnapshot(ref: ref, node: event.node, index: event.index, seq: event.seq))
     }
 
-    /// Tells the app that nothing more comes. On the callback queue.
+    /// Notifies the app that no more events follow. Must run on the callback queue.
     func tellCancelled(_ error: DatabaseError) {
         guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return }
         cancel?(error)

@@ -4,7 +4,7 @@ internal import Tree
 internal import Wire
 
 extension LocalDatabase {
-    /// Does what the connection wants, until it wants nothing more.
+    /// Executes the connection machine's effects until there are no more.
     func carryOutEffects() {
         while true {
             let effects = machine.takeEffects()
@@ -44,7 +44,7 @@ extension LocalDatabase {
         }
     }
 
-    /// A listen goes out with the hash of what is known, so that what is unchanged is not sent again.
+    /// Sends a listen with the hash of the known data, so that the server does not send unchanged data again.
     private func send(_ request: ListenRequest) {
         let known = tree.serverValue(of: request.spec)
         if request.mayResume, known.isComplete, known.node.rowCount >= settings.resumptionRows,
@@ -89,7 +89,7 @@ extension LocalDatabase {
                 ClientLog.warning(
                     "A query of \(spec.path) has no index on the server: add \".indexOn\" to the rules there.")
             }
-            // What is known of it meanwhile is from answers that came before: to the client's own writes, and to questions.
+            // Data received in the meantime came with earlier answers: to the client's own writes, and to get requests.
             if bareListens.answered(spec, tag: tag) {
                 raise(tree.applyServer(.null, at: spec.path, tag: tag, mark: mark))
             }

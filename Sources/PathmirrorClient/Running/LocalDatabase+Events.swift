@@ -28,7 +28,7 @@ extension LocalDatabase {
         raise(tree.setKeptSynced(spec, isKept))
     }
 
-    /// The server has refused a listen or revoked it.
+    /// Ends the listeners of a listen that the server has refused or revoked.
     func cancelListeners(of spec: QuerySpec, _ error: DatabaseError) {
         let (registrations, effects) = tree.removeAll(spec)
         for registration in registrations {
@@ -42,7 +42,7 @@ extension LocalDatabase {
 
     // MARK: Effects
 
-    /// Tells the app of the events, and the server of the listens.
+    /// Delivers the events to the app, and sends the changes of listens to the server.
     func raise(_ effects: SyncEffects) {
         for change in effects.listens {
             switch change {
@@ -67,7 +67,7 @@ extension LocalDatabase {
 
     // MARK: .info
 
-    /// What the client knows of itself.
+    /// Sets a value that the client itself provides.
     func setInfo(_ path: Path, _ value: Node) {
         guard info[path] != value else { return }
         info[path] = value
@@ -91,10 +91,10 @@ extension LocalDatabase {
     }
 }
 
-/// What the client answers itself.
+/// The paths that the client answers itself.
 enum InfoPath {
-    /// Whether the server can be reached.
+    /// Whether the client is connected to the server.
     static let connected = Path([.info, Key("connected")])
-    /// What is to be added to this machine's time to get the server's, in milliseconds.
+    /// The difference between the server's time and this machine's, in milliseconds. Adding it to this machine's time gives the server's.
     static let serverTimeOffset = Path([.info, Key("serverTimeOffset")])
 }

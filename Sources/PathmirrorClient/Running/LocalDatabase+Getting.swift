@@ -2,11 +2,11 @@ internal import ClientCore
 internal import Tree
 internal import Wire
 
-/// Questions that were not answered yet.
+/// The unanswered get requests.
 struct PendingGets {
-    /// Those that wait for a connection, in order, and until when.
+    /// The requests that wait for a connection, in order, and the times until which they wait.
     var waiting: [(request: GetRequest, until: Int64)] = []
-    /// Those that were asked.
+    /// The requests that were sent.
     var asked: [RequestID: GetRequest] = [:]
 
     var deadline: Int64? { waiting.first?.until }
@@ -40,7 +40,7 @@ extension LocalDatabase {
         for (request, _) in waiting { ask(request) }
     }
 
-    /// Those that have waited long enough; all of them without a time.
+    /// Answers the requests that have waited long enough from local data; without a time, all waiting requests.
     func answerGetsFromCache(before time: Int64 = .max) {
         let due = gets.waiting.prefix { $0.until <= time }
         gets.waiting.removeFirst(due.count)
@@ -62,7 +62,7 @@ extension LocalDatabase {
         }
     }
 
-    /// What the client has itself: of a listener's, or of its disk.
+    /// Answers a request with local data: from a listener or from disk.
     private func answerFromCache(_ request: GetRequest) {
         if let node = tree.localValue(of: request.spec) {
             let seq = tree.localSeq(of: request.spec)
@@ -81,7 +81,7 @@ extension LocalDatabase {
     }
 }
 
-/// A question for data as an app asks it.
+/// A get request of an app.
 // Safe: the completion, which need not be Sendable, runs once, on the database's callback queue.
 struct GetRequest: @unchecked Sendable {
     let spec: QuerySpec
@@ -94,12 +94,12 @@ struct GetRequest: @unchecked Sendable {
         self.completion = completion
     }
 
-    /// On the callback queue.
+    /// Calls the completion with a value. Must run on the callback queue.
     ///
-    /// - Parameter seq: as of which entry the value is, if that is known.
+    /// - Parameter seq: The log entry at which the value holds, if known.
     func tell(_ node: Node, seq: Int64?) {
         completion(nil, DataSnapshot(ref: ref, node: node, index: spec.query.index, seq: seq))
     }
-    /// On the callback queue.
+    /// Calls the completion with an error. Must run on the callback queue.
     func tell(_ error: DatabaseError) { completion(error, nil) }
 }

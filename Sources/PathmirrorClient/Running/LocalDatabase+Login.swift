@@ -1,18 +1,18 @@
 internal import ClientCore
 internal import Wire
 
-/// The app was asked who is signed in.
+/// A request to the app's token provider.
 struct TokenQuestion {
     let number: UInt64
     let task: Task<Void, Never>
-    /// Nil once it was answered, or has taken too long.
+    /// The time until which writes wait for the token, or nil once the provider has answered or has taken too long.
     var isAwaitedUntil: Int64?
 }
 
 extension LocalDatabase {
-    /// Asks the app who is signed in.
+    /// Requests the signed-in user's token from the app.
     ///
-    /// - Parameter isForced: a token that was given before is of no use.
+    /// - Parameter isForced: Whether the previous token is no longer valid.
     func askForToken(isForced: Bool) {
         guard let tokenProvider else { return machine.tokenProvided(nil, now: now) }
         let number = (token?.number ?? 0) + 1
@@ -27,7 +27,7 @@ extension LocalDatabase {
                     }
                 }
             } catch {
-                // The error's own text may hold anything, a token among it.
+                // The error's own text could contain a token.
                 let reason = "the token provider threw \(type(of: error))"
                 outside?.perform { database in
                     database.answerToken(number) { $0.machine.tokenFailed(reason: reason, now: $0.now) }
@@ -38,21 +38,21 @@ extension LocalDatabase {
         holdWritesIfNeeded()
     }
 
-    /// What is said to an older question is of no interest: it may come after the newer one's answer, or never.
+    /// Handles the provider's answer. Answers to older requests are ignored: they may arrive after the answer to the latest one.
     private func answerToken(_ number: UInt64, _ body: (LocalDatabase) -> Void) {
         guard token?.number == number else { return }
         body(self)
         stopWaitingForToken()
     }
 
-    /// The writes are let go on. The question still stands.
+    /// Lets writes proceed although the provider has not answered yet. Its answer is still accepted.
     func stopWaitingForToken() {
         token?.isAwaitedUntil = nil
         holdWritesIfNeeded()
     }
 
-    /// Writes wait for the token that is being asked for: what is written after somebody has signed in is his. Not for
-    /// ever: a provider that never answers must not keep them from being sent with the token that is still good.
+    /// Holds writes while a token is requested: writes made after a user has signed in belong to that user. The hold is limited in
+    /// time, because a provider that never answers must not keep writes from being sent with a token that is still valid.
     private func holdWritesIfNeeded() {
         let mustHold = token?.isAwaitedUntil != nil || isHoldingRestored
         guard mustHold != isHoldingWrites else { return }
@@ -60,13 +60,13 @@ extension LocalDatabase {
         machine.holdWrites(mustHold, now: now)
     }
 
-    /// Writes that somebody made who was signed in wait until somebody is again, instead of being refused.
+    /// Holds the writes of an earlier run that a signed-in user made until a user is signed in again, so that they are not refused.
     func holdRestoredWrites() {
         isHoldingRestored = tokenProvider != nil && hasRestoredWrites && store?.signIn().isSignedIn == true
         holdWritesIfNeeded()
     }
 
-    /// Nobody is signed in, and that is why nothing is sent.
+    /// Warns once that writes are held because no user is signed in.
     private func tellOfHeldWrites() {
         guard isHoldingRestored, !hasToldOfHeldWrites else { return }
         hasToldOfHeldWrites = true
@@ -75,11 +75,11 @@ extension LocalDatabase {
                 + "purgeOutstandingWrites() gives them up.")
     }
 
-    /// What was to wait for somebody's sign-in has been given up: nothing has to wait behind it.
+    /// Releases the writes that wait for a sign-in, after the restored writes were purged.
     func releaseRestoredWrites() {
         guard isHoldingRestored else { return }
         isHoldingRestored = false
-        // Nobody is signed in, or they would not be waited for: what is written from now on is nobody's after a restart, too.
+        // No user is signed in, because the writes were still held. Writes from now on therefore belong to no user after a restart, too.
         store?.save(SignInState())
         holdWritesIfNeeded()
     }

@@ -4,7 +4,7 @@ internal import Tree
 /// A transaction that has not ended.
 struct RunningTransaction {
     let request: TransactionRequest
-    /// What the block could not be done for.
+    /// The error of a block whose result cannot be stored.
     let invalid: InvalidResult
 
     final class InvalidResult {
@@ -27,11 +27,11 @@ extension LocalDatabase {
         raise(effects)
     }
 
-    /// - Parameter seq: of the entry that the server has made of what was sent together.
+    /// - Parameter seq: The entry that the server has created for the transactions that were sent together.
     func raise(_ effects: TransactionEffects, seq: Int64? = nil) {
         raise(effects.sync)
         for put in effects.puts { machine.write(put.write, hash: put.hash, now: now) }
-        // Of several that were sent together, the entry has only what they came to in the end.
+        // If several transactions were sent together, the entry contains only their combined result.
         let seq = effects.outcomes.count == 1 ? seq : nil
         for outcome in effects.outcomes {
             guard let running = transactionRequests.removeValue(forKey: outcome.id) else { continue }
@@ -54,7 +54,7 @@ extension LocalDatabase {
         }
     }
 
-    /// What the client knows of a place has changed: transactions that were not sent see to it.
+    /// Re-evaluates the unsent transactions after the known data at a path has changed.
     func dataChanged(at path: Path) { raise(transactions.dataChanged(at: path)) }
 }
 
@@ -79,7 +79,7 @@ extension DatabaseError {
     }
 }
 
-/// A transaction as an app asks for it.
+/// A transaction as requested by the app.
 // Safe: the completion, which need not be Sendable, runs once, on the database's callback queue.
 struct TransactionRequest: @unchecked Sendable {
     let ref: DatabaseReference
@@ -98,7 +98,7 @@ struct TransactionRequest: @unchecked Sendable {
         self.completion = completion
     }
 
-    /// What the block makes of a value; nil where it changes nothing.
+    /// Returns the block's result for a value, or nil if the block aborts.
     func result(of node: Node) throws(InvalidArgument) -> Node? {
         let result = block(MutableData(MutableData.Whole(node, at: ref.path)))
         guard let data = result.data else { return nil }
@@ -106,10 +106,10 @@ struct TransactionRequest: @unchecked Sendable {
         return data.whole.node
     }
 
-    /// Whether somebody is told how it ends.
+    /// Whether the app is notified of the outcome.
     var wantsErrors: Bool { completion != nil }
 
-    /// On the callback queue.
+    /// Calls the completion. Must run on the callback queue.
     func tell(_ error: (any Error)?, isCommitted: Bool, _ node: Node?, seq: Int64? = nil) {
         completion?(error, isCommitted, node.map { DataSnapshot(ref: ref, node: $0, index: .priority, seq: seq) })
     }

@@ -3,7 +3,7 @@ internal import Tree
 
 extension LocalDatabase {
     /// - Parameters:
-    ///   - milliseconds: after which the wait is given up; nil for never.
+    ///   - milliseconds: The timeout of the wait, or nil for none.
     func wait(_ id: RequestID, _ wait: SeqWait, milliseconds: Int64?) {
         guard !isClosed else { return callBack { wait.end(DatabaseError.appIsDeleted) } }
         waits[id] = wait
@@ -33,12 +33,12 @@ extension LocalDatabase {
         }
     }
 
-    /// The database is closed.
+    /// Fails all waits because the database is closed.
     func endWaits() {
         for id in waits.keys { endWait(id, DatabaseError.appIsDeleted) }
     }
 
-    /// Behind all events that were raised before.
+    /// Ends a wait, after all events raised before.
     private func endWait(_ id: RequestID, _ error: (any Error & Sendable)?) {
         guard let wait = waits.removeValue(forKey: id) else { return }
         machine.cancelWait(id)
@@ -46,7 +46,7 @@ extension LocalDatabase {
     }
 }
 
-/// Somebody who waits for an entry of the server's log.
+/// A caller that waits for an entry of the server's log.
 struct SeqWait: Sendable {
     let seq: Int64
     private let continuation: UnsafeContinuation<Void, any Error>
@@ -56,7 +56,7 @@ struct SeqWait: Sendable {
         self.continuation = continuation
     }
 
-    /// Once, on the callback queue.
+    /// Ends the wait. Must be called once, on the callback queue.
     func end(_ error: (any Error)?) {
         if let error { continuation.resume(throwing: error) } else { continuation.resume() }
     }

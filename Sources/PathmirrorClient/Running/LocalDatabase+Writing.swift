@@ -17,14 +17,14 @@ extension LocalDatabase {
         raise(transactions.overridden(at: content.places.map(path.appending)))
     }
 
-    /// Not by the write's own number: transactions have such numbers, too, and no names, and the server takes what it misses for
-    /// refused.
+    /// Returns a name for a write. Names have their own numbers: transactions use write numbers but have no names, and the server
+    /// treats missing numbers as refused writes.
     private func nextName() -> WriteName? {
         namedWrites += 1
         return WriteName(writer: writer, number: namedWrites)
     }
 
-    /// Goes on with the writes of an earlier run.
+    /// Resumes the writes of an earlier run.
     func restoreWrites() {
         for write in cache?.pendingWrites() ?? [] {
             hasRestoredWrites = true
@@ -37,7 +37,7 @@ extension LocalDatabase {
 
     func writeAnswered(_ id: WriteID, _ outcome: RequestOutcome, _ seq: Int64?) {
         if let effects = transactions.answered(id, outcome) { return raise(effects, seq: seq) }
-        // A transaction that was purged has told its end already.
+        // A purged transaction has already reported its end.
         guard let path = unanswered.removeValue(forKey: id) else { return }
         let isRefused = outcome != .done
         raise(tree.acknowledge(id, isRefused: isRefused))
@@ -75,14 +75,15 @@ extension LocalDatabase {
 
     func onDisconnectAnswered(_ id: RequestID, _ outcome: RequestOutcome) {
         guard let (path, completion) = disconnectRequests.removeValue(forKey: id) else { return }
-        // What the server won't do is not to be told as done when the connection ends.
+        // An operation that the server refused must not be shown as executed when the connection ends.
         if case .refused = outcome { disconnectQueue.cancel(path) }
         let error = DatabaseError(outcome, of: "the operation at \(path) for the connection's end")
         if let error, completion == nil { ClientLog.warning("An operation was not taken: \(error.message)") }
         if let completion { callBack { completion.tell(error) } }
     }
 
-    /// The server does now what it was asked for, or did it long ago: listeners are told so without it.
+    /// Shows the result of the onDisconnect operations to listeners. The server executes them now, or has already done so, but
+    /// cannot notify the client.
     func applyDisconnectQueue() {
         let operations = disconnectQueue.operations
         disconnectQueue = DisconnectQueue()
@@ -98,7 +99,7 @@ extension LocalDatabase {
 }
 
 extension PendingWrite.Content {
-    /// Where it writes, relative to its path.
+    /// The written paths, relative to the path of the write.
     fileprivate var places: [Path] {
         switch self {
         case .overwrite: [.root]
@@ -107,11 +108,11 @@ extension PendingWrite.Content {
     }
 }
 
-/// What the server is to do when this client is gone.
+/// A request for the time when this client disconnects.
 enum OnDisconnectOperation: Sendable {
     case put(Node)
-    /// Places relative to the operation's.
+    /// Changes at paths relative to the operation's path.
     case merge([Change])
-    /// Nothing of what it was asked for at and below the place.
+    /// Cancels all requests at and below the path.
     case cancel
 }

@@ -4,8 +4,8 @@ internal import Runtime
 internal import Tree
 internal import Wire
 
-/// A database at work: what it knows, who listens, its connection and its disk. Confined to the queue of its `Repository`,
-/// which calls `carryOutEffects` after each step and `endTurn` after several.
+/// A running database: its data, its listeners, its connection and its disk cache. Confined to the queue of its `Repository`, which
+/// calls `carryOutEffects` after each step and `endTurn` after several steps.
 final class LocalDatabase {
     let settings: DatabaseSettings
     unowned let outside: Repository
@@ -15,7 +15,7 @@ final class LocalDatabase {
     let transport: any RealtimeTransport
 
     let tree: SyncTree
-    /// What lies at `.info`, which this client itself answers.
+    /// The tree of `.info`, which the client itself answers.
     let infoTree = SyncTree()
     var info: [Path: Node] = [:]
     private(set) var cache: CacheManager?
@@ -27,40 +27,41 @@ final class LocalDatabase {
     var isConnected = false
     var outageNotices = OutageNotices()
     private(set) var isClosed = false
-    /// Whether writes of an earlier run wait until somebody signs in.
+    /// Whether writes of an earlier run wait until a user signs in.
     var isHoldingRestored = false
     var hasToldOfHeldWrites = false
-    /// The newest one.
+    /// The most recent token request.
     var token: TokenQuestion?
     var isHoldingWrites = false
 
     var bareListens = BareListens()
     var listeners: [RegistrationID: Listener] = [:]
-    /// Where each write went that the server has not answered.
+    /// The paths of the writes that the server has not answered.
     var unanswered: [WriteID: Path] = [:]
     var hasRestoredWrites = false
     var completions: [WriteID: WriteCompletion] = [:]
     let writeNumbers = WriteNumbers()
-    /// Names this run's writes. A run of its own for each, as a copy of the app's file must not number its writes like the first.
+    /// Identifies the writes of this run. Each run has its own identifier, because a copy of the app's file must not produce the
+    /// same names as the copied file.
     let writer = WriteName.makeWriter()
     var namedWrites: Int64 = 0
     var lastRequest: UInt64 = 0
     var disconnectRequests: [RequestID: (path: Path, completion: WriteCompletion?)] = [:]
     var disconnectQueue = DisconnectQueue()
     var gets = PendingGets()
-    /// Those who wait for entries of the server's log.
+    /// The callers that wait for entries of the server's log.
     var waits: [RequestID: SeqWait] = [:]
-    /// The last place that the server has answered with.
+    /// The path of the last answered get request.
     var lastGet: Path?
     let transactions: TransactionQueue
     var transactionRequests: [TransactionID: RunningTransaction] = [:]
 
-    /// What the app is to be told at the end of the turn, in order.
+    /// The callbacks to run at the end of the turn, in order.
     private var callbacks: [@Sendable () -> Void] = []
-    /// When `wake` is to be called by the timers that run; nil for none.
+    /// The time at which a running timer will call `wake`, or nil if there is none.
     private var wakesAt: Int64?
     private var flushesAt: Int64?
-    /// The turn does nothing but flush: it leaves nothing to flush.
+    /// Whether the turn only flushes, so that no further flush is needed.
     private var onlyFlushes = false
 
     init(address: DatabaseAddress, settings: DatabaseSettings, app: PathmirrorApp?, outside: Repository) {
@@ -83,7 +84,7 @@ final class LocalDatabase {
     }
 
     var now: Int64 { Clock.monotonicMilliseconds }
-    /// The server's time as far as it is known, in milliseconds since 1970.
+    /// The server's time in milliseconds since 1970, if known; otherwise this machine's.
     var serverTime: Int64 { Clock.unixMilliseconds + outside.serverTimeOffset }
 
     func start(isOffline: Bool) {
@@ -101,7 +102,7 @@ final class LocalDatabase {
         if isOffline { answerGetsFromCache() }
     }
 
-    /// What the app waits for comes no more, and it is told so. Pending writes stay on disk.
+    /// Closes the database and fails the pending requests. Pending writes remain on disk.
     func close() {
         isClosed = true
         token?.task.cancel()
@@ -117,10 +118,11 @@ final class LocalDatabase {
 
     // MARK: Turns
 
-    /// Tells the app at the end of the turn, on the callback queue.
+    /// Runs the body on the callback queue after the end of the turn.
     func callBack(_ body: @escaping @Sendable () -> Void) { callbacks.append(body) }
 
-    /// Keeps what the turn has changed, then tells the app of it: an app that ends in a callback finds again what it was shown.
+    /// Stores the changes of the turn and then runs its callbacks, so that an app that terminates in a callback
+    /// finds the data it was shown.
     func endTurn() {
         cache?.commit()
         if !callbacks.isEmpty {
@@ -130,13 +132,13 @@ final class LocalDatabase {
                 for callback in batch { callback() }
             }
         }
-        // From the first change on: steady traffic does not put it off, and an idle database sleeps.
+        // The delay starts with the first change: steady traffic does not postpone the flush, and an idle database sets no timer.
         if cache != nil, !onlyFlushes, flushesAt == nil { flushesAt = now + settings.flushDelay }
         onlyFlushes = false
         armTimer()
     }
 
-    /// One timer for all: an earlier one that runs already is let fire, and looks again.
+    /// Sets the common timer of all deadlines. A timer that expires earlier continues to run, and then sets the next one.
     private func armTimer() {
         guard !isClosed else { return }
         let wanted = [machine.deadline, flushesAt, gets.deadline, token?.isAwaitedUntil].compactMap(\.self).min()
@@ -147,7 +149,7 @@ final class LocalDatabase {
 
     private func wake() {
         let now = now
-        // A timer that was made before an earlier one.
+        // The timer was replaced by an earlier one.
         guard let wakesAt, wakesAt <= now else { return }
         self.wakesAt = nil
         let isMachineDue = machine.deadline.map { $0 <= now } ?? false
@@ -164,8 +166,7 @@ final class LocalDatabase {
 }
 
 extension LocalDatabase {
-    /// Tells everybody who waits for the server that the database ends before it has answered: whoever awaits would wait for
-    /// ever.
+    /// Fails all requests that wait for the server because the database is closing. Otherwise their callers would wait forever.
     func giveUpAnswers() {
         let error = DatabaseError(
             .disconnected,
@@ -189,7 +190,7 @@ extension LocalDatabase {
     }
 }
 
-/// The file that a database keeps itself in: one for each app, server and name.
+/// The file of a database, one for each app, server and name.
 enum DatabaseFile {
     static func path(of address: DatabaseAddress, app: PathmirrorApp) -> String {
         var folder = app.directory
@@ -199,7 +200,7 @@ enum DatabaseFile {
         return folder.path
     }
 
-    /// Nil where there can be none; why is logged then, and the database works in memory.
+    /// Opens the file. On failure, logs the reason and returns nil; the database then works in memory.
     static func open(_ address: DatabaseAddress, of app: PathmirrorApp) -> (any ClientStore)? {
         let report = { (notice: StorageNotice) in ClientLog.warning("\(notice)") }
         do throws(StorageError) {
@@ -211,7 +212,7 @@ enum DatabaseFile {
     }
 }
 
-/// Numbers of writes, ascending across restarts as long as writes of earlier runs are known.
+/// Generates the numbers of writes. They ascend across restarts as long as writes of earlier runs are known.
 final class WriteNumbers {
     private var last: Int64 = 0
 
@@ -220,11 +221,11 @@ final class WriteNumbers {
         return WriteID(rawValue: last)
     }
 
-    /// Numbers from now on are greater.
+    /// Makes all later numbers greater than `id`.
     func skip(to id: WriteID) { last = max(last, id.rawValue) }
 }
 
-/// Where there is no way to the network: every try fails.
+/// A transport without a network. Every connection fails.
 struct NoTransport: RealtimeTransport {
     func connect(
         to address: RealtimeAddress, _ observer: @escaping @Sendable (TransportEvent) -> Void

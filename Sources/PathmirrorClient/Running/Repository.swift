@@ -3,24 +3,24 @@ internal import Dispatch
 internal import Synchronization
 internal import Tree
 
-/// A running database, as callers on any thread see it: it hands what they ask for to the database's own serial queue.
+/// The thread-safe interface to a running database. Passes requests from any thread to the database's own serial queue.
 ///
-/// What is asked for while the queue is busy is done in one turn, at whose end all of it is written to disk at once.
-// Safe: `database` is touched on `queue` only; all else is constant or guarded by a lock.
+/// Requests that arrive while the queue is busy are processed in one turn, at whose end all their changes are written to disk together.
+// Safe: `database` is used only on `queue`; all other state is constant or guarded by a lock.
 final class Repository: @unchecked Sendable {
     typealias Job = @Sendable (LocalDatabase) -> Void
 
     private struct Waiting {
         var jobs: [Job] = []
-        /// Signalled when the jobs' turn has been written to disk.
+        /// Signalled when the changes of the jobs' turn are on disk.
         var callers: [DispatchSemaphore] = []
         var isScheduled = false
         var isClosed = false
     }
 
     private let queue = DispatchQueue(label: "pathmirror.database", qos: .userInitiated)
-    /// Set on the queues of all databases: a transaction's block that writes to another database must not wait for it, as
-    /// that one's may be doing the same.
+    /// Set on the queues of all databases: a transaction's block that writes to another database must not wait for it, because the
+    /// other database may be doing the same.
     private static let onQueue = DispatchSpecificKey<Bool>()
     private let callbackQueue: DispatchQueue
     private let isPersistent: Bool
@@ -39,7 +39,7 @@ final class Repository: @unchecked Sendable {
         perform { $0.start(isOffline: isOffline) }
     }
 
-    /// What is to be added to this machine's time to get the server's, in milliseconds.
+    /// The difference between the server's time and this machine's, in milliseconds.
     var serverTimeOffset: Int64 {
         get { timeOffset.load(ordering: .relaxed) }
         set { timeOffset.store(newValue, ordering: .relaxed) }
@@ -47,18 +47,18 @@ final class Repository: @unchecked Sendable {
 
     // MARK: Turns
 
-    /// Runs the job on the queue, after all that were given before. Returns at once.
+    /// Runs the job on the queue after all earlier jobs. Returns at once.
     ///
-    /// - Returns: false, and the job is not run, once the database is closed.
+    /// - Returns: False if the database is closed; the job is then not run.
     @discardableResult
     func perform(_ job: @escaping Job) -> Bool { enqueue(job, caller: nil) }
 
-    /// As `perform`, but returns when what the job has changed is on disk, where persistence is on. From within a job (a
+    /// Runs the job like `perform`, but with persistence returns only when the job's changes are on disk. Within a job (a
     /// transaction's block), also of another database, it returns at once.
     private func performAndKeep(_ job: @escaping Job) -> Bool {
         guard isPersistent, DispatchQueue.getSpecific(key: Self.onQueue) == nil else { return perform(job) }
         let semaphore = DispatchSemaphore(value: 0)
-        // Nobody signals for a job that is not run.
+        // The semaphore of a job that does not run would never be signalled.
         guard enqueue(job, caller: semaphore) else { return false }
         semaphore.wait()
         return true
@@ -96,15 +96,15 @@ final class Repository: @unchecked Sendable {
         for caller in callers { caller.signal() }
     }
 
-    /// Runs the job on the queue after so many milliseconds.
+    /// Runs the job on the queue after a delay in milliseconds.
     func perform(after delay: Int64, _ job: @escaping Job) {
         queue.asyncAfter(deadline: .now() + .milliseconds(Int(max(0, delay)))) { [weak self] in self?.perform(job) }
     }
 
-    /// Runs the body on the callback queue, after all that were given before.
+    /// Runs the body on the callback queue, after all earlier ones.
     func callBack(_ body: @escaping @Sendable () -> Void) { callbackQueue.async(execute: body) }
 
-    /// Ends everything: whoever waits for an answer is told that there is none. Returns when nothing runs any more.
+    /// Closes the database and fails the pending requests. Returns when no more jobs run.
     func close() async {
         let ended = listeners.withLock { listeners in
             defer { listeners = [:] }
@@ -156,7 +156,7 @@ final class Repository: @unchecked Sendable {
         perform { $0.remove(removed) }
     }
 
-    /// The listener is told nothing more.
+    /// Removes a listener from the table. It receives no more events.
     func forget(_ listener: Listener) { listeners.withLock { $0[listener.handle] = nil } }
 
     func write(_ content: PendingWrite.Content, at path: Path, _ completion: WriteCompletion?) {
@@ -186,7 +186,7 @@ final class Repository: @unchecked Sendable {
 }
 
 extension DatabaseError {
-    /// Of what is asked of a database whose app has ended.
+    /// The error of requests to a database whose app was deleted.
     static var appIsDeleted: DatabaseError {
         DatabaseError(.unavailable, "The database's app was deleted: configure another one and take its database.")
     }

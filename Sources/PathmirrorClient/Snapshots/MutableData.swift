@@ -1,12 +1,12 @@
 public import Foundation
 internal import Tree
 
-/// The value that a transaction changes. For use within its block only; not Sendable.
+/// The value that a transaction changes. Only for use within the transaction's block; not Sendable.
 public final class MutableData {
-    /// The whole value of a transaction, which all parts of it share.
+    /// The whole value of a transaction, shared by all its parts.
     final class Whole {
         var node: Node
-        /// The first value that could not be stored.
+        /// The error of the first value that could not be stored.
         var error: InvalidArgument?
         let path: Path
 
@@ -24,22 +24,22 @@ public final class MutableData {
         self.relative = relative
     }
 
-    /// Empty data of no place.
+    /// Creates empty data without a path.
     public convenience init() { self.init(Whole(.null, at: .root)) }
 
     private var node: Node { whole.node[relative] }
 
-    /// The last key of the place; nil for the root.
+    /// The last key of the path, or nil for the root.
     public var key: String? { whole.path.appending(relative).last?.text }
 
-    /// The value, of the types that `DataSnapshot.value` has. What can't be stored (a key with a `.`, a number that is not
+    /// The value, with the types of `DataSnapshot.value`. A value that cannot be stored (a key with a `.`, a number that is not
     /// finite, …) ends the transaction with an error.
     public var value: Any? {
         get { node.foundationValue() }
         set { change { path throws(InvalidArgument) in try NodeReader.node(of: newValue, at: path) } }
     }
 
-    /// The priority: a number, a string, or `NSNull` where there is none. It can be set where there is a value.
+    /// The priority: a number, a string, or `NSNull` if there is none. It can only be set where there is a value.
     public var priority: Any? {
         get { node.priority.foundationValue() }
         set {
@@ -58,21 +58,21 @@ public final class MutableData {
         }
     }
 
-    /// Whether there are children, and not just a leaf.
+    /// Returns whether the value has children and is not a leaf.
     public func hasChildren() -> Bool { node.isBranch }
 
-    /// Whether there is anything at the path below.
+    /// Returns whether there is a value at a path below.
     public func hasChild(atPath path: String) -> Bool { !node[checked(path, "hasChild(atPath:)")].isNull }
 
-    /// The part at the path below. Changes of it are changes of the whole.
+    /// Returns the part at a path below. Changing it changes the whole value.
     public func childData(byAppendingPath path: String) -> MutableData {
         MutableData(whole, at: relative.appending(checked(path, "childData(byAppendingPath:)")))
     }
 
-    /// How many children there are.
+    /// The number of children.
     public var childrenCount: UInt { UInt(node.childCount) }
 
-    /// The children (`MutableData`), by priority and key, as they are when this is called.
+    /// The current children (`MutableData`), by priority and key.
     public var children: NSEnumerator {
         let entries = ChildOrder.entries(of: node, by: .priority)
         let parts = entries.lazy.map { [whole, relative] in MutableData(whole, at: relative.appending($0.key)) }
@@ -84,19 +84,19 @@ public final class MutableData {
     }
 }
 
-/// What a transaction's block decides.
+/// The decision of a transaction's block.
 public final class TransactionResult {
-    /// Nil for an end without a change.
+    /// The new value, or nil to change nothing.
     let data: MutableData?
 
     private init(_ data: MutableData?) { self.data = data }
 
-    /// The same as `abort()`.
+    /// Creates a result that changes nothing, like `abort()`.
     public convenience init() { self.init(nil) }
 
-    /// Write this value, if the server still has what the block was given.
+    /// Returns the result to write a value, if the server still has the value that the block received.
     public static func success(withValue value: MutableData) -> TransactionResult { TransactionResult(value) }
 
-    /// Change nothing.
+    /// Returns the result to change nothing.
     public static func abort() -> TransactionResult { TransactionResult(nil) }
 }

@@ -3,16 +3,16 @@ internal import Runtime
 internal import SQLite
 package import Tree
 
-/// A store in a file of SQLite. Confined to the thread of its database.
+/// A store in an SQLite file. Confined to the thread of its database.
 ///
-/// What a turn saves of pending writes is one transaction, and safe from a power cut when `commit` returns. A removed
-/// write is safe from the end of the process then, and a power cut may bring it back, to be sent again. Server data alone
-/// waits until it is worth a transaction (`mostWaiting` changes), a write is saved, or `flush`.
+/// The pending writes saved in a turn are one transaction, durable against power failure when `commit` returns. A removed write is
+/// then durable against the end of the process, but a power failure may restore it, and it is sent again. Server data alone waits
+/// until there are `mostWaiting` changes, a write is saved, or `flush` is called.
 ///
-/// A damaged file is set aside, and a new one begun with the pending writes that could be read. After any other failure
-/// nothing is kept any longer, and nothing read.
+/// A damaged file is set aside, and a new file starts with the pending writes that could be read. After any other failure the store
+/// neither saves nor reads anything.
 package final class SQLiteClientStore: ClientStore {
-    /// How many changes of server data may wait for a transaction.
+    /// The maximum number of changes of server data that wait for a transaction.
     private static let mostWaiting = 1000
 
     package let path: String
@@ -22,15 +22,15 @@ package final class SQLiteClientStore: ClientStore {
     package private(set) var isUsable = true
     package private(set) var generation = 0
 
-    /// Changes since the last commit, as far as they decide when the next one is.
+    /// The number and urgency of the changes since the last commit, which determine when the next one is due.
     private var waiting = 0
     private var hasUrgentChange = false
     private var unsaved: [PendingWrite] = []
     private var removed: Set<WriteID> = []
 
-    /// Opens a file, makes it where there is none, and sets it aside where it is damaged.
+    /// Opens a file. Creates it if it does not exist, and sets it aside if it is damaged.
     ///
-    /// - Parameter report: called on the thread of the database, also by this initialiser.
+    /// - Parameter report: Called on the thread of the database, also by this initializer.
     package init(
         path: String, layout: StoreLayout = StoreLayout(), report: @escaping (StorageNotice) -> Void
     ) throws(StorageError) {
@@ -88,14 +88,14 @@ package final class SQLiteClientStore: ClientStore {
         stop(error)
     }
 
-    /// The file stays open: nobody else is to take it, and what is answered is still taken out of it if that works.
+    /// The file remains open, so that no other process can take it, and answered writes are still removed from it if possible.
     private func stop(_ error: SQLiteError) {
         isUsable = false
         file?.rollBack()
         report(.stopped(file: path, reason: error.description))
     }
 
-    /// Sets the damaged file aside and begins a new one with the writes of it that can be read.
+    /// Sets the damaged file aside and creates a new one with those of its writes that can be read.
     private func beginAnew(_ error: SQLiteError) throws(SQLiteError) {
         file?.rollBack()
         var writes: [WriteID: PendingWrite] = [:]
@@ -131,7 +131,7 @@ package final class SQLiteClientStore: ClientStore {
         removed.removeAll()
     }
 
-    // MARK: Keeping
+    // MARK: Saving
 
     package func commit() {
         guard hasUrgentChange || waiting >= Self.mostWaiting else { return }
@@ -146,7 +146,7 @@ package final class SQLiteClientStore: ClientStore {
         }
     }
 
-    /// Keeps everything and lets go of the file. Nothing is kept or read afterwards.
+    /// Saves all changes and closes the file. Nothing is saved or read afterwards.
     package func close() {
         flush()
         isUsable = false
@@ -154,7 +154,7 @@ package final class SQLiteClientStore: ClientStore {
         file = nil
     }
 
-    /// For tests: as if the disk had room for so many pages.
+    /// Limits the file to a number of pages, to simulate a full disk. For tests.
     func limitPages(to count: Int) {
         attempt(()) { (file) throws(SQLiteError) in
             try file.connection.execute("PRAGMA max_page_count = \(count)")
@@ -174,7 +174,7 @@ package final class SQLiteClientStore: ClientStore {
 
     package func removeWrite(_ id: WriteID) {
         guard isUsable else {
-            // Better than to send it again after a restart, if it works.
+            // If this succeeds, the write is not sent again after a restart.
             file?.removeWriteIfPossible(id)
             return
         }
@@ -191,7 +191,7 @@ package final class SQLiteClientStore: ClientStore {
         change(urgent: true) { (file) throws(SQLiteError) in try file.save(signIn) }
     }
 
-    // MARK: The server's data
+    // MARK: Server data
 
     package func serverData(at path: Path) -> Node {
         attempt(.null) { (file) throws(SQLiteError) in try file.serverData(at: path) }
@@ -247,21 +247,21 @@ package final class SQLiteClientStore: ClientStore {
 }
 
 extension SQLiteError {
-    /// The statements are right, so that one that makes no sense tells of a schema that was changed. A later version's
-    /// file is left alone.
+    /// All statements of this module are correct, so a failing statement means that the schema was changed. The file of a later
+    /// version is left unchanged.
     fileprivate var saysThatFileIsDamaged: Bool {
         kind == .damaged || (kind == .misuse && code != SQLiteError.misuseCode)
     }
 }
 
-/// Why there is no store.
+/// The reason why there is no store.
 package enum StorageError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Another process, or another database object of this one, has the file. It is not shared, as each would send the
-    /// other's pending writes.
+    /// Another process, or another database object of this process, has the file. Files are not shared, because each process would
+    /// send the other's pending writes.
     case inUse(file: String)
-    /// A later version of the library wrote it.
+    /// A later version of the library wrote the file.
     case laterVersion(file: String, reason: String)
-    /// It can't be opened or made.
+    /// The file cannot be opened or created.
     case unavailable(file: String, reason: String)
 
     init(_ error: SQLiteError, file: String) {
@@ -285,16 +285,16 @@ package enum StorageError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// What a database says, once each, when its store can't do what it should.
+/// A message of a database about its store's failure. Each is reported once.
 package enum StorageNotice: Sendable, Equatable, CustomStringConvertible {
-    /// The file was damaged: it has another name now, and the store began anew with the writes that could be read.
+    /// The file was damaged and has been renamed. The store restarted with the writes that could be read.
     case setAside(file: String, newName: String, rescuedWrites: Int, reason: String)
-    /// Some pending writes were damaged, and are not sent.
+    /// Some pending writes are damaged and are not sent.
     case writesDamaged(file: String, count: Int)
-    /// There is no store from the beginning: the database works in memory.
+    /// The store could not be opened: the database works in memory.
     case unavailable(StorageError)
-    /// Nothing is kept from now on: the database goes on in memory. Writes are lost if the process ends before they are
-    /// sent.
+    /// The store saves nothing from now on, and the database continues in memory. Writes are lost if the process
+    /// ends before they are sent.
     case stopped(file: String, reason: String)
 
     package var description: String {
@@ -313,15 +313,15 @@ package enum StorageNotice: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Files that were set aside because they were damaged: for somebody who wants to look at them, and not for ever.
+/// Damaged files that were set aside. A limited number is kept for analysis.
 enum DamagedFiles {
-    /// So many of a database's are kept, the newest.
+    /// The maximum number of files kept for a database. The newest are kept.
     static let mostKept = 3
 
-    /// What a damaged file is called from now on. The time in milliseconds since 1970 has 13 digits until 2286.
+    /// Returns the new name of a damaged file. Times in milliseconds since 1970 have 13 digits until 2286.
     static func name(of path: String, at time: Int64) -> String { "\(path).damaged-\(time)" }
 
-    /// Removes all but the newest.
+    /// Removes all files except the newest.
     static func removeOld(of path: String) {
         let start = "\(path).damaged-"
         let times = PrivateFile.siblings(of: start).compactMap { Int64($0.dropFirst(start.count)) }

@@ -2,9 +2,9 @@ internal import ClientCore
 internal import SQLite
 internal import Tree
 
-/// Changing the server's data.
+/// Changes of the server's data.
 extension StoreFile {
-    /// Replaces what is stored at and below a path.
+    /// Replaces the data at and below a path.
     func setServerData(_ node: Node, at path: Path) throws(SQLiteError) {
         if path.namesPriority, let parent = path.parent { return try setPriority(node, at: parent) }
         let key = RowPath.encode(path)
@@ -31,7 +31,7 @@ extension StoreFile {
         if !priority.isNull { try put(priority, at: row) }
     }
 
-    /// Removes what is not at or below the paths kept.
+    /// Removes the data at and below `path`, except at and below the paths in `keeping`.
     func prune(below path: Path, keeping: [Path]) throws(SQLiteError) {
         let key = RowPath.encode(path)
         if let row = try row(covering: key) {
@@ -47,13 +47,13 @@ extension StoreFile {
             if path.contains(place) { kept.append((RowPath.encode(place), place)) }
         }
         kept.sort { $0.key.lexicographicallyPrecedes($1.key) }
-        // A path that lies within another one that is kept is behind its first and before its end.
+        // A kept path within another kept path sorts between the start and the end of the latter, so it is redundant.
         var from = key
         kept.removeAll { place in
             defer { if !place.key.lexicographicallyPrecedes(from) { from = RowPath.end(place.key) } }
             return place.key.lexicographicallyPrecedes(from)
         }
-        // Parts of rows that are to go are put back afterwards.
+        // Kept parts of rows to be removed are stored again afterwards.
         var parts: [(key: [UInt8], node: Node)] = []
         for place in kept {
             if let row = try row(covering: place.key), row.path.count < place.key.count {
@@ -79,7 +79,7 @@ extension StoreFile {
         if !node.isNull { try store(node, at: row.path) }
     }
 
-    /// Writes a value where nothing is: as one row if it is small, else by its children.
+    /// Stores a value at a path without data: in one row if the value is small, and otherwise by children.
     private func store(_ node: Node, at key: [UInt8]) throws(SQLiteError) {
         if let bytes = encoded(node) { return try put(bytes, at: key, instead: 0) }
         guard case .branch(let branch) = node else { return }
@@ -95,14 +95,14 @@ extension StoreFile {
         }
     }
 
-    /// The bytes of the one row that a value takes; nil where it is to be split, or is nothing.
+    /// Returns the bytes of the value's single row, or nil if the value is null or must be split.
     private func encoded(_ node: Node) -> [UInt8]? {
         guard !node.isNull else { return nil }
         guard node.isBranch else { return NodeCodec.encode(node) }
         return node.rowCount <= layout.maxLeaves ? NodeCodec.encode(node, limit: layout.maxBytes) : nil
     }
 
-    /// Writes the priority of a node that is split over rows.
+    /// Stores the priority of a node that is split over several rows.
     private func put(_ priority: Node, at row: [UInt8]) throws(SQLiteError) {
         if !hasPriorityRows {
             hasPriorityRows = true
@@ -124,9 +124,9 @@ extension StoreFile {
         cacheBytes -= row.byteCount
     }
 
-    /// `end`: nil for the end of all.
+    /// Removes the rows from `start` up to `end`, or up to the last row if `end` is nil.
     private func removeRows(from start: [UInt8], to end: [UInt8]?) throws(SQLiteError) {
-        // Behind every path: keys have no byte 0xFF.
+        // Greater than every path, because keys contain no byte 0xFF.
         let end = end ?? [0xFF]
         try rangeSize.bind(1, start)
         try rangeSize.bind(2, end)
@@ -148,7 +148,7 @@ extension StoreFile {
         return try range.step()
     }
 
-    /// Nodes that became empty vanish with their priorities.
+    /// Removes the priority rows of ancestors that have become empty.
     private func removePrioritiesOfNothing(above path: Path) throws(SQLiteError) {
         guard hasPriorityRows else { return }
         var place = path

@@ -3,7 +3,7 @@ internal import SQLite
 internal import Tree
 internal import Wire
 
-/// Tracked queries and their keys. They change seldom: nothing is compiled in advance.
+/// Tracked queries and their keys. They change rarely, so their statements are not compiled in advance.
 extension StoreFile {
     func trackedQueries() throws(SQLiteError) -> [TrackedQuery] {
         let rows = try connection.prepare("SELECT id, path, query, last_use, is_complete, is_active, mark FROM queries")

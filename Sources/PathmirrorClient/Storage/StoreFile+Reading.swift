@@ -2,26 +2,26 @@ internal import ClientCore
 internal import SQLite
 internal import Tree
 
-/// Reading the server's data.
+/// Reads of the server's data.
 extension StoreFile {
-    /// A row and the subtree that it holds.
+    /// A row and the subtree it contains.
     struct Row {
         let path: [UInt8]
         let node: Node
         let byteCount: Int
 
-        /// How many keys its path has.
+        /// The number of keys in the row's path.
         var depth: Int { path.reduce(0) { $1 == 0 ? $0 + 1 : $0 } }
     }
 
-    /// What is stored at and below a path.
+    /// Returns the data at and below a path.
     func serverData(at path: Path) throws(SQLiteError) -> Node {
         let key = RowPath.encode(path)
         if let row = try row(covering: key) { return row.node[path.dropFirst(row.depth)] }
         return try rows(below: key)
     }
 
-    /// Some of a path's children.
+    /// Returns some children of a path.
     func serverData(at path: Path, children: Set<Key>) throws(SQLiteError) -> Node {
         let key = RowPath.encode(path)
         var entries = ContiguousArray<ChildMap.Entry>()
@@ -39,8 +39,8 @@ extension StoreFile {
         return Node(sorting: &entries, priority: .null)
     }
 
-    /// The row that holds what is at a path: that of the path itself or of one above it. Nil where nothing is, or where
-    /// the path's node is split over rows.
+    /// Returns the row that contains the data at a path: the row of the path itself or of an ancestor. Returns nil if there is no
+    /// data, or if the path's node is split over several rows.
     func row(covering key: [UInt8]) throws(SQLiteError) -> Row? {
         try cover.bind(1, key)
         guard try cover.step() else { return nil }
@@ -53,7 +53,7 @@ extension StoreFile {
         return Row(path: path, node: node, byteCount: path.count + bytes.count)
     }
 
-    /// The tree of all rows below a path that no row covers: one scan.
+    /// Returns the tree of all rows below a path that no row covers, in one scan.
     private func rows(below key: [UInt8]) throws(SQLiteError) -> Node {
         let scan = key.isEmpty ? all : range
         if !key.isEmpty {

@@ -4,7 +4,7 @@ internal import Tree
 
 /// Pending writes.
 extension StoreFile {
-    /// In order. Those whose bytes are damaged are left out.
+    /// Returns the pending writes in order, without damaged ones.
     func pendingWrites() throws(SQLiteError) -> [PendingWrite] {
         let rows = try connection.prepare("SELECT id, path, content FROM writes ORDER BY id")
         var writes: [PendingWrite] = []
@@ -14,11 +14,11 @@ extension StoreFile {
         return writes
     }
 
-    /// Removes the writes that can't be read, so that they are told of once. Returns how many there were.
+    /// Removes the damaged writes, so that they are reported only once. Returns their number.
     func removeDamagedWrites() throws(SQLiteError) -> Int {
         let damaged = try damagedWrites()
         for id in damaged { try removeWrite(id) }
-        // What is not found by its number is out of its place.
+        // A damaged row that its number does not find is in the wrong position of the table.
         if !damaged.isEmpty, try !damagedWrites().isEmpty { throw Self.damage("pending write") }
         return damaged.count
     }
@@ -32,7 +32,7 @@ extension StoreFile {
         return damaged
     }
 
-    /// Whatever can still be read of a damaged file's writes, from both ends.
+    /// Returns the writes of a damaged file that can still be read, starting from both ends.
     static func rescuedWrites(_ connection: SQLiteConnection) -> [PendingWrite] {
         var writes: [PendingWrite] = []
         for order in ["ASC", "DESC"] {
@@ -43,7 +43,7 @@ extension StoreFile {
                 }
                 return writes
             } catch {
-                // The damage is between what was read and what the other end gives.
+                // The damage lies between the rows read from this end and those at the other end.
             }
         }
         return writes
@@ -63,10 +63,10 @@ extension StoreFile {
         try remove.run()
     }
 
-    /// For a file that nothing else can be done with.
+    /// Removes a write from a file that is otherwise unusable, and ignores errors.
     func removeWriteIfPossible(_ id: WriteID) { try? removeWrite(id) }
 
-    // MARK: The sign-in
+    // MARK: Sign-in state
 
     func signIn() throws(SQLiteError) -> SignInState {
         guard try integerFact("is_signed_in") == 1 else { return SignInState() }
@@ -81,7 +81,7 @@ extension StoreFile {
     }
 
     private static func write(_ row: SQLiteStatement) -> PendingWrite? {
-        // Later writes count on from it.
+        // The numbers of later writes continue from this number.
         guard (try? sound(row.integer(0), "write's number")) != nil else { return nil }
         return WriteCodec.decode(row.rawBytes(2), id: WriteID(rawValue: row.integer(0)), path: row.rawBytes(1))
     }

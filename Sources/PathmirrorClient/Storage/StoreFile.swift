@@ -2,16 +2,17 @@ internal import ClientCore
 internal import SQLite
 internal import Tree
 
-/// An open file of a store: its SQL. Everything here throws what SQLite says; `SQLiteClientStore` decides what then.
+/// An open file of a store, with its SQL. All methods throw SQLite's errors, which `SQLiteClientStore` handles.
 ///
-/// Of the server's data, each row of `cache` holds the whole subtree at its path. No row lies at or below another but for
-/// one kind: a node that is split over several rows has its priority in a row of its own, before its children's.
+/// Each row of `cache` contains the whole subtree of the server's data at its path. No row is at or below the path of another, with
+/// one exception: a node that is split over several rows has its priority in a row of its own, before its children's rows.
 final class StoreFile {
     let connection: SQLiteConnection
     let layout: StoreLayout
-    /// How many bytes the rows of the server's data have.
+    /// The number of bytes in the rows of the server's data.
     var cacheBytes: Int
-    /// Whether any node that is split over rows may have a priority. Never false again, as most files never have one.
+    /// Whether a node that is split over several rows may have a priority. Once true, it is never reset, because most
+    /// files never have such a node.
     var hasPriorityRows: Bool
     private var savedCacheBytes: Int
 
@@ -28,7 +29,7 @@ final class StoreFile {
     private let committing: SQLiteStatement
     private var compiled: [StoreStatement: SQLiteStatement] = [:]
 
-    /// Opens a file and takes it for this connection alone, for as long as it is open.
+    /// Opens a file and locks it exclusively for this connection as long as it is open.
     init(_ place: SQLitePlace, layout: StoreLayout = StoreLayout()) throws(SQLiteError) {
         let connection = try SQLiteConnection(place, patience: 500)
         try connection.execute(
@@ -80,7 +81,7 @@ final class StoreFile {
         try beginning.run()
     }
 
-    /// - Parameter isDurable: returns when it is safe from a power cut.
+    /// - Parameter isDurable: Whether to return only when the commit is durable against power failure.
     func commit(isDurable: Bool) throws(SQLiteError) {
         if connection.isInTransaction {
             if cacheBytes != savedCacheBytes {
@@ -92,7 +93,7 @@ final class StoreFile {
         if isDurable { try connection.syncLog() }
     }
 
-    /// Forgets what was not committed, as far as SQLite still can.
+    /// Discards the uncommitted changes, if SQLite still can.
     func rollBack() {
         guard connection.isInTransaction else { return }
         try? connection.execute("ROLLBACK")
@@ -126,24 +127,26 @@ final class StoreFile {
         try putFact.run()
     }
 
-    /// A number that is counted on from: a damaged one, which no file of ours comes to, must not overflow.
+    /// Checks a stored number from which the program continues counting. A damaged number, which no valid file contains,
+    /// must not cause an overflow.
     static func sound(_ number: Int64, _ what: String) throws(SQLiteError) -> Int64 {
         guard (0...(1 << 62)).contains(number) else { throw damage(what) }
         return number
     }
 
-    /// For a row whose bytes are no value: the file is damaged, even if SQLite takes it for whole.
+    /// Returns the error for a row whose bytes are invalid: the file is damaged, even if SQLite accepts it.
     static func damage(_ what: String) -> SQLiteError {
         SQLiteError(code: SQLiteError.damagedCode, operation: "read \(what)", reason: "its bytes are no \(what)")
     }
 }
 
-/// The tables of a store's file, and the way there from older ones.
+/// The tables of a store's file, and the migrations of older files.
 enum StoreSchema {
-    /// What `PRAGMA user_version` says of a file of today.
+    /// The value of `PRAGMA user_version` in a current file.
     static let version: Int64 = 3
 
-    /// From the version of its place to the next: the first makes the tables. Never changed once released; append.
+    /// The migrations. Each one leads from the version equal to its index to the next version; the first creates the tables.
+    /// Released migrations must not be changed.
     private static let migrations: [String] = [
         """
         CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -154,12 +157,12 @@ enum StoreSchema {
             is_complete INTEGER NOT NULL, is_active INTEGER NOT NULL);
         CREATE TABLE query_keys (query INTEGER NOT NULL, key TEXT NOT NULL, PRIMARY KEY (query, key)) WITHOUT ROWID;
         """,
-        // As of which entry of the server's log a query's data is.
+        // The log entry at which a query's data holds.
         "ALTER TABLE queries ADD COLUMN mark TEXT",
         "-- The content of a write may say which run of the app has made it: what older versions can't read.",
     ]
 
-    /// Brings an open file up to date, in one transaction. A file of a later version is an error of kind `misuse`.
+    /// Migrates an open file to the current version in one transaction. Throws an error of kind `misuse` for a file of a later version.
     static func migrate(_ connection: SQLiteConnection) throws(SQLiteError) {
         let found = try connection.integer("PRAGMA user_version") ?? 0
         guard found != version else { return }
@@ -174,7 +177,7 @@ enum StoreSchema {
     }
 }
 
-/// Statements that are compiled when they are first needed.
+/// Statements that are compiled on first use.
 enum StoreStatement: String {
     case putWrite = "INSERT OR REPLACE INTO writes VALUES (?1, ?2, ?3)"
     case removeWrite = "DELETE FROM writes WHERE id = ?1"
@@ -186,14 +189,14 @@ enum StoreStatement: String {
     case removeKeys = "DELETE FROM query_keys WHERE query = ?1"
 }
 
-/// How the server's data is cut into rows: a subtree that is small enough when it is written is one row. A change within
-/// it rewrites that row alone; a change elsewhere finds it in O(log n).
+/// The layout of the server's data in rows: a subtree that is small enough when it is written becomes one row. A change within it
+/// rewrites only that row; other changes find their row in O(log n).
 package struct StoreLayout: Sendable {
-    /// The most leaves and priorities in one row.
+    /// The maximum number of leaves and priorities in a row.
     package var maxLeaves = 32
-    /// The most bytes in one row, but for a leaf that is longer by itself.
+    /// The maximum number of bytes in a row, except for a single longer leaf.
     package var maxBytes = 2048
-    /// Of a new file.
+    /// The page size of a new file.
     package var pageSize = 4096
 
     package init() {}

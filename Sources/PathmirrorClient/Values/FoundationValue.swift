@@ -2,10 +2,11 @@ public import Foundation
 internal import Tree
 
 extension Node {
-    /// The value as apps see it: `NSNull`, `NSNumber`, `String`, `[String: Any]` or `[Any]`. Priorities are dropped.
+    /// Returns the value for apps: `NSNull`, `NSNumber`, `String`, `[String: Any]` or `[Any]`, without priorities.
     ///
-    /// Numbers are `NSNumber` and containers Swift's own, because then every cast that apps write holds on Linux too:
-    /// `as? Int`, `as? Double`, `as? [String: Bool]`, `as? NSDictionary`, `as? NSArray`.
+    /// Numbers are `NSNumber` and containers are Swift's own types, so that the casts that apps use also work on Linux: `as? Int`,
+    /// `as? Double`, `as? [String: Bool]`, `as?
+    /// NSDictionary`, `as? NSArray`.
     func foundationValue() -> Any {
         switch self {
         case .branch(let branch):
@@ -20,8 +21,8 @@ extension Node {
         }
     }
 
-    /// The value with its priorities: as `.value` and `.priority` at a leaf, `.priority` among a node's children. Never an
-    /// array.
+    /// Returns the value with its priorities: as `.value` and `.priority` at a leaf, and as `.priority` among a node's
+    /// children. Never an array.
     func foundationExport() -> Any {
         switch self {
         case .branch(let branch):
@@ -60,7 +61,7 @@ extension Node {
 }
 
 extension Tree.ServerValue {
-    /// `{".sv": …}`, as it is written.
+    /// Returns the written form `{".sv": …}`.
     func foundationValue() -> [String: Any] {
         switch kind {
         case .timestamp: [".sv": "timestamp"]
@@ -69,11 +70,11 @@ extension Tree.ServerValue {
     }
 }
 
-/// Values that the server fills in when it applies the write. Until then, listeners see what the client estimates.
+/// Values that the server fills in when it applies the write. Until then, listeners see the client's estimate.
 public enum ServerValue {
-    /// The server's time, in milliseconds since 1970.
+    /// Returns the placeholder for the server's time, in milliseconds since 1970.
     public static func timestamp() -> [AnyHashable: Any] { [".sv": "timestamp"] }
 
-    /// What is there plus `delta`; `delta` where there is no number.
+    /// Returns the placeholder for the existing number plus `delta`, or for `delta` if there is no number.
     public static func increment(_ delta: NSNumber) -> [AnyHashable: Any] { [".sv": ["increment": delta]] }
 }

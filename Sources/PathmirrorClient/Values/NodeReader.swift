@@ -2,14 +2,14 @@ internal import ClientCore
 internal import Foundation
 internal import Tree
 
-/// Reads what an app writes, Foundation's types and Swift's own, into a node, and holds it to the protocol's rules.
+/// Converts the values that an app writes, of Foundation and Swift types, to nodes, and checks the protocol's rules.
 struct NodeReader {
-    /// Where the reader is, for errors and for the depth.
+    /// The current path, for errors and for the depth.
     private var path: Path
-    /// How many containers the reader is in: `.value` and `.priority` are below no key.
+    /// The number of enclosing containers. `.value` and `.priority` do not extend the path.
     private var nesting = 0
 
-    /// The node of a value that is written at the path. Nil and `NSNull` are null.
+    /// Returns the node of a value that is written at the path. Nil and `NSNull` are null.
     static func node(of value: Any?, at path: Path, priority: Any? = nil) throws(InvalidArgument) -> Node {
         var reader = NodeReader(path: path)
         let node = try reader.read(value)
@@ -17,13 +17,13 @@ struct NodeReader {
         return node.withPriority(try reader.readPriority(priority))
     }
 
-    /// The node of a priority: null, a number, a string, or the server's timestamp.
+    /// Returns the node of a priority: null, a number, a string, or the server's timestamp.
     static func priority(_ value: Any?, at path: Path) throws(InvalidArgument) -> Node {
         var reader = NodeReader(path: path)
         return try reader.readPriority(value)
     }
 
-    /// The changes of an update, relative to the path, none above another.
+    /// Returns the changes of an update, relative to the path. Throws if one path is above another.
     static func changes(_ values: [AnyHashable: Any], at path: Path) throws(InvalidArgument) -> [Change] {
         var changes: [Change] = []
         changes.reserveCapacity(values.count)
@@ -51,7 +51,7 @@ struct NodeReader {
     // MARK: Values
 
     private mutating func read(_ value: Any?) throws(InvalidArgument) -> Node {
-        // What is most common first. A cast to a Swift type would also take an NSNumber for a Bool, so those come last.
+        // The most common types come first. A cast to a Swift type would also accept an NSNumber as a Bool, so Swift types come last.
         guard let value else { return .null }
         switch value {
         case let text as String: return try string(text)
@@ -131,7 +131,7 @@ struct NodeReader {
     private func number(_ number: NSNumber) throws(InvalidArgument) -> Node {
         if number.isBoolean { return .bool(number.boolValue) }
         if number is NSDecimalNumber {
-            // The decimal's text is exact where the conversion to a double may not be.
+            // The decimal's text is exact; the conversion to a double may not be.
             let text = number.stringValue
             if let integer = Int64(text) { return .int(integer) }
             guard let double = Double(text), double.isFinite else {
@@ -175,15 +175,15 @@ struct NodeReader {
 }
 
 extension NSNumber {
-    /// Whether it was made from a Boolean, which equality does not tell from 0 and 1.
+    /// Whether the number was created from a Boolean. Equality does not distinguish Booleans from 0 and 1.
     var isBoolean: Bool {
         guard objCType.pointee == 0x63 || objCType.pointee == 0x42 else { return false }  // "c" or "B"
-        // Foundation has two Boolean numbers only: each made from one is the same object.
+        // Foundation has only two Boolean objects: every number created from a Boolean is one of them.
         return self === (NSNumber(value: true) as AnyObject) || self === (NSNumber(value: false) as AnyObject)
     }
 }
 
-/// Optionals of any type, which an `Any` may hide.
+/// An optional of any type, which may be hidden in an `Any`.
 protocol OptionalValue {
     var wrapped: Any? { get }
 }
@@ -194,7 +194,7 @@ extension Optional: OptionalValue {
 
 /// Paths as apps write them.
 enum PathText {
-    /// The path of a text below an ancestor. `.info` is allowed as the first key below the root.
+    /// Returns the path for a text below an ancestor. `.info` is allowed as the first key below the root.
     static func path(_ text: String, below ancestor: Path = .root) throws(InvalidArgument) -> Path {
         let relative = Path(splitting: text)
         let path = ancestor.appending(relative)
