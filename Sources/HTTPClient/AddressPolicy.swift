@@ -1,17 +1,17 @@
 internal import CCurl
 public import Runtime
 
-/// Which addresses a request may connect to.
+/// The addresses to which a request may connect.
 public enum AddressPolicy: Sendable, Equatable {
     case any
-    /// Public addresses over TLS, and the exceptions. The address is looked at that is really connected to, behind every name and
-    /// redirect, so the request goes through no proxy, whatever the environment says.
+    /// Public addresses over TLS, and the exceptions. The policy checks the address of each actual connection, after name
+    /// resolution and redirects. The request therefore uses no proxy, even if the environment configures one.
     case publicOnly(except: Exceptions = Exceptions())
 
-    /// What may be connected to though it is not public, and spoken to without TLS where a request allows that.
+    /// Non-public addresses that may be reached, and hosts that may be reached without TLS if a request allows plain HTTP.
     public struct Exceptions: Sendable, Equatable {
         public var networks: [IPNetwork]
-        /// Names or addresses as they stand in URLs, in lower case, without a port: whatever they lead to.
+        /// Host names or addresses as in URLs, in lower case and without a port. They may resolve to any address.
         public var hosts: Set<String>
 
         public init(networks: [IPNetwork] = [], hosts: Set<String> = []) {
@@ -19,13 +19,14 @@ public enum AddressPolicy: Sendable, Equatable {
             self.hosts = Set(hosts.map { ClientURL.normalized($0) })
         }
 
-        /// This machine's own addresses.
+        /// The loopback addresses of this machine.
         public static let thisMachine = Exceptions(
             networks: ["127.0.0.0/8", "::1"].compactMap { IPNetwork($0) }, hosts: ["localhost"])
 
-        /// Reads what operators write: networks, addresses and hosts, separated by commas: `10.20.0.0/16,billing.internal`.
+        /// Parses the text of an operator: networks, addresses and hosts separated by commas, such as
+        /// `10.20.0.0/16,billing.internal`.
         ///
-        /// - Throws: the part that is neither.
+        /// - Throws: `UnknownPart` for a part that is none of these.
         public init(_ text: String) throws(UnknownPart) {
             self.init()
             for part in text.split(separator: ",") {
@@ -41,8 +42,8 @@ public enum AddressPolicy: Sendable, Equatable {
             }
         }
 
-        /// Whether a server may be named that is connected to by something that asks no `AddressPolicy`: by its name as it stands here, or by an
-        /// address in one of the networks. Nothing is resolved.
+        /// Returns whether a server is excepted, for libraries that connect without consulting an `AddressPolicy`. Matches the
+        /// host's text, or an address in one of the networks. Resolves no names.
         public func admits(host: String) -> Bool {
             let host = ClientURL.normalized(host)
             if hosts.contains(host) { return true }
@@ -50,12 +51,13 @@ public enum AddressPolicy: Sendable, Equatable {
             return networks.contains { $0.contains(address) }
         }
 
-        /// What is neither a network, an address nor a host's name.
+        /// A part that is neither a network, an address nor a host name.
         public struct UnknownPart: Error, Equatable, Sendable {
             public let text: String
         }
 
-        /// A name, not a number: those of hosts in some form of an address would look like an exception, and be none.
+        /// Returns whether the text is a host name. Numeric forms of addresses are rejected, because they would look like
+        /// exceptions without being any.
         private static func isHost(_ text: String) -> Bool {
             guard text.utf8.count <= 253, let last = text.split(separator: ".").last else { return false }
             let isPlain = text.utf8.allSatisfy { byte in
@@ -71,18 +73,18 @@ public enum AddressPolicy: Sendable, Equatable {
     }
 
     enum Verdict: Equatable {
-        /// Anybody may connect there.
+        /// A public address: all requests may connect.
         case outside
-        /// Somebody has said that this is right.
+        /// The operator has excepted the address.
         case excepted
         case refused
-        /// Over TLS it would be right.
+        /// The address would be allowed over TLS.
         case needsTLS
     }
 
     /// - Parameters:
-    ///   - address: nil where the address is of no known kind.
-    ///   - comesFromOutside: a redirect of a server on the internet has led here; exceptions are not for it to use.
+    ///   - address: The address, or nil if its kind is unknown.
+    ///   - comesFromOutside: Whether a server on the internet has redirected the request. Exceptions do not apply to such redirects.
     func verdict(on address: IPAddress?, of url: ClientURL?, comesFromOutside: Bool) -> Verdict {
         guard case .publicOnly(let exceptions) = self else { return .excepted }
         guard let address, let url else { return .refused }
@@ -95,21 +97,22 @@ public enum AddressPolicy: Sendable, Equatable {
     }
 }
 
-/// Decides which addresses a transfer may connect to, by its redirects up to now. Belongs to the client's thread, as the transfer does.
+/// Decides to which addresses a transfer may connect, taking its redirects so far into account. Belongs to the client's
+/// thread, like the transfer.
 final class AddressGuard {
     private let policy: AddressPolicy
-    /// Where the transfer is going now.
+    /// The current URL of the transfer.
     private var url: ClientURL?
-    /// Some server on the internet has had the request, and has sent it on.
+    /// Whether a server on the internet has received the request and redirected it.
     private var comesFromOutside = false
     private var lastVerdict = AddressPolicy.Verdict.excepted
-    /// Some address was let through.
+    /// Whether an address has been allowed.
     private var isConnecting = false
     private var refusal: HTTPClientError?
 
     init(_ policy: AddressPolicy) { self.policy = policy }
 
-    /// A request to `url` is next.
+    /// Prepares for a request to `url`.
     func begin(_ url: ClientURL?) {
         if lastVerdict == .outside { comesFromOutside = true }
         self.url = url
@@ -117,12 +120,12 @@ final class AddressGuard {
         refusal = nil
     }
 
-    /// Why libcurl was told not to go on, where that is what ended the request.
+    /// Returns the reason why the guard stopped the request, or nil if the request ended for another reason.
     func refusal(for code: CURLcode) -> HTTPClientError? {
         code == CURLE_ABORTED_BY_CALLBACK || !isConnecting ? refusal : nil
     }
 
-    /// Whether the transfer may connect to an address, as far as it has come.
+    /// Returns whether the transfer may connect to an address in its current state.
     func mayReach(_ address: IPAddress?) -> Bool {
         lastVerdict = policy.verdict(on: address, of: url, comesFromOutside: comesFromOutside)
         switch lastVerdict {
@@ -133,7 +136,7 @@ final class AddressGuard {
         return false
     }
 
-    /// Whether the transfer may open a socket to an address.
+    /// Returns whether the transfer may open a socket to an address.
     func mayConnect(_ address: IPAddress?) -> Bool {
         guard mayReach(address) else { return false }
         isConnecting = true
@@ -141,21 +144,21 @@ final class AddressGuard {
     }
 }
 
-/// The parts of an address that say where it leads, as libcurl reads them when it connects.
+/// The parts of a URL that determine the server, parsed as libcurl parses them when it connects.
 public struct ClientURL: Sendable, Equatable {
-    /// In lower case.
+    /// The scheme in lower case.
     public let scheme: String
-    /// In lower case, without a dot at its end; an IPv6 address without brackets.
+    /// The host in lower case, without a trailing dot. An IPv6 address has no brackets.
     public let host: String
     public let port: String
-    /// Has a user's name or password before the host.
+    /// Whether the URL contains a user name or a password.
     public let hasCredentials: Bool
 
-    /// Nil where the text is no address with a host.
+    /// Returns nil if the text is not a URL with a host.
     public init?(_ text: String) {
         guard !text.utf8.contains(0), let handle = curl_url() else { return nil }
         defer { curl_url_cleanup(handle) }
-        // As libcurl does when it is about to connect.
+        // These flags are the ones that libcurl uses when it connects.
         let flags = UInt32(CURLU_NON_SUPPORT_SCHEME | CURLU_GUESS_SCHEME)
         guard curl_url_set(handle, CURLUPART_URL, text, flags) == CURLUE_OK,
             let scheme = Self.part(handle, CURLUPART_SCHEME), let host = Self.part(handle, CURLUPART_HOST),
@@ -167,7 +170,7 @@ public struct ClientURL: Sendable, Equatable {
         hasCredentials = Self.part(handle, CURLUPART_USER) != nil || Self.part(handle, CURLUPART_PASSWORD) != nil
     }
 
-    /// Whether both lead to one server by one protocol.
+    /// Returns whether both URLs have the same scheme, host and port.
     func hasOrigin(of other: ClientURL) -> Bool { scheme == other.scheme && host == other.host && port == other.port }
 
     static func normalized(_ host: String) -> String {

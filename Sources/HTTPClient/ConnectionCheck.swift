@@ -3,23 +3,23 @@ internal import Glibc
 internal import Runtime
 internal import TLS
 
-/// Looks at the connection that libcurl has chosen for a transfer. Belongs to the client's thread, as the transfer does.
+/// Checks the connection that libcurl has chosen for a transfer. Belongs to the client's thread, like the transfer.
 ///
-/// A server can send bytes that no request has asked for. libcurl 7.88 would read them as the response to the next request on the
-/// connection. So a connection that has carried a request before is used again only if it is silent, and a response on it counts only if
-/// the server can have had the request when it began the response. The check also says to which addresses a transfer may connect:
-/// before a socket is opened, so that not even a handshake is sent to an address that is refused, and before a request is sent.
+/// A server can send bytes without a request. libcurl 7.88 would read them as the response to the next request on the connection. A
+/// connection that has carried a request is therefore reused only if it is silent, and a response on it counts only if the server
+/// can have received the request before it began the response. The check also decides to which addresses a transfer may connect:
+/// before a socket is opened, so that a refused address does not even receive a handshake, and before a request is sent.
 final class ConnectionCheck {
     private let addresses: AddressGuard
     private let pool: ConnectionPool
     private let easy: UnsafeMutableRawPointer
     private var opened: [Int32] = []
     private var socket: Int32 = -1
-    /// How much of the request's body libcurl has written to the connection.
+    /// The number of bytes of the request's body that libcurl has written to the connection.
     private var bodyBytesSent = 0
     /// Whether the connection has carried a request before.
     private(set) var isReused = false
-    /// Whether the connection was not used because it is closed, or has bytes that no request has asked for.
+    /// Whether the connection was rejected because it is closed, or has received bytes without a request.
     private(set) var isDirty = false
     /// Whether libcurl has begun to resolve the server's name, and has not yet asked for a socket.
     private(set) var isResolving = false
@@ -30,7 +30,7 @@ final class ConnectionCheck {
         self.easy = easy
     }
 
-    /// Sets the hooks. libcurl holds a pointer to the check until the transfer is freed.
+    /// Installs the callbacks. libcurl holds a pointer to the check until the transfer is freed.
     func watch() -> Bool {
         let context = Unmanaged.passUnretained(self).toOpaque()
         return pathmirror_curl_set_socket_opener(easy, Self.open, context) == CURLE_OK
@@ -39,7 +39,7 @@ final class ConnectionCheck {
             && pathmirror_curl_set_notes(easy, Self.note, context) == CURLE_OK
     }
 
-    /// A request is next.
+    /// Prepares for the next request.
     func begin() {
         opened = []
         socket = -1
@@ -48,11 +48,12 @@ final class ConnectionCheck {
         isResolving = false
     }
 
-    /// Whether the server can have had the whole request when it sent what has come of its response.
+    /// Returns whether the server can have received the whole request before it sent the start of its response.
+    ///
+    /// TCP acknowledges the request at the latest with the segment that begins the response. If a part of the request is
+    /// unacknowledged, the server sent the bytes before it had the request.
     ///
     /// - Parameter bodyBytes: The length of the request's body.
-    /// TCP acknowledges the request at the latest with the segment that begins the response. Where a part of the request is not
-    /// acknowledged, the bytes were sent before the server had the request.
     func answersRequest(bodyBytes: Int) -> Bool {
         guard isReused, socket >= 0 else { return true }
         return bodyBytesSent >= bodyBytes && pathmirror_socket_unacknowledged(socket) == 0
@@ -74,8 +75,8 @@ final class ConnectionCheck {
         return true
     }
 
-    /// Whether a connection is open, and nothing has come. Under TLS a record of the protocol itself counts, too: the connection is then
-    /// not used again, which costs a handshake.
+    /// Returns whether a connection is open and has received no bytes. Under TLS, records of the TLS protocol itself count, too:
+    /// the connection is then not reused, which costs a handshake.
     private static func isQuiet(_ socket: Int32) -> Bool {
         var byte: UInt8 = 0
         while true {
@@ -90,7 +91,7 @@ final class ConnectionCheck {
         return TLSSession.hasBufferedBytes(ofForeign: tls)
     }
 
-    // MARK: Called by libcurl
+    // MARK: Callbacks of libcurl
 
     private static let resolve: curl_resolver_start_callback = { _, _, context in
         if let context { Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue().isResolving = true }
@@ -120,8 +121,8 @@ final class ConnectionCheck {
             ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
     }
 
-    /// libcurl 7.88 keeps a connection on which bytes have come with the end of a response that has no body, or a chunked one. It drops
-    /// these bytes, and the rest of them would follow.
+    /// libcurl 7.88 keeps a connection that has received more bytes after a chunked response or one without a body. It discards
+    /// these bytes, but further ones could follow, so this callback forbids reuse.
     private static let note: curl_debug_callback = { easy, kind, text, count, context in
         if kind == CURLINFO_DATA_OUT, let context {
             Unmanaged<ConnectionCheck>.fromOpaque(context).takeUnretainedValue().bodyBytesSent += count

@@ -2,11 +2,11 @@ internal import CCurl
 internal import Glibc
 internal import Runtime
 
-/// Connections that are kept for further requests of the same name, and for no others. Belongs to the client's thread.
+/// Connections that are kept for further requests with the same pool name only. Belongs to the client's thread.
 ///
 /// libcurl keeps the connections; the pool knows their sockets.
 final class ConnectionPool {
-    /// The two ends of a connection as libcurl reports them.
+    /// The two ends of a connection, as libcurl reports them.
     struct Ends: Hashable {
         let local: String
         let localPort: Int32
@@ -16,19 +16,19 @@ final class ConnectionPool {
 
     let name: String
     let share: UnsafeMutableRawPointer
-    /// Requests that use the pool now.
+    /// The number of requests that use the pool now.
     var active = 0
     private var sockets: [Ends: Int32] = [:]
     private var ends: [Int32: Ends] = [:]
     private var isClosed = false
     private let count: SocketCount
 
-    /// Counts the sockets of all pools.
+    /// The number of open sockets of all pools.
     final class SocketCount {
         var open = 0
     }
 
-    /// Nil if there is no memory.
+    /// Returns nil if there is no memory.
     init?(_ name: String, _ count: SocketCount) {
         guard let share = curl_share_init() else { return nil }
         guard pathmirror_curl_share_connections(share) == CURLSHE_OK else {
@@ -40,7 +40,7 @@ final class ConnectionPool {
         self.count = count
     }
 
-    /// Closes all connections. No request uses the pool any more.
+    /// Closes all connections. No request may use the pool any longer.
     func close() {
         guard !isClosed else { return }
         isClosed = true
@@ -49,24 +49,24 @@ final class ConnectionPool {
 
     deinit { close() }
 
-    /// Has the transfer use the pool's connections only. libcurl holds a pointer to the pool for as long as it has connections.
+    /// Restricts a transfer to the pool's connections. libcurl holds a pointer to the pool as long as it has connections.
     func attach(_ easy: UnsafeMutableRawPointer) -> Bool {
         pathmirror_curl_set_pointer(easy, CURLOPT_SHARE, share) == CURLE_OK
             && pathmirror_curl_set_socket_closer(easy, Self.close, Unmanaged.passUnretained(self).toOpaque())
                 == CURLE_OK
     }
 
-    /// Opens a socket of one of the pool's connections.
+    /// Opens a socket for one of the pool's connections.
     func open(_ family: Int32, _ type: Int32, _ transport: Int32) -> Int32 {
         let opened = Glibc.socket(family, type | Int32(SOCK_CLOEXEC.rawValue), transport)
         if opened >= 0 { count.open += 1 }
         return opened
     }
 
-    /// The socket of a connection that has carried a request; nil for a new connection.
+    /// Returns the socket of a connection that has carried a request, or nil for a new connection.
     func socket(between place: Ends) -> Int32? { sockets[place] }
 
-    /// A connection carries its first request.
+    /// Records the first request on a connection.
     func use(_ socket: Int32, between place: Ends) {
         sockets[place] = socket
         ends[socket] = place
@@ -82,14 +82,14 @@ final class ConnectionPool {
     }
 }
 
-/// The pools of a client, and the bounds on what they keep. Belongs to the client's thread.
+/// The pools of a client, and the limits on the connections they keep. Belongs to the client's thread.
 final class ConnectionPools {
     private let multi: UnsafeMutableRawPointer
-    /// The connections that all pools may keep together, and the number of pools.
+    /// The maximum number of kept connections of all pools, and of pools.
     private let most: Int
     private let count = ConnectionPool.SocketCount()
     private var pools: [String: ConnectionPool] = [:]
-    /// Pools without requests, by the time of their last one.
+    /// The pools without requests, by the time when their last request ended.
     private var idle = IndexedHeap<String, Milliseconds>()
     private var active = 0
     private static let idleMilliseconds: Milliseconds = 60_000
@@ -99,7 +99,7 @@ final class ConnectionPools {
         self.most = max(1, most)
     }
 
-    /// The pool for a request; ends with `leave`. Nil if there is no memory.
+    /// Returns the pool for a request, or nil if there is no memory. The caller must call `leave` afterwards.
     func enter(_ name: String) -> ConnectionPool? {
         guard let pool = pools[name] ?? ConnectionPool(name, count) else { return nil }
         if pools.updateValue(pool, forKey: name) == nil { divide() }
@@ -109,14 +109,14 @@ final class ConnectionPools {
         return pool
     }
 
-    /// A request has ended, and its transfer is freed.
+    /// Records that a request has ended. Its transfer must already be freed.
     func leave(_ pool: ConnectionPool, at now: Milliseconds) {
         pool.active -= 1
         active -= 1
         if pool.active == 0 { idle.set(pool.name, to: now) }
     }
 
-    /// Closes the pools that were idle for long, and the longest idle ones while too much is kept.
+    /// Closes the pools that have been idle for too long, and the longest idle pools while the limits are exceeded.
     func tidy(at now: Milliseconds) {
         while let (name, since) = idle.first,
             now - since >= Self.idleMilliseconds || pools.count > most || count.open - active > most
@@ -127,10 +127,11 @@ final class ConnectionPools {
         }
     }
 
-    /// When the next pool has been idle for long.
+    /// The time at which the next pool has been idle for too long.
     var nextTidying: Milliseconds? { idle.first.map { $0.priority + Self.idleMilliseconds } }
 
-    /// libcurl closes a pool's oldest connection when a connection comes back and the pool has more than its part.
+    /// Divides the connections among the pools. libcurl closes a pool's oldest connection when a connection is returned and the
+    /// pool has more than its share.
     private func divide() {
         _ = pathmirror_curl_multi_set_long(multi, CURLMOPT_MAXCONNECTS, max(1, most / max(1, pools.count)))
     }

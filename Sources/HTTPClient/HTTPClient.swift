@@ -2,31 +2,32 @@ internal import CCurl
 public import Runtime
 internal import Synchronization
 
-/// Sends requests to other servers, all from one thread of its own. Any thread may use it.
+/// Sends requests to other servers on one thread of its own. Usable on any thread.
 ///
-/// TLS certificates are always checked. Requests share a fixed number of slots fairly, by their `group` and `member`. Connections are kept
-/// for further requests with the same `connections`. Requests use HTTP/1.1.
+/// TLS certificates are always verified. Requests share a fixed number of slots fairly, according to their `group` and `member`.
+/// Connections are kept for further requests with the same `connections`. Requests use HTTP/1.1.
 public final class HTTPClient: Sendable {
     public struct Settings: Sendable {
         public var userAgent = "pathmirror"
-        /// A PEM file of authorities to trust instead of the system's.
+        /// A PEM file of certificate authorities to trust instead of the system's.
         public var certificateAuthoritiesFile: String?
-        /// Requests that wait for a slot, at most. `FairLedger` says how many of them a group and a member may have.
+        /// The maximum number of requests that wait for a slot. `FairLedger` limits the share of a group and a member.
         public var maxWaiting = 10_000
-        /// Slots: requests under way at once, at most. As many connections are kept at most while no request uses them.
+        /// The number of slots, which is the maximum number of requests in flight. It is also the maximum number of
+        /// connections kept without a request.
         public var maxConnections = 100
 
         public init() {}
     }
 
-    /// Called once for each request, from the client's thread or that which sends or cancels it; must return soon.
+    /// Called once for each request, on the client's thread or on the thread that sends or cancels the request. Must return soon.
     public typealias Completion = @Sendable (Result<ClientResponse, HTTPClientError>) -> Void
 
     private let inbox: Inbox
     private let thread: Thread
     private let lastID = Atomic<UInt64>(0)
 
-    /// The thread starts at once and waits without cost.
+    /// Starts the thread, which waits without cost.
     public init(_ settings: Settings = Settings()) throws(HTTPClientError) {
         guard Library.isReady, let multi = MultiHandle() else { throw .cannotStart("libcurl refuses") }
         guard let poller = SocketPoller() else { throw .cannotStart("the system has no more descriptors") }
@@ -38,14 +39,14 @@ public final class HTTPClient: Sendable {
 
     deinit { stop() }
 
-    /// Tells a client's requests apart.
+    /// Identifies a request of a client.
     public struct RequestID: Hashable, Sendable {
         let number: UInt64
     }
 
-    /// Sends a request. `completion` is always called, though maybe after `stop`.
+    /// Sends a request. `completion` is always called, perhaps after `stop`.
     ///
-    /// - Returns: what `cancel` takes.
+    /// - Returns: The id for `cancel`.
     @discardableResult
     public func send(_ request: ClientRequest, _ completion: @escaping Completion) -> RequestID {
         let id = RequestID(number: lastID.wrappingAdd(1, ordering: .relaxed).newValue)
@@ -55,76 +56,81 @@ public final class HTTPClient: Sendable {
         return id
     }
 
-    /// Fails a request with `cancelled`, soon, unless it has ended. Whether the server has it already is not known.
+    /// Fails a request with `cancelled` soon, unless it has ended. The server may already have received the request.
     public func cancel(_ id: RequestID) { inbox.cancel(id) }
 
-    /// Fails what is under way and ends the thread. Later calls do nothing. Not from inside a completion.
+    /// Fails the requests in flight and ends the thread. Later calls do nothing.
+    /// Must not be called from a completion.
     public func stop() {
         inbox.close()
         thread.join()
     }
 
     private enum Library {
-        /// libcurl wants to be told once, before anything else.
+        /// libcurl requires one global initialization before any other call.
         static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
     }
 }
 
-/// One request to somebody else's server, and how much patience there is with it.
+/// A request to another server, with its timeouts and limits.
 public struct ClientRequest: Sendable {
     public var method = "GET"
     public var url: String
-    /// Names and values without line breaks.
+    /// Names and values, which must not contain line breaks.
     public var headers: [(name: String, value: String)] = []
-    /// Headers for the address given and no other: after a redirect to another scheme, host or port they are left out.
+    /// Headers for the origin of `url` only. They are omitted after a redirect to another scheme, host or port.
     public var credentials: [(name: String, value: String)] = []
     public var body: [UInt8] = []
-    /// The time for the whole request, redirects included, from `send` on; with `queueMilliseconds` from the moment it has a slot.
+    /// The timeout for the whole request including redirects. It starts at `send`, or, with `queueMilliseconds`, when
+    /// the request gets a slot.
     public var timeoutMilliseconds: Milliseconds = 30_000
-    /// How long the request may wait for a slot. Nil lets it wait until its timeout. Afterwards it fails with `notSent`.
+    /// How long the request may wait for a slot; then it fails with `notSent`. Nil lets it wait until its timeout.
     public var queueMilliseconds: Milliseconds?
-    /// Who shares the client's slots: first the groups, then the members of each group. In a gateway these are namespaces and feeds.
+    /// The unit of sharing for the client's slots: groups share them first, then the members of each group. In a gateway these
+    /// are namespaces and feeds.
     public var group = ""
     public var member = ""
-    /// Whether the request overtakes others of its member that wait for a slot.
+    /// Whether the request overtakes other requests of its member that wait for a slot.
     public var isUrgent = false
-    /// Names the connections that the request may use. A connection is reused only by requests with the name of the request that opened it.
+    /// The name of the connections that the request may use. A connection is reused only by requests with the name of
+    /// the request that opened it.
     public var connections = ""
     public var connectTimeoutMilliseconds: Milliseconds = 10_000
     public var maxResponseBytes = 1 << 20
-    /// Whether a response may be longer than `maxResponseBytes`: the rest of it is not read.
+    /// Whether a longer response than `maxResponseBytes` is truncated. Otherwise it fails.
     public var truncatesResponse = false
-    /// How many redirects are followed; each must again be as safe as the address given.
+    /// The maximum number of redirects to follow. Each must meet the same security requirements as `url`.
     public var maxRedirects = 3
     public var redirects = Redirects.all
-    /// Whether plain `http:` will do, at first and in redirects.
+    /// Whether plain `http:` is allowed, in `url` and in redirects.
     public var allowsPlainHTTP = false
-    /// Which addresses are connected to, whatever names lead to them.
+    /// The addresses to which the request may connect, regardless of the names that resolve to them.
     public var addresses = AddressPolicy.any
-    /// The only public key that the server may prove to have: Base64 of the SHA-256 of its SubjectPublicKeyInfo. The certificate's names,
-    /// times and authority count for nothing then. Nil: they decide, as usual. Plain HTTP is refused where it is given.
+    /// The only acceptable public key of the server: Base64 of the SHA-256 of its SubjectPublicKeyInfo. The certificate's names,
+    /// validity and authority are then not verified. Nil for the usual verification.
+    /// A pinned request refuses plain HTTP.
     public var pinnedPublicKey: String?
-    /// Whether the request goes straight to the server, whatever proxy the environment names.
+    /// Whether the request goes directly to the server, even if the environment configures a proxy.
     public var avoidsProxies = false
 
     public init(_ url: String) { self.url = url }
 
-    /// Which redirects are followed; what is not followed is a response.
+    /// The redirects to follow. Any other redirect is returned as the response.
     public enum Redirects: Sendable {
-        /// 301, 302 and 303 lead to a GET without a body (or a HEAD, if that was asked), 307 and 308 to the same request.
+        /// 301, 302 and 303 become a GET without a body (or remain a HEAD); 307 and 308 repeat the request.
         case all
-        /// 307 and 308 alone, with the body sent again: a request that is to change something is not turned into one that reads.
+        /// Only 307 and 308, which repeat the request with its body. A request that changes something never becomes a read.
         case sameRequest
     }
 }
 
-/// A whole response. Any status is a response.
+/// A whole response, with any status.
 public struct ClientResponse: Sendable {
     public let status: Int
-    /// Names in lower case, in the order sent; those of the last response, where there were redirects.
+    /// The headers of the last response, after redirects. Names are in lower case; the order is as sent.
     public let headers: [(name: String, value: String)]
     public let body: [UInt8]
-    /// The body goes on beyond what was wanted of it.
+    /// Whether the body was cut at `maxResponseBytes`.
     public let isTruncated: Bool
 
     public init(status: Int, headers: [(name: String, value: String)], body: [UInt8], isTruncated: Bool = false) {
@@ -134,31 +140,31 @@ public struct ClientResponse: Sendable {
         self.isTruncated = isTruncated
     }
 
-    /// The first header of a name in lower case.
+    /// Returns the value of the first header with a name in lower case.
     public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }
 
-/// Why a request has no response. Holds no more of the request than a host's name: addresses may carry secrets.
+/// The reason why a request has no response. Contains no more of the request than a host name, because URLs may contain secrets.
 public enum HTTPClientError: Error, Equatable, Sendable, CustomStringConvertible {
     case cannotStart(String)
-    /// The request itself can't be sent, such as an address that is none.
+    /// The request is invalid, for example its URL.
     case badRequest(String)
     case timedOut
-    /// The host's name is not known, or nothing listens there.
+    /// The host's name is unknown, or the host refuses connections.
     case unreachable(String)
-    /// The host leads to addresses that the request must not reach, such as those of private networks.
+    /// The host resolves to addresses that the request must not reach, such as those of private networks.
     case addressNotAllowed(host: String)
-    /// The peer is not who it should be, or doesn't speak TLS.
+    /// The server's identity could not be verified, or it does not speak TLS.
     case insecure(String)
     case tooManyRedirects
     case responseTooLarge
-    /// The connection broke, or what came is not HTTP.
+    /// The connection broke, or the answer is not HTTP.
     case failed(String)
-    /// The request found no slot: too many others wait, or its time to wait is over. No server has seen any of it.
+    /// The request got no slot: too many other requests wait, or its time to wait is over. No server has received any of it.
     case notSent(String)
     /// The client was stopped.
     case refused(String)
-    /// Somebody has cancelled it.
+    /// The caller has cancelled the request.
     case cancelled
 
     public var description: String {

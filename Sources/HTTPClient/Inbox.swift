@@ -2,9 +2,9 @@ internal import Runtime
 
 /// The requests that wait for a slot of the client's thread, shared fairly between groups and their members.
 ///
-/// Any thread may use it. Each operation takes O(log n) for n requests that wait.
+/// Usable on any thread. Each operation takes O(log n) for n waiting requests.
 final class Inbox: Sendable {
-    /// The place of a request that is under way.
+    /// The slot of a request in flight.
     struct Slot: Sendable, Equatable {
         let group: String
         let member: String
@@ -13,18 +13,18 @@ final class Inbox: Sendable {
     struct Item: Sendable {
         let id: HTTPClient.RequestID
         let request: ClientRequest
-        /// When `send` was called, on the monotonic clock.
+        /// The time when `send` was called, in monotonic milliseconds.
         let sentAt: Milliseconds
         let completion: HTTPClient.Completion
 
         var slot: Slot { Slot(group: request.group, member: request.member) }
 
-        /// When the request stops waiting for a slot.
+        /// The time until which the request waits for a slot, in monotonic milliseconds.
         var queueDeadline: Milliseconds {
             sentAt + (request.queueMilliseconds ?? request.timeoutMilliseconds)
         }
 
-        /// Whether there is time left for a request that has a slot now.
+        /// Returns whether a request that has just got a slot still has time left.
         func mayBegin(at now: Milliseconds) -> Bool { request.queueMilliseconds != nil || now < queueDeadline }
     }
 
@@ -35,15 +35,15 @@ final class Inbox: Sendable {
         var isClosed = false
     }
 
-    /// What the client's thread does next.
+    /// The next work of the client's thread.
     struct Work: Sendable {
-        /// Requests that have a slot. Each ends with `done`.
+        /// Requests that have a slot. The thread must call `done` when each ends.
         var items: [Item] = []
         /// Requests that have waited too long.
         var expired: [Item] = []
-        /// Requests that were cancelled after they had a slot.
+        /// Requests that were cancelled after they got a slot.
         var cancelled: [HTTPClient.RequestID] = []
-        /// When the next request that waits has waited too long.
+        /// The time at which the next waiting request expires.
         var nextDeadline: Milliseconds?
         var isClosed = false
     }
@@ -56,7 +56,7 @@ final class Inbox: Sendable {
         state = MutexBox(State(queue: FairQueue(slots: slots, places: places)))
     }
 
-    /// Lets a request wait.
+    /// Adds a request to the queue.
     ///
     /// - Returns: The reason for a refusal, or nil.
     func add(_ item: Item) -> HTTPClientError? {
@@ -73,7 +73,7 @@ final class Inbox: Sendable {
         return refusal
     }
 
-    /// Takes the requests that may begin; all of them once the inbox is closed.
+    /// Removes and returns the requests that may start, or all requests once the inbox is closed.
     func take(at now: Milliseconds) -> Work {
         state.withLock { state in
             var work = Work()
@@ -81,7 +81,7 @@ final class Inbox: Sendable {
             if state.isClosed {
                 work.items = state.queue.removeAll()
             } else {
-                // Before others expire: a request that may not wait has a slot if one is free.
+                // Slots are assigned before requests expire: a request with no time to wait gets a slot if one is free.
                 while let served = state.queue.next() {
                     guard served.item.mayBegin(at: now) else {
                         state.queue.finish(served.member, of: served.group)
@@ -99,7 +99,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Ends a request that waits at once; the client's thread ends a request that has a slot.
+    /// Ends a waiting request at once. The client's thread ends a request that has a slot.
     func cancel(_ id: HTTPClient.RequestID) {
         let waiting = state.withLock { state -> Item? in
             if let ticket = state.tickets.removeValue(forKey: id) { return state.queue.remove(ticket) }
@@ -121,10 +121,11 @@ final class Inbox: Sendable {
     }
 }
 
-/// The slots of requests that ended while the system still resolves their server's name. A value, in the order of the due times.
+/// The slots of requests that ended while the system was still resolving their server's name. A value; slots are added and
+/// released in the order of time.
 ///
-/// libcurl leaves such a name to a thread that runs until the system's resolver gives up. The slot stays in use meanwhile, so that the slots
-/// bound these threads, too, however short the timeouts of the requests are.
+/// libcurl leaves such a name to a thread that runs until the system's resolver gives up. The slot remains in use meanwhile, so
+/// that the number of slots also limits the number of these threads, however short the requests' timeouts are.
 struct HeldSlots {
     private struct Held {
         let slot: Inbox.Slot
@@ -135,10 +136,10 @@ struct HeldSlots {
     static let milliseconds: Milliseconds = 10_000
 
     private var held: [Held] = []
-    /// The slots before this index are released.
+    /// The slots before this index have been released.
     private var first = 0
 
-    /// Holds the slot of a request that ended at `now`. Calls must come in the order of time.
+    /// Holds the slot of a request that ended at `now`. Calls must be in the order of time.
     mutating func hold(_ slot: Inbox.Slot, at now: Milliseconds) {
         held.append(Held(slot: slot, due: now + Self.milliseconds))
     }
@@ -160,6 +161,6 @@ struct HeldSlots {
         return released
     }
 
-    /// When the next slot is due; nil if none is held.
+    /// The time at which the next slot is due, or nil if none is held.
     var nextDue: Milliseconds? { first < held.count ? held[first].due : nil }
 }

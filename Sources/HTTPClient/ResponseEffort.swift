@@ -1,13 +1,13 @@
-/// What a server makes the client's thread do for one response, and the bounds on it. A value.
+/// The work that one response causes on the client's thread, and its limits. A value.
 ///
-/// All requests share the thread. Without these bounds a server could occupy the thread with few bytes: by interim responses without end, or by
-/// a body in pieces of one byte.
+/// All requests share the thread. Without these limits a server could occupy the thread with few bytes, by endless interim
+/// responses or by a body in one-byte pieces.
 struct ResponseEffort {
-    /// Responses with a status of 100 to 199 that may come before the final one.
+    /// The maximum number of responses with a status of 100 to 199 before the final one.
     static let mostInterimResponses = 8
-    /// Bytes of status lines, headers and trailers, of interim responses too.
+    /// The maximum number of bytes of status lines, headers and trailers, including those of interim responses.
     static let mostHeaderBytes = 65_536
-    /// Pieces of any size that a body may have, besides one for each `bytesPerPiece` bytes received.
+    /// The maximum number of pieces of any size in a body. One more piece is allowed for each `bytesPerPiece` bytes received.
     static let mostSmallPieces = 1_000
     static let bytesPerPiece = 64
 
@@ -17,7 +17,7 @@ struct ResponseEffort {
 
     /// Counts a status line, a header or a trailer.
     ///
-    /// - Returns: False if the response is over a bound.
+    /// - Returns: False if the response exceeds a limit.
     mutating func takeLine(bytes: Int) -> Bool {
         headerBytes += bytes
         return headerBytes <= Self.mostHeaderBytes
@@ -25,7 +25,7 @@ struct ResponseEffort {
 
     /// Counts a status line.
     ///
-    /// - Returns: False if the response is over a bound.
+    /// - Returns: False if the response exceeds a limit.
     mutating func takeStatus(_ status: Int) -> Bool {
         if (100..<200).contains(status) { interimResponses += 1 }
         return interimResponses <= Self.mostInterimResponses
@@ -33,7 +33,7 @@ struct ResponseEffort {
 
     /// Counts a piece of the body.
     ///
-    /// - Parameter bodyBytes: The bytes of the body received up to now, those of the piece included.
+    /// - Parameter bodyBytes: The number of body bytes received so far, including the piece.
     /// - Returns: False if the body has too many pieces for its length.
     mutating func takePiece(bodyBytes: Int) -> Bool {
         pieces += 1

@@ -1,7 +1,7 @@
 internal import CCurl
 internal import Runtime
 
-/// One request on its way, redirects included. Belongs to the client's thread; libcurl holds a pointer to it until `free`.
+/// A request in flight, including its redirects. Belongs to the client's thread; libcurl holds a pointer to it until `free`.
 final class Transfer {
     let easy: UnsafeMutableRawPointer
     let id: HTTPClient.RequestID
@@ -10,22 +10,22 @@ final class Transfer {
     let pool: ConnectionPool
     private let completion: HTTPClient.Completion
     private let deadlineMilliseconds: Milliseconds
-    /// What is asked for now; redirects change it.
+    /// The current request, which redirects change.
     private var hop: Hop
     private let addresses: AddressGuard
     private let connection: ConnectionCheck
-    /// Whether the request is sent once more, on a connection that nothing else has used.
+    /// Whether the request is being repeated on a new connection.
     private var isRepeated = false
-    /// Whether a response has begun, and whether the server can't have meant this request with it.
+    /// Whether a response has begun, and whether it cannot be the response to this request.
     private var hasStatus = false
     private var isStray = false
-    /// Whether the empty line after the headers has come.
+    /// Whether the empty line after the headers has arrived.
     private var hasHead = false
     private var isFreed = false
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var headers: [(name: String, value: String)] = []
     private var responseBody: [UInt8] = []
-    /// Counts what came in this attempt.
+    /// The work that this attempt has caused.
     private var effort = ResponseEffort()
     private var isTooLarge = false
     private var isTruncated = false
@@ -54,7 +54,7 @@ final class Transfer {
 
     deinit { free() }
 
-    /// Frees what libcurl has of the transfer. The pool must not be closed earlier.
+    /// Frees the transfer's resources in libcurl. The pool must not be closed earlier.
     func free() {
         guard !isFreed else { return }
         isFreed = true
@@ -65,20 +65,20 @@ final class Transfer {
     private func prepare(_ settings: HTTPClient.Settings) throws(HTTPClientError) {
         let mayBePlain = request.allowsPlainHTTP && request.pinnedPublicKey == nil
         try set(CURLOPT_PROTOCOLS_STR, mayBePlain ? "http,https" : "https")
-        // A connection then carries one request at a time, and what comes on it can be told from what was asked.
+        // A connection then carries one request at a time, and responses can be matched to requests.
         try set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         try set(CURLOPT_NOSIGNAL, 1)
-        // A name that takes long to resolve is left to its own thread when the request ends. The client's thread does not wait for it.
+        // Name resolution may outlast the request. The client's thread leaves it to libcurl's own thread and does not wait for it.
         try set(CURLOPT_QUICK_EXIT, 1)
         try set(CURLOPT_CONNECTTIMEOUT_MS, Int(request.connectTimeoutMilliseconds))
-        // They are followed here: which ones, with what, and where to is for the request to say.
+        // This class follows redirects itself, according to the request.
         try set(CURLOPT_FOLLOWLOCATION, 0)
         try set(CURLOPT_SSL_VERIFYPEER, 1)
         try set(CURLOPT_SSL_VERIFYHOST, 2)
         if let file = settings.certificateAuthoritiesFile { try set(CURLOPT_CAINFO, file) }
         if let pin = request.pinnedPublicKey { try set(pinned: pin) }
         try set(CURLOPT_USERAGENT, settings.userAgent)
-        // A proxy's address would say nothing of the server's.
+        // With a proxy, the address of the connection would be the proxy's and not the server's.
         if request.avoidsProxies || request.addresses != .any { try set(CURLOPT_PROXY, "") }
         if !request.truncatesResponse { try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes) }
         guard pool.attach(easy), connection.watch() else { throw .cannotStart("libcurl can't look at connections") }
@@ -96,7 +96,7 @@ final class Transfer {
             })
     }
 
-    /// What differs from one redirect to the next.
+    /// Sets the options that differ between redirects.
     private func prepareHop() throws(HTTPClientError) {
         try set(CURLOPT_URL, hop.url)
         addresses.begin(ClientURL(hop.url))
@@ -105,7 +105,7 @@ final class Transfer {
         try prepareHeaders()
     }
 
-    /// What differs from one sending to the next.
+    /// Sets the options that differ between attempts.
     private func prepareAttempt(isFresh: Bool) throws(HTTPClientError) {
         let left = deadlineMilliseconds - Clock.monotonicMilliseconds
         guard left > 0 else { throw .timedOut }
@@ -136,24 +136,24 @@ final class Transfer {
         try set(CURLOPT_CUSTOMREQUEST, hop.method)
         guard !hop.body.isEmpty || hop.method == "POST" || hop.method == "PUT" else { return }
         check(pathmirror_curl_set_size(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(hop.body.count)))
-        // libcurl takes a copy.
+        // libcurl copies the body.
         let code = hop.body.withUnsafeBytes { bytes in
             pathmirror_curl_set_pointer(
                 easy, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: bytes.baseAddress))
         }
-        // An empty body has no bytes to copy, but is one.
+        // An empty body must be set explicitly, as there are no bytes to copy.
         if hop.body.isEmpty { try set(CURLOPT_POSTFIELDS, "") } else { check(code) }
     }
 
     private func prepareHeaders() throws(HTTPClientError) {
         var list: UnsafeMutablePointer<curl_slist>?
-        // Else large bodies would wait for a server's leave, which many never give.
+        // Without this, large bodies would wait for a "100 Continue" response, which many servers never send.
         var lines = hop.body.isEmpty ? [] : ["Expect:"]
         for (name, value) in hop.headers {
             guard !name.isEmpty, (name + value).utf8.allSatisfy({ $0 >= 0x20 || $0 == 0x09 }) else {
                 throw .badRequest("a header has a line break in it")
             }
-            // A header without value is written with a semicolon; with a colon it would be removed.
+            // libcurl removes a header that is given as a name and a colon. A semicolon stands for an empty value.
             lines.append(value.isEmpty ? "\(name);" : "\(name): \(value)")
         }
         for line in lines {
@@ -168,7 +168,7 @@ final class Transfer {
         headerList = list
     }
 
-    /// Has the server prove that it has this key, and nothing else: libcurl looks at the key also where it verifies nothing more.
+    /// Accepts only a server with this public key. libcurl checks the key even if it verifies nothing else.
     private func set(pinned pin: String) throws(HTTPClientError) {
         guard pin.utf8.count == 44 else { throw .badRequest("a public key's digest has 32 bytes") }
         try set(CURLOPT_PINNEDPUBLICKEY, "sha256//\(pin)")
@@ -184,10 +184,10 @@ final class Transfer {
         guard pathmirror_curl_set_text(easy, option, value) == CURLE_OK else { throw .badRequest("bad option") }
     }
 
-    /// Of options that only a libcurl without them refuses, and this program is linked with one that has them.
+    /// Asserts that an option was accepted. These options fail only in versions of libcurl that do not have them.
     private func check(_ code: CURLcode) { assert(code == CURLE_OK) }
 
-    // MARK: What comes in
+    // MARK: Receiving
 
     private static func received(
         _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int, _ context: UnsafeMutableRawPointer?,
@@ -222,7 +222,7 @@ final class Transfer {
                 isStray = true
                 return false
             }
-            // The final response after a 100, or the response itself.
+            // A new response begins: the final one after a 100, or the only one.
             headers.removeAll()
             responseBody.removeAll()
             hasHead = false
@@ -241,9 +241,9 @@ final class Transfer {
         return true
     }
 
-    // MARK: The end
+    // MARK: Ending
 
-    /// Whether the request is sent again: to where a redirect leads, or on a new connection. The transfer is then ready for libcurl.
+    /// Returns whether the request is sent again, after a redirect or on a new connection. The transfer is then ready for libcurl.
     func continues(_ code: CURLcode) throws(HTTPClientError) -> Bool {
         if needsFreshConnection(code) {
             try prepareAttempt(isFresh: true)
@@ -252,8 +252,8 @@ final class Transfer {
         return try isRedirected(code)
     }
 
-    /// Whether the connection was one that the server had given up, or had sent something on. The server has then not answered the request,
-    /// so the request is sent once more.
+    /// Returns whether the server had given up the connection, or had sent bytes on it without a request. The server has then not
+    /// answered the request, so the request is sent once more.
     private func needsFreshConnection(_ code: CURLcode) -> Bool {
         guard connection.isReused, !isRepeated else { return false }
         if connection.isDirty || isStray { return true }
@@ -261,7 +261,7 @@ final class Transfer {
             return [CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING].contains { $0 == code }
         }
         guard isResponse(code) else { return false }
-        // Servers say this before they close a connection that was idle for too long.
+        // Servers send these responses before they close a connection that was idle for too long.
         switch pathmirror_curl_status(easy) {
         case 408: return true
         case 400:
@@ -270,7 +270,7 @@ final class Transfer {
         }
     }
 
-    /// Whether the response is a redirect that is followed.
+    /// Returns whether the response is a redirect to follow, and prepares the next request.
     private func isRedirected(_ code: CURLcode) throws(HTTPClientError) -> Bool {
         guard isResponse(code), request.maxRedirects > 0,
             let target = pathmirror_curl_redirect(easy).map({ String(cString: $0) }),
@@ -282,10 +282,11 @@ final class Transfer {
         return true
     }
 
-    /// Whether what came is a response, and not the beginning of one. libcurl reports success also if the connection ends within the headers.
+    /// Returns whether the received data is a response with complete headers. libcurl reports success also if the connection
+    /// ends within the headers.
     private func isResponse(_ code: CURLcode) -> Bool { code == CURLE_OK && hasHead || isTruncated }
 
-    /// The outcome for `finish`.
+    /// Returns the outcome for `finish`.
     func outcome(_ code: CURLcode) -> Result<ClientResponse, HTTPClientError> {
         guard isResponse(code) else { return .failure(error(code)) }
         return .success(
@@ -293,7 +294,7 @@ final class Transfer {
                 status: pathmirror_curl_status(easy), headers: headers, body: responseBody, isTruncated: isTruncated))
     }
 
-    /// Whether a thread of libcurl may resolve the server's name on after the transfer is freed.
+    /// Whether a thread of libcurl may still be resolving the server's name after the transfer is freed.
     var leavesResolver: Bool { connection.isResolving }
 
     func finish(_ outcome: Result<ClientResponse, HTTPClientError>) { completion(outcome) }
@@ -308,7 +309,7 @@ final class Transfer {
         case CURLE_OPERATION_TIMEDOUT: return .timedOut
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: return .unreachable(text)
         case CURLE_TOO_MANY_REDIRECTS: return .tooManyRedirects
-        // An answer that isn't HTTP has this code too; then a request was sent, and no status came.
+        // A non-HTTP answer produces this code, too. In that case a request was sent and no status arrived.
         case CURLE_UNSUPPORTED_PROTOCOL where pathmirror_curl_sent(easy) > 0 && pathmirror_curl_status(easy) == 0:
             return .failed("the answer is not HTTP")
         case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: return .badRequest(text)
@@ -320,15 +321,15 @@ final class Transfer {
     }
 }
 
-/// What one of the servers is asked, of which redirects make several. A value.
+/// A request to one of the servers in a chain of redirects. A value.
 struct Hop {
     let url: String
     let method: String
     let headers: [(name: String, value: String)]
     let body: [UInt8]
-    /// How many redirects have led here.
+    /// The number of redirects that have led here.
     let count: Int
-    /// Whether this is still the server that was to get the credentials.
+    /// Whether the origin is still the one that may receive the credentials.
     private let isTrusted: Bool
 
     init(_ request: ClientRequest) {
@@ -352,7 +353,7 @@ struct Hop {
         self.isTrusted = isTrusted
     }
 
-    /// The hop that a redirect to `target` leads to; nil where the response is none that is followed.
+    /// Returns the hop after a redirect to `target`, or nil if the response is not a redirect to follow.
     func redirected(to target: String, status: Int, _ request: ClientRequest) -> Hop? {
         let repeats = status == 307 || status == 308
         guard repeats || (301...303).contains(status) && request.redirects == .all else { return nil }

@@ -1,9 +1,9 @@
 internal import CCurl
 internal import Runtime
 
-/// The client's thread: takes requests that have a slot, and has libcurl work on those whose sockets are ready.
+/// The client's thread: starts requests that have a slot, and has libcurl process the sockets that are ready.
 ///
-/// A turn costs as much as the sockets that are ready, however many transfers wait for their servers.
+/// The cost of a turn depends on the number of ready sockets, not on the number of transfers that wait for their servers.
 final class TransferLoop {
     private let inbox: Inbox
     private let settings: HTTPClient.Settings
@@ -13,7 +13,7 @@ final class TransferLoop {
     private var transfers: [UnsafeMutableRawPointer: Transfer] = [:]
     private var handles: [HTTPClient.RequestID: UnsafeMutableRawPointer] = [:]
     private var heldSlots = HeldSlots()
-    /// When libcurl has something to do without a socket.
+    /// The time at which libcurl has work that depends on no socket.
     private var timer: Milliseconds?
     private static let longestWait: Milliseconds = 60_000
 
@@ -35,7 +35,7 @@ final class TransferLoop {
             if work.isClosed { return abandon(work.items) }
             for item in work.items { begin(item) }
             for id in work.cancelled { cancel(id) }
-            // A request that ends leaves its slot to the next one.
+            // A request that ends frees its slot for the next one.
             if workOnTimer() || finishDone() { continue }
             pools.tidy(at: Clock.monotonicMilliseconds)
             for ready in poller.wait(milliseconds: pause(work.nextDeadline)) { workOn(ready) }
@@ -68,7 +68,7 @@ final class TransferLoop {
                 let id = UInt64(UInt32(bitPattern: socket))
                 let read = what == CURL_POLL_IN || what == CURL_POLL_INOUT
                 let write = what == CURL_POLL_OUT || what == CURL_POLL_INOUT
-                // The system forgets a socket when it is closed, and its number comes again.
+                // The kernel removes a socket from the poller when it is closed, and reuses its number.
                 if !poller.change(socket, id: id, read: read, write: write) {
                     _ = poller.add(socket, id: id, read: read, write: write)
                 }
@@ -84,7 +84,7 @@ final class TransferLoop {
             }, context)
     }
 
-    /// True if something was due.
+    /// Returns whether the timer was due.
     private func workOnTimer() -> Bool {
         guard let due = timer, due <= Clock.monotonicMilliseconds else { return false }
         timer = nil
@@ -123,7 +123,7 @@ final class TransferLoop {
         }
     }
 
-    /// True if some have ended.
+    /// Returns whether any transfer has ended.
     private func finishDone() -> Bool {
         var left: Int32 = 0
         var hasEnded = false
@@ -148,7 +148,8 @@ final class TransferLoop {
         return hasEnded
     }
 
-    /// Frees a transfer that libcurl no longer works on, and reports the outcome. Frees the slot too, unless a thread still resolves the name.
+    /// Frees a transfer that libcurl no longer processes, and reports the outcome. Also frees the slot, unless a thread is
+    /// still resolving the name.
     private func end(_ transfer: Transfer, _ outcome: Result<ClientResponse, HTTPClientError>) {
         transfers[transfer.easy] = nil
         handles[transfer.id] = nil
@@ -163,7 +164,7 @@ final class TransferLoop {
         transfer.finish(outcome)
     }
 
-    /// Whether a request ended before its server or its resolver had ended it.
+    /// Returns whether a request ended before its server or its resolver ended it.
     private static func isEarly(_ outcome: Result<ClientResponse, HTTPClientError>) -> Bool {
         switch outcome {
         case .failure(.timedOut), .failure(.cancelled): true
@@ -192,11 +193,12 @@ final class TransferLoop {
 
 /// libcurl's handle for many transfers.
 ///
-/// @unchecked Sendable is safe: the client hands it to its thread, and does not use it itself; it is freed when neither has it any more.
+/// @unchecked Sendable is safe: the client passes the handle to its thread and does not use it itself. The handle is freed when
+/// neither holds it any longer.
 final class MultiHandle: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
 
-    /// Nil if there is no memory.
+    /// Returns nil if there is no memory.
     init?() {
         guard let pointer = curl_multi_init() else { return nil }
         self.pointer = pointer
