@@ -1,17 +1,17 @@
 internal import Runtime
 
-/// Publishes messages to streams of JetStream, all from one thread of its own. Any thread may use it.
+/// Publishes messages to JetStream streams on one thread of its own. Usable on any thread.
 ///
-/// It connects when there is something to send, and again after a connection was lost. What was under way then fails at once
-/// and is not sent again: whoever published it does that, and the stream knows it by its id.
+/// The client connects when there are messages to send, and reconnects after it has lost the connection. Messages in flight then
+/// fail at once and are not sent again. The publisher repeats them, and the stream detects duplicates by their ids.
 public final class NATSClient: Sendable {
-    /// Called once for each message, from a thread of the client; must return soon.
+    /// Called once for each message, on a thread of the client or of the caller. Must return soon.
     public typealias Completion = @Sendable (Result<NATSAcknowledgement, NATSError>) -> Void
 
     private let core: NATSCore
     private let thread: Thread
 
-    /// The thread starts at once and waits without cost.
+    /// Starts the thread, which waits without cost.
     public init(_ settings: NATSSettings) throws(NATSError) {
         guard !settings.servers.isEmpty else { throw .cannotStart("no server is named") }
         let core = NATSCore(settings)
@@ -22,24 +22,24 @@ public final class NATSClient: Sendable {
 
     deinit { stop() }
 
-    /// Sends a message. `completion` is always called, though maybe before this returns.
+    /// Sends a message. `completion` is always called, perhaps before this method returns.
     public func publish(_ message: NATSMessage, _ completion: @escaping Completion) {
         if let refusal = core.add(message, completion) { completion(.failure(refusal)) }
     }
 
-    /// Fails what is under way and ends the thread, which takes as long as connecting may take at most. Later calls do nothing.
-    /// Not from inside a completion.
+    /// Fails the messages in flight and ends the thread, which takes at most as long as connecting may take. Later calls do
+    /// nothing. Must not be called from a completion.
     public func stop() {
         core.close()
         thread.join()
     }
 }
 
-/// What the threads of a client share: its messages, and whether its connection has ended.
+/// The state shared by the threads of a client: its messages, and whether its connection has ended.
 final class NATSCore: Sendable {
     struct State: Sendable {
         var table: PublishTable
-        /// Which connection is used; those before it have no say any more.
+        /// The number of the current connection. Reports about earlier connections are ignored.
         var connectionNumber = 0
         var isConnectionEnded = false
         var isStopped = false
@@ -54,7 +54,7 @@ final class NATSCore: Sendable {
                     limit: settings.maxMessages, timeoutMilliseconds: settings.timeoutMilliseconds)))
     }
 
-    /// Why the message is not taken, or nil.
+    /// Adds a message. Returns the reason for a refusal, or nil.
     func add(_ message: NATSMessage, _ completion: @escaping NATSClient.Completion) -> NATSError? {
         if let fault = message.fault { return fault }
         let now = Clock.monotonicMilliseconds
@@ -64,13 +64,13 @@ final class NATSCore: Sendable {
         }
     }
 
-    /// An answer came; maybe nobody waits for it any more.
+    /// Completes a message, unless it has already been completed.
     func acknowledged(_ token: UInt64, _ result: Result<NATSAcknowledgement, NATSError>) {
         let item = state.withLock { $0.table.take(token) }
         item?.completion(result)
     }
 
-    /// Nobody listens to the message's subject.
+    /// Fails a message because no stream subscribes to its subject.
     func notStored(_ token: UInt64) {
         guard let item = state.withLock({ $0.table.take(token) }) else { return }
         item.completion(.failure(.noStream(subject: item.message.subject)))
@@ -92,30 +92,30 @@ final class NATSCore: Sendable {
     }
 }
 
-/// Why a message is not known to be in a stream. Holds no credentials.
+/// The reason why a message is not known to be in a stream. Contains no credentials.
 public enum NATSError: Error, Equatable, Sendable, CustomStringConvertible {
     case cannotStart(String)
-    /// No server listens there, or its name is not known.
+    /// The server refuses connections, or its name is unknown.
     case unreachable(String)
-    /// The server refuses the credentials.
+    /// The server rejects the credentials.
     case notAuthorized(String)
-    /// The server is not who it should be, or one of the two wants TLS and the other does not.
+    /// The server's identity could not be verified, or only one side requires TLS.
     case insecure(String)
-    /// The connection broke while the message was on its way: it may be in the stream.
+    /// The connection broke while the message was in flight. The message may be in the stream.
     case connectionLost(String)
-    /// No acknowledgement in time: the message may be in the stream.
+    /// No acknowledgement arrived in time. The message may be in the stream.
     case timedOut(String)
-    /// Nobody stores what comes with this subject.
+    /// No stream stores messages with this subject.
     case noStream(subject: String)
-    /// JetStream says why it did not take the message.
+    /// JetStream's reason for rejecting the message.
     case rejected(code: Int, String)
     case tooLarge(bytes: Int, limit: Int)
-    /// The message can't be sent as it is, such as one whose subject has a space.
+    /// The message is invalid, for example because its subject contains a space.
     case badMessage(String)
     case tooManyMessages
     case stopped
 
-    /// Whether the same message meets the same fate whenever it is sent.
+    /// Whether sending the same message again would always fail in the same way.
     public var isPermanent: Bool {
         switch self {
         case .tooLarge, .badMessage: true
@@ -124,7 +124,7 @@ public enum NATSError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// JetStream's number for a message that is larger than its stream takes.
+    /// JetStream's code for a message that is larger than its stream allows.
     private static let exceedsStreamMaximum = 10_054
 
     public var description: String {

@@ -1,11 +1,11 @@
 import CNATS
 import Runtime
 
-/// One connection to a server, until it ends. Belongs to the client's thread; acknowledgements come on a thread of the library.
+/// A connection to a server, until it ends. Belongs to the client's thread; acknowledgements arrive on a thread of the library.
 final class NATSConnection {
     private let connection: OpaquePointer
     private var subscription: OpaquePointer?
-    /// Answers to a message go to this and its token.
+    /// The prefix of reply subjects. The reply to a message goes to this prefix followed by the message's token.
     private let inbox: String
 
     init(_ settings: NATSSettings, core: NATSCore, number: Int) throws(NATSError) {
@@ -29,8 +29,8 @@ final class NATSConnection {
         }
     }
 
-    /// Has answers handed to the link. The library holds the link until it says that the subscription is over, which it
-    /// says once, after the last answer, also when the connection breaks.
+    /// Subscribes the link to the replies. The library retains the link until it reports the end of the subscription.
+    /// It does so once, after the last reply, also if the connection breaks.
     private func listen(_ link: Link) throws(NATSError) {
         let context = Unmanaged.passRetained(link).toOpaque()
         var status = natsConnection_Subscribe(
@@ -52,11 +52,11 @@ final class NATSConnection {
                 Unmanaged<Link>.fromOpaque(context).takeRetainedValue().ended()
             }, context)
         guard status == NATS_OK else {
-            // The connection has broken already. Nothing was published, so no answer is being handed over.
+            // The connection has already broken. No message was published, so no reply is being delivered.
             Unmanaged<Link>.fromOpaque(context).release()
             throw Self.error(status)
         }
-        // The client bounds how many answers there can be.
+        // The client's limit on messages also limits the number of replies.
         _ = natsSubscription_SetPendingLimits(subscription, -1, -1)
     }
 
@@ -82,14 +82,14 @@ final class NATSConnection {
         guard status == NATS_OK else { throw .connectionLost(Self.text(status)) }
     }
 
-    /// What the server or the library said last; empty where nothing was said.
+    /// The last error of the server or the library, or an empty string.
     var lastError: String {
         var text: UnsafePointer<CChar>?
         guard natsConnection_GetLastError(connection, &text) != NATS_OK, let text else { return "" }
         return String(String(cString: text).prefix(300))
     }
 
-    /// Ends the connection. Not called twice, and nothing afterwards.
+    /// Ends the connection. Called once, and the connection is not used afterwards.
     func close() {
         natsSubscription_Destroy(subscription)
         natsConnection_Destroy(connection)
@@ -108,7 +108,7 @@ final class NATSConnection {
         }
     }
 
-    /// The library's words for a status, and what it knows beyond that of the last failure on this thread.
+    /// Returns the library's text for a status, with the details of the last failure on this thread.
     private static func text(_ status: natsStatus) -> String {
         let name = natsStatus_GetText(status).map { String(cString: $0) } ?? "unknown"
         guard let more = nats_GetLastError(nil).map({ String(cString: $0) }), !more.isEmpty, more != name else {
@@ -118,7 +118,7 @@ final class NATSConnection {
     }
 }
 
-/// Hands the answers of one connection to its client.
+/// Passes the replies on one connection to its client.
 final class Link: Sendable {
     private let core: NATSCore
     private let number: Int
@@ -130,7 +130,7 @@ final class Link: Sendable {
         self.prefixBytes = prefixBytes
     }
 
-    /// An answer; its subject ends with the token of what it answers.
+    /// Handles a reply. Its subject ends with the token of the message.
     func received(_ message: OpaquePointer) {
         guard let subject = natsMsg_GetSubject(message).map({ String(cString: $0) }),
             let token = UInt64(String(subject.utf8.dropFirst(prefixBytes)) ?? "")

@@ -1,13 +1,13 @@
 import JSONText
 
-/// A message for a stream of JetStream.
+/// A message for a JetStream stream.
 public struct NATSMessage: Sendable, Equatable {
     public var subject: String
-    /// What the stream knows a repeated message by, within its window of duplicates.
+    /// The id by which the stream detects a repeated message within its duplicate window.
     public var id: String
-    /// The stream that is to take it; any that takes the subject where this is nil.
+    /// The stream that must store the message, or nil for any stream that accepts the subject.
     public var expectedStream: String?
-    /// Names and values without line breaks.
+    /// Names and values, which must not contain line breaks.
     public var headers: [Header]
     public var body: [UInt8]
 
@@ -31,14 +31,14 @@ public struct NATSMessage: Sendable, Equatable {
         self.body = body
     }
 
-    /// Those for JetStream and those of the caller.
+    /// The headers for JetStream followed by the caller's headers.
     var allHeaders: [Header] {
         var all = [Header("Nats-Msg-Id", id)]
         if let expectedStream { all.append(Header("Nats-Expected-Stream", expectedStream)) }
         return all + headers
     }
 
-    /// Why it can't be sent, whatever the server says; nil where it can.
+    /// The reason why the message is invalid for any server, or nil if it is valid.
     var fault: NATSError? {
         let parts = subject.split(separator: ".", omittingEmptySubsequences: false)
         guard subject.utf8.count <= Self.maxSubjectBytes else {
@@ -56,15 +56,15 @@ public struct NATSMessage: Sendable, Equatable {
         return nil
     }
 
-    /// A server's line of control ends at 4,096 bytes, and the subject that the answer goes to is in it, too.
+    /// A server limits a control line to 4,096 bytes, which also contain the reply subject.
     private static let maxSubjectBytes = 3_000
 }
 
-/// The place of a message in a stream.
+/// The position of a message in a stream.
 public struct NATSAcknowledgement: Sendable, Equatable {
     public let stream: String
     public let sequence: UInt64
-    /// The stream had the message already.
+    /// Whether the stream already had the message.
     public let isDuplicate: Bool
 
     public init(stream: String, sequence: UInt64, isDuplicate: Bool) {
@@ -74,7 +74,7 @@ public struct NATSAcknowledgement: Sendable, Equatable {
     }
 }
 
-/// What JetStream answers to a message: `{"stream":"ORDERS","seq":7}`, with `"duplicate":true` where it had it, or
+/// JetStream's reply to a message: `{"stream":"ORDERS","seq":7}`, with `"duplicate":true` if the stream already had it, or
 /// `{"error":{"code":400,"err_code":10060,"description":"…"}}`.
 enum AcknowledgementText {
     static func read(_ bytes: [UInt8]) -> Result<NATSAcknowledgement, NATSError> {
@@ -100,7 +100,7 @@ enum AcknowledgementText {
     }
 
     private static func text(_ value: SourceValue.Kind?) -> String? {
-        // Somebody else's words go no further than a line.
+        // The text of another server is limited in length.
         if case .string(let text)? = value { String(text.prefix(300)) } else { nil }
     }
 

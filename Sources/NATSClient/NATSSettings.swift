@@ -2,36 +2,36 @@ import CNATS
 import Glibc
 public import Runtime
 
-/// Which servers, as whom, and how much patience there is with them.
+/// The servers, the credentials, and the timeouts of a client.
 public struct NATSSettings: Sendable {
     public enum Credentials: Sendable {
         case none
         case password(user: String, Secret<String>)
         case token(Secret<String>)
-        /// A file with a JSON Web Token and the seed of its key, as `nsc` writes it.
+        /// A file with a JSON Web Token and the seed of its key, in the format of `nsc`.
         case file(String)
     }
 
-    /// `nats://host:port` or `tls://host:port`: the servers of one cluster, tried in any order. Where one is `tls:`, all are.
+    /// The servers of one cluster as `nats://host:port` or `tls://host:port`, tried in any order. If one uses `tls:`, all do.
     public var servers: [String]
     public var credentials = Credentials.none
-    /// A PEM file of authorities to trust instead of the system's.
+    /// A PEM file of certificate authorities to trust instead of the system's.
     public var certificateAuthoritiesFile: String?
-    /// What the server's operators see.
+    /// The client's name, visible to the server's operators.
     public var name = "pathmirror"
-    /// For connecting to one server.
+    /// The timeout for connecting to one server.
     public var connectTimeoutMilliseconds: Milliseconds = 5_000
-    /// From `publish` to the acknowledgement.
+    /// The timeout from `publish` to the acknowledgement.
     public var timeoutMilliseconds: Milliseconds = 10_000
-    /// How long the connection may take no bytes before it is given up.
+    /// How long the connection may accept no bytes before it is closed.
     public var writeTimeoutMilliseconds: Milliseconds = 5_000
-    /// Messages under way and waiting; more are refused.
+    /// The maximum number of messages in flight and waiting. Further messages are refused.
     public var maxMessages = 10_000
 
     public init(servers: [String]) { self.servers = servers }
 }
 
-/// The library's form of the settings.
+/// The settings in the library's format.
 final class NATSOptions {
     let pointer: OpaquePointer
 
@@ -43,11 +43,11 @@ final class NATSOptions {
         try check(natsOptions_SetName(pointer, settings.name), "the client's name")
         try check(natsOptions_SetTimeout(pointer, settings.connectTimeoutMilliseconds), "the timeout")
         try check(natsOptions_SetWriteDeadline(pointer, settings.writeTimeoutMilliseconds), "the timeout of writes")
-        // A connection that broke is done with. The library would keep messages and send them when somebody else has sent
-        // later ones.
+        // A broken connection is not used again. The library would otherwise keep messages and send them after later
+        // messages of other publishers.
         try check(natsOptions_SetAllowReconnect(pointer, false), "reconnecting")
         try check(natsOptions_SetNoEcho(pointer, true), "echoing")
-        // A server that has vanished without a word is noticed after two of these.
+        // A server that has vanished silently is noticed after two intervals.
         try check(natsOptions_SetPingInterval(pointer, 20_000), "the interval of pings")
         try setCredentials(settings.credentials)
         if let file = settings.certificateAuthoritiesFile {
@@ -60,7 +60,7 @@ final class NATSOptions {
 
     private func setServers(_ servers: [String]) throws(NATSError) {
         let isSecure = servers.contains { $0.hasPrefix("tls://") }
-        // The library takes any scheme and heeds none.
+        // The library accepts any scheme and ignores it.
         let plain = servers.map { $0.hasPrefix("tls://") ? "nats://" + $0.dropFirst(6) : $0 }
         let copies = plain.map { strdup($0) }
         defer { for copy in copies { free(copy) } }

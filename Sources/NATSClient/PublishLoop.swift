@@ -1,6 +1,6 @@
 import Runtime
 
-/// The client's thread: connects, sends, and gives up what takes too long.
+/// The client's thread: connects, sends, and fails messages whose time is over.
 final class PublishLoop {
     private let core: NATSCore
     private let settings: NATSSettings
@@ -32,7 +32,7 @@ final class PublishLoop {
         }
     }
 
-    /// Waits for something to do; nil when there may be something now.
+    /// Waits for work. Returns nil if the state must be checked again.
     private func nextStep() -> Step? {
         let deadline = core.state.withLock { $0.table.nextDeadline() }
         let patience = deadline.map { max(0, $0 - Clock.monotonicMilliseconds) }
@@ -44,7 +44,7 @@ final class PublishLoop {
             }
             let expired = state.table.takeExpired(at: Clock.monotonicMilliseconds)
             if !expired.isEmpty { return .giveUp(expired) }
-            // The next deadline was asked for before these came.
+            // The deadline was computed before these messages arrived. The next call includes their deadlines.
             let waiting = state.table.takeWaiting()
             return waiting.isEmpty ? nil : .send(waiting)
         }
@@ -87,12 +87,12 @@ final class PublishLoop {
     }
 
     private func giveUp(_ items: [PublishTable.Item]) {
-        // A server says by the connection alone that a subject may not be published to.
+        // A server reports a forbidden subject only through an error of the connection.
         let reason = connection?.lastError ?? ""
         for item in items { item.completion(.failure(.timedOut(reason))) }
     }
 
-    /// Unless it was acknowledged or stopped meanwhile.
+    /// Fails a message, unless it was acknowledged or stopped in the meantime.
     private func fail(_ item: PublishTable.Item, _ error: NATSError) {
         core.acknowledged(item.token, .failure(error))
     }

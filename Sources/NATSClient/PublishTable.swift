@@ -1,7 +1,7 @@
 import Runtime
 
-/// The messages of a client: those that wait to be sent, and those that wait for their acknowledgement. Pure: what has to be
-/// done is returned, and done by whoever holds the lock.
+/// The messages of a client: those that wait to be sent, and those that wait for their acknowledgement. Pure: methods return the
+/// items on which the caller, which holds the lock, must act.
 struct PublishTable: Sendable {
     typealias Completion = @Sendable (Result<NATSAcknowledgement, NATSError>) -> Void
 
@@ -13,7 +13,8 @@ struct PublishTable: Sendable {
 
     private var waiting: [Item] = []
     private var sent: [UInt64: Item] = [:]
-    /// Of all items, in the order of their coming: all have the same patience. Those that are done stay until their time.
+    /// The deadlines of all items, in the order of arrival, as all items have the same timeout. Deadlines of completed items
+    /// remain until their time.
     private var deadlines: [(at: Milliseconds, token: UInt64)] = []
     private var firstDeadline = 0
     private var lastToken: UInt64 = 0
@@ -27,7 +28,7 @@ struct PublishTable: Sendable {
 
     var count: Int { waiting.count + sent.count }
 
-    /// False when there are too many.
+    /// Adds a message. Returns false if there are too many.
     mutating func add(_ message: NATSMessage, at now: Milliseconds, _ completion: @escaping Completion) -> Bool {
         guard count < limit else { return false }
         lastToken += 1
@@ -36,7 +37,7 @@ struct PublishTable: Sendable {
         return true
     }
 
-    /// All that wait; from now on they wait for their acknowledgements.
+    /// Returns all waiting items. From now on they wait for their acknowledgements.
     mutating func takeWaiting() -> [Item] {
         let items = waiting
         waiting.removeAll()
@@ -44,17 +45,17 @@ struct PublishTable: Sendable {
         return items
     }
 
-    /// The item of an acknowledgement, or of what could not be sent; nil where nobody waits for it any more.
+    /// Removes and returns a sent item, or nil if it has already been completed.
     mutating func take(_ token: UInt64) -> Item? { sent.removeValue(forKey: token) }
 
-    /// Those that were sent, in order: their connection has ended.
+    /// Removes and returns the sent items in order, because their connection has ended.
     mutating func takeSent() -> [Item] {
         let items = sent.values.sorted { $0.token < $1.token }
         sent.removeAll()
         return items
     }
 
-    /// Those whose time is over, in order.
+    /// Removes and returns the items whose time is over, in order.
     mutating func takeExpired(at now: Milliseconds) -> [Item] {
         var expired: [Item] = []
         while firstDeadline < deadlines.count, deadlines[firstDeadline].at <= now {
@@ -70,7 +71,7 @@ struct PublishTable: Sendable {
         return expired
     }
 
-    /// When the next one's time is over; nil where none waits.
+    /// Returns the earliest deadline, or nil if there are no items.
     mutating func nextDeadline() -> Milliseconds? {
         while firstDeadline < deadlines.count, !isOpen(deadlines[firstDeadline].token) { firstDeadline += 1 }
         forgetOldDeadlines()
@@ -78,12 +79,12 @@ struct PublishTable: Sendable {
     }
 
     private func isOpen(_ token: UInt64) -> Bool {
-        // Those that wait have tokens without gaps, as nobody leaves but from the front.
+        // Waiting items have consecutive tokens, because they leave only from the front.
         if let first = waiting.first?.token, token >= first { return true }
         return sent[token] != nil
     }
 
-    /// Old ones go when they are half of all, so that each costs the same however many there are.
+    /// Removes obsolete deadlines once they are the majority, so that the cost of each is constant.
     private mutating func forgetOldDeadlines() {
         guard firstDeadline * 2 > deadlines.count else { return }
         deadlines.removeFirst(firstDeadline)
