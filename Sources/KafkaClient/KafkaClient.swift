@@ -1,16 +1,16 @@
 internal import Runtime
 internal import Synchronization
 
-/// Publishes records to topics of Kafka with an idempotent producer: what the library sends again by itself, the broker has
-/// once. Any thread may use it.
+/// Publishes records to Kafka topics with an idempotent producer: the broker stores a record that the library repeats only
+/// once. Usable on any thread.
 public final class KafkaClient: Sendable {
-    /// Called once for each record, from the client's thread; must return soon.
+    /// Called once for each record, on the client's thread or the caller's. Must return soon.
     public typealias Completion = @Sendable (Result<KafkaReceipt, KafkaError>) -> Void
 
     private let core: KafkaCore
     private let thread: Thread
 
-    /// Connects in the background: that brokers are away shows with the first record.
+    /// Connects in the background. Unreachable brokers are reported by the first record.
     public init(_ settings: KafkaSettings) throws(KafkaError) {
         guard !settings.brokers.isEmpty else { throw .cannotStart("no broker is named") }
         let core = KafkaCore(try Producer(settings), settings)
@@ -18,7 +18,7 @@ public final class KafkaClient: Sendable {
         thread = Thread(name: "kafka-client", isVital: false) { core.run() }
         guard thread.isStarted else {
             core.close()
-            // Frees the producer.
+            // This frees the producer.
             core.run()
             throw .cannotStart("no thread, for want of memory or of threads")
         }
@@ -26,30 +26,30 @@ public final class KafkaClient: Sendable {
 
     deinit { stop() }
 
-    /// Sends a record. `completion` is always called, though maybe before this returns.
+    /// Sends a record. `completion` is always called, perhaps before this method returns.
     public func publish(_ record: KafkaRecord, _ completion: @escaping Completion) {
         if let refusal = core.publish(record, completion) { completion(.failure(refusal)) }
     }
 
-    /// Waits a moment for what is under way (`flushMilliseconds`), fails the rest, and ends the thread. Later calls do nothing.
-    /// Not from inside a completion.
+    /// Waits up to `flushMilliseconds` for the records in flight, fails the others, and ends the thread. Later calls do nothing.
+    /// Must not be called from a completion.
     public func stop() {
         core.close()
         thread.join()
     }
 }
 
-/// The client's producer, and its thread's work.
+/// The client's producer, and the work of its thread.
 final class KafkaCore: Sendable {
     private struct State {
-        /// Nil when stopped, and where a new one could not be made.
+        /// Nil when the client is stopped, and while a new producer could not be created.
         var producer: Producer?
         var isStopped = false
     }
 
     private let settings: KafkaSettings
     private let state: Mutex<State>
-    /// A stop is noticed so late.
+    /// The maximum delay until the thread notices a stop.
     private static let pollMilliseconds: Milliseconds = 100
 
     init(_ producer: Producer, _ settings: KafkaSettings) {
@@ -57,7 +57,7 @@ final class KafkaCore: Sendable {
         state = Mutex(State(producer: producer))
     }
 
-    /// Why the record is not taken, or nil.
+    /// Publishes a record. Returns the reason for a refusal, or nil.
     func publish(_ record: KafkaRecord, _ completion: @escaping KafkaClient.Completion) -> KafkaError? {
         state.withLock { state in
             guard !state.isStopped else { return .stopped }
@@ -91,7 +91,7 @@ final class KafkaCore: Sendable {
         }
     }
 
-    /// A producer that has lost its place among the brokers' sequences sends nothing more.
+    /// Replaces a producer that is out of step with the brokers' sequence numbers. Such a producer sends nothing more.
     private func replace(_ producer: Producer) {
         state.withLock { $0.producer = nil }
         producer.close(flushMilliseconds: 0)
@@ -112,7 +112,7 @@ final class KafkaCore: Sendable {
 /// A record for a topic.
 public struct KafkaRecord: Sendable, Equatable {
     public var topic: String
-    /// Records of one key go to one partition; so do those whose key is empty.
+    /// Records with the same key go to the same partition; this includes the empty key.
     public var key: [UInt8]
     public var headers: [Header]
     public var value: [UInt8]
@@ -135,10 +135,10 @@ public struct KafkaRecord: Sendable, Equatable {
     }
 }
 
-/// The place of a record in a topic.
+/// The position of a record in a topic.
 public struct KafkaReceipt: Sendable, Equatable {
     public let partition: Int
-    /// Nil where the broker did not say.
+    /// Nil if the broker did not report it.
     public let offset: Int64?
 
     public init(partition: Int, offset: Int64?) {
@@ -147,20 +147,20 @@ public struct KafkaReceipt: Sendable, Equatable {
     }
 }
 
-/// Why a record is not known to be in a topic. Holds no credentials.
+/// The reason why a record is not known to be in a topic. Contains no credentials.
 public enum KafkaError: Error, Equatable, Sendable, CustomStringConvertible {
     case cannotStart(String)
-    /// The library does not know the property, or not this value; or it is none that may be set.
+    /// The library does not know the property or rejects the value, or the property must not be set.
     case badProperty(name: String, String)
-    /// What a broker or the library says of a record.
+    /// An error that a broker or the library reports for a record.
     case failed(Code, String)
     case tooManyRecords
     case stopped
 
-    /// librdkafka's number for an error: above 0 those of the protocol, below those of the library.
+    /// An error code of librdkafka: positive for errors of the protocol, negative for errors of the library.
     public struct Code: Sendable, Equatable, Hashable {
         public let number: Int
-        /// Such as `MSG_SIZE_TOO_LARGE`.
+        /// The code's name, such as `MSG_SIZE_TOO_LARGE`.
         public let name: String
 
         public init(number: Int, name: String) {
@@ -175,12 +175,12 @@ public enum KafkaError: Error, Equatable, Sendable, CustomStringConvertible {
         /// `RD_KAFKA_RESP_ERR__QUEUE_FULL`
         static let queueFull = -184
 
-        /// Errors that are about the record itself: too large for the producer or the broker, or refused by a broker that
-        /// checks records.
+        /// The errors that concern the record itself: it is too large for the producer or the broker, or the broker validates
+        /// records and rejected it.
         fileprivate static let permanent: Set<Int> = [invalidArgument, 2, 4, 10, 18, 44, 87]
     }
 
-    /// Whether the same record meets the same fate whenever it is sent.
+    /// Whether sending the same record again would always fail in the same way.
     public var isPermanent: Bool {
         if case .failed(let code, _) = self { Code.permanent.contains(code.number) } else { false }
     }

@@ -1,27 +1,27 @@
 import CKafka
 public import Runtime
 
-/// Which brokers, with which properties, and how much patience there is with them.
+/// The brokers, the properties, and the timeouts of a client.
 public struct KafkaSettings: Sendable {
-    /// `host:port`, some brokers of the cluster.
+    /// Some brokers of the cluster, as `host:port`.
     public var brokers: [String]
-    /// Of `KafkaProperty.allowed`.
+    /// Values of properties in `KafkaProperty.allowed`.
     public var properties: [String: Secret<String>] = [:]
-    /// From `publish` to the acknowledgement of all replicas that are in step.
+    /// The timeout from `publish` to the acknowledgement of all in-sync replicas.
     public var timeoutMilliseconds: Milliseconds = 10_000
-    /// Records under way and waiting, and their size; more are refused.
+    /// The maximum number and total size of records in flight and waiting. Further records are refused.
     public var maxRecords = 10_000
     public var maxKilobytes = 64 << 10
-    /// How long `stop` waits for what is under way.
+    /// How long `stop` waits for the records in flight.
     public var flushMilliseconds: Milliseconds = 1_000
 
     public init(brokers: [String]) { self.brokers = brokers }
 }
 
-/// The properties of librdkafka that may be set. Those that order, acknowledgements and de-duplication rest upon are ours, and
-/// none is here that runs a program, loads a library or writes a file.
+/// The properties of librdkafka that users may set. The client itself sets the properties that determine order, acknowledgements
+/// and de-duplication. No allowed property runs a program, loads a library or writes a file.
 public enum KafkaProperty {
-    /// Their names, as librdkafka's documentation has them.
+    /// The names in librdkafka's documentation.
     public static let allowed: Set<String> = ordinary.union(secret).union(files)
 
     private static let ordinary: Set<String> = [
@@ -33,17 +33,17 @@ public enum KafkaProperty {
         "allow.auto.create.topics",
     ]
 
-    /// Those whose values nobody is shown.
+    /// The properties whose values are never shown.
     public static let secret: Set<String> = [
         "sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password",
     ]
 
-    /// Those that name a file on the gateway's machine.
+    /// The properties that name a file on the gateway's machine.
     public static let files: Set<String> = [
         "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location", "ssl.crl.location",
     ]
 
-    /// What is wrong with a property and its value, as the end of a sentence that begins with its name; nil where nothing is.
+    /// Returns the mistake in a property or its value, as the end of a sentence that begins with the name, or nil if it is valid.
     public static func fault(_ name: String, _ value: String) -> String? {
         guard allowed.contains(name) else { return "is none that can be set here" }
         guard let configuration = rd_kafka_conf_new() else { return nil }
@@ -51,7 +51,8 @@ public enum KafkaProperty {
         return set(configuration, name, value)
     }
 
-    /// Sets a property, or says what is wrong. The library's own words may hold the value, which may be secret.
+    /// Sets a property. Returns the mistake, or nil.
+    /// The library's own message is not used, because it may contain a secret value.
     static func set(_ configuration: OpaquePointer, _ name: String, _ value: String) -> String? {
         guard !value.utf8.contains(0) else { return "can't hold U+0000" }
         switch rd_kafka_conf_set(configuration, name, value, nil, 0) {

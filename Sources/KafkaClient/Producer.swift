@@ -2,11 +2,10 @@ import CKafka
 import Runtime
 import Synchronization
 
-/// One producer of the library, idempotent, until it fails for good. The client's thread polls, and closes it; any thread may
-/// publish until then, with the client's lock held.
+/// An idempotent producer of the library, used until it fails permanently. The client's thread polls and closes it.
+/// Until then, any thread may publish with the client's lock held.
 ///
-/// @unchecked Sendable is safe: the library's handle may be used by all threads, and `close` is called once, when nobody
-/// publishes any more.
+/// @unchecked Sendable is safe: all threads may use the library's handle, and `close` is called once, after the last `publish`.
 final class Producer: @unchecked Sendable {
     private let handle: OpaquePointer
     private let events: ProducerEvents
@@ -30,14 +29,13 @@ final class Producer: @unchecked Sendable {
             let events = Unmanaged<ProducerEvents>.fromOpaque(context).takeUnretainedValue()
             events.note(number, reason.map { String(cString: $0) } ?? "")
         }
-        // Else the library writes to standard error. What matters comes as an error, too.
+        // Without a callback the library logs to standard error. Important events are also reported as errors.
         rd_kafka_conf_set_log_cb(configuration) { _, _, _, _ in }
         var text = [CChar](repeating: 0, count: 512)
         guard let made = rd_kafka_new(RD_KAFKA_PRODUCER, configuration, &text, text.count) else {
             Unmanaged<ProducerEvents>.fromOpaque(context).release()
             rd_kafka_conf_destroy(configuration)
-            // The library names here which property does not go with which, and files that it can't read; it repeats no values
-            // but theirs.
+            // The library's message names conflicting properties and unreadable files. It repeats no other values.
             throw .cannotStart(Self.string(text))
         }
         handle = made
@@ -55,8 +53,8 @@ final class Producer: @unchecked Sendable {
         let own = [
             ("bootstrap.servers", settings.brokers.joined(separator: ",")), ("enable.idempotence", "true"),
             ("acks", "all"),
-            // As Kafka's own client: others that write to the topic choose the same partition. The library's default sends empty
-            // keys anywhere.
+            // The partitioner of Kafka's own client, so that other publishers to the topic choose the same partitions. The
+            // library's default sends empty keys to any partition.
             ("partitioner", "murmur2"), ("message.timeout.ms", String(settings.timeoutMilliseconds)),
             ("queue.buffering.max.messages", String(settings.maxRecords)),
             ("queue.buffering.max.kbytes", String(settings.maxKilobytes)), ("statistics.interval.ms", "0"),
@@ -67,7 +65,7 @@ final class Producer: @unchecked Sendable {
         if settings.properties["linger.ms"] == nil { _ = KafkaProperty.set(configuration, "linger.ms", "1") }
     }
 
-    /// Gives a record to the library, which tells the completion later. Does not block.
+    /// Passes a record to the library, which calls the completion later. Does not block.
     func publish(_ record: KafkaRecord, _ completion: @escaping KafkaClient.Completion) throws(KafkaError) {
         let headers = rd_kafka_headers_new(record.headers.count)
         for header in record.headers {
@@ -88,7 +86,7 @@ final class Producer: @unchecked Sendable {
         throw code.rawValue == KafkaError.Code.queueFull ? .tooManyRecords : Self.error(code, "")
     }
 
-    /// The library takes no address for no key; an empty key is one.
+    /// Passes a non-null address even for an empty array: to the library, a null address means no key.
     private static func withBytes<Result>(
         _ bytes: [UInt8], _ body: (UnsafeBufferPointer<UInt8>) -> Result
     ) -> Result {
@@ -98,18 +96,18 @@ final class Producer: @unchecked Sendable {
         return bytes.withUnsafeBufferPointer(body)
     }
 
-    /// Waits for acknowledgements and errors and hands them out.
+    /// Waits for acknowledgements and errors, and delivers them.
     func poll(milliseconds: Milliseconds) { rd_kafka_poll(handle, Int32(clamping: milliseconds)) }
 
-    /// The library will send nothing more.
+    /// Whether the library will send nothing more.
     var hasFailed: Bool { events.hasFailed }
 
-    /// Waits so long for what is under way, fails the rest, and frees the producer. Nobody publishes any more.
+    /// Waits for the records in flight, fails the others, and frees the producer. `publish` must not be called any longer.
     func close(flushMilliseconds: Milliseconds) {
         if flushMilliseconds > 0 { rd_kafka_flush(handle, Int32(clamping: flushMilliseconds)) }
         let all = RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT
         rd_kafka_purge(handle, all)
-        // Each record's fate is told, those of purged ones, too.
+        // The library reports an outcome for every record, including purged ones.
         while rd_kafka_outq_len(handle) > 0 {
             rd_kafka_poll(handle, 100)
             rd_kafka_purge(handle, all)
@@ -131,7 +129,7 @@ final class Producer: @unchecked Sendable {
     }
 }
 
-/// What a producer has heard of its brokers.
+/// The errors that a producer's brokers have reported.
 private final class ProducerEvents: Sendable {
     private struct State {
         var lastError = ""
@@ -151,7 +149,7 @@ private final class ProducerEvents: Sendable {
     }
 }
 
-/// A record on its way. The library holds it until it tells the record's fate, which it does once.
+/// A record in flight. The library retains it until it reports the outcome, once.
 private final class Delivery: Sendable {
     private let completion: KafkaClient.Completion
     private let events: ProducerEvents
