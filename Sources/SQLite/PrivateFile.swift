@@ -1,11 +1,11 @@
 internal import Glibc
 
-/// Files that nobody but their owner may open.
+/// Files that only their owner may open.
 public enum PrivateFile {
-    /// Why a file or folder could not be made or moved.
+    /// The reason why a file or folder could not be created or moved.
     public struct Failure: Error, Equatable, Sendable, CustomStringConvertible {
         public let path: String
-        /// The system's number of the error.
+        /// The system's error number.
         public let number: Int32
 
         public var description: String {
@@ -13,7 +13,7 @@ public enum PrivateFile {
         }
     }
 
-    /// Makes a folder (mode 0700) and those above it where they are missing. One that is there keeps its mode.
+    /// Creates a folder (mode 0700) and its missing parents. An existing folder keeps its mode.
     public static func makeFolder(_ path: String) throws(Failure) {
         var status = stat()
         if stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR { return }
@@ -21,7 +21,7 @@ public enum PrivateFile {
             try makeFolder(String(path[..<slash]))
         }
         guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure(path: path, number: errno) }
-        // A file that is safe is of no use in a folder that a power cut takes away.
+        // The parent must be synchronized, too: otherwise a power failure could remove the new folder together with durable files in it.
         let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         let descriptor = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return }
@@ -29,8 +29,8 @@ public enum PrivateFile {
         close(descriptor)
     }
 
-    /// Makes an empty file (mode 0600) where there is none, and takes everybody else's permissions from one that is
-    /// there. A link is not followed, and what is no plain file is refused: somebody else may have put it there.
+    /// Creates an empty file (mode 0600) if there is none, and removes other users' permissions from an existing one. Refuses links
+    /// and anything except a regular file, because another user may have put it there.
     public static func make(_ path: String) throws(Failure) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw Failure(path: path, number: errno) }
@@ -41,14 +41,14 @@ public enum PrivateFile {
         guard fchmod(descriptor, 0o600) == 0 else { throw Failure(path: path, number: errno) }
     }
 
-    /// Refuses a link: whoever opens the path would write to what it leads to.
+    /// Throws if the path is a link. Writing to the path would write to the link's target.
     public static func refuseLink(_ path: String) throws(Failure) {
         var status = stat()
         guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFLNK else { return }
         throw Failure(path: path, number: ELOOP)
     }
 
-    /// The paths that begin like this one's, in its folder. Empty where the folder can't be read.
+    /// Returns the paths in the same folder that begin with `prefix`, or an empty array if the folder cannot be read.
     public static func siblings(of prefix: String) -> [String] {
         let end = prefix.lastIndex(of: "/").map { prefix.index(after: $0) } ?? prefix.startIndex
         guard let folder = opendir(end == prefix.startIndex ? "." : String(prefix[..<end])) else { return [] }
@@ -63,13 +63,13 @@ public enum PrivateFile {
         return found
     }
 
-    /// Gives a file another name; false where there is none.
+    /// Renames a file. Returns false if it does not exist.
     public static func rename(_ path: String, to newPath: String) throws(Failure) -> Bool {
         if Glibc.rename(path, newPath) == 0 { return true }
         guard errno == ENOENT else { throw Failure(path: path, number: errno) }
         return false
     }
 
-    /// Removes a file; one that is not there is no error.
+    /// Removes a file. A missing file is not an error.
     public static func remove(_ path: String) { unlink(path) }
 }

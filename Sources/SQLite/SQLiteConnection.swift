@@ -1,12 +1,12 @@
 internal import CSQLite
 
-/// An open database of SQLite. Confined to one thread, as are its statements, which keep it open.
+/// An open SQLite database. Confined to one thread together with its statements, which keep it open.
 public final class SQLiteConnection {
     fileprivate let pointer: OpaquePointer
 
-    /// Opens a database, and makes it where there is none.
+    /// Opens a database, and creates it if it does not exist.
     ///
-    /// - Parameter patience: how many milliseconds to wait where another connection has the file.
+    /// - Parameter patience: How long to wait if another connection has locked the file, in milliseconds.
     public init(_ place: SQLitePlace, patience: Int32 = 0) throws(SQLiteError) {
         let name =
             switch place {
@@ -14,7 +14,7 @@ public final class SQLiteConnection {
             case .file(let path): path
             }
         var opened: OpaquePointer?
-        // No mutex: whoever has it confines it to a thread.
+        // No mutex: the owner confines the connection to one thread.
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
         let code = sqlite3_open_v2(name, &opened, flags, nil)
         guard let opened else {
@@ -26,7 +26,7 @@ public final class SQLiteConnection {
             throw error
         }
         pointer = opened
-        // Of no use to a file of ours: only one that somebody made has any.
+        // Disables features that only a manipulated file would use.
         _ = pathmirror_sqlite_distrust(opened)
         sqlite3_extended_result_codes(opened, 1)
         sqlite3_busy_timeout(opened, patience)
@@ -34,11 +34,11 @@ public final class SQLiteConnection {
 
     deinit { close() }
 
-    /// False after `close`.
+    /// Whether the connection is open. False after `close`.
     public private(set) var isOpen = true
 
-    /// Ends the connection and its statements, which can't be used any longer: for a file that is to be renamed, as an
-    /// open one would take another's log away when it ends.
+    /// Closes the connection and its statements, which can no longer be used. Required before the file is renamed: a connection
+    /// that is closed later could delete the write-ahead log of another file of that name.
     public func close() {
         guard isOpen else { return }
         isOpen = false
@@ -46,12 +46,12 @@ public final class SQLiteConnection {
         sqlite3_close_v2(pointer)
     }
 
-    /// Runs one or more statements that have no parameters. Rows are dropped.
+    /// Runs one or more statements without parameters. Ignores their rows.
     public func execute(_ sql: String) throws(SQLiteError) {
         try check(sqlite3_exec(pointer, sql, nil, nil, nil), sql)
     }
 
-    /// Compiles one statement, to be run many times.
+    /// Compiles a statement for repeated use.
     public func prepare(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         var statement: OpaquePointer?
         try check(sqlite3_prepare_v3(pointer, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil), sql)
@@ -61,19 +61,19 @@ public final class SQLiteConnection {
         return SQLiteStatement(statement, of: self, sql: sql)
     }
 
-    /// The first column of the first row, an integer; nil where there is no row.
+    /// Returns the integer in the first column of the first row, or nil if there is no row.
     public func integer(_ sql: String) throws(SQLiteError) -> Int64? {
         let statement = try prepare(sql)
         return try statement.step() ? statement.integer(0) : nil
     }
 
-    /// The first column of the first row, a text; nil where there is no row.
+    /// Returns the string in the first column of the first row, or nil if there is no row.
     public func text(_ sql: String) throws(SQLiteError) -> String? {
         let statement = try prepare(sql)
         return try statement.step() ? statement.text(0) : nil
     }
 
-    /// Whether a transaction was begun and not ended. Some errors end it.
+    /// Whether a transaction is open. Some errors end a transaction.
     public var isInTransaction: Bool { sqlite3_get_autocommit(pointer) == 0 }
 
     func check(_ code: Int32, _ operation: String) throws(SQLiteError) {
@@ -91,13 +91,13 @@ public final class SQLiteConnection {
 }
 
 extension SQLiteConnection {
-    /// Returns when what was committed is safe from a power cut: what `PRAGMA synchronous = FULL` does with every commit,
-    /// for the commits that need it. Only for databases whose journal is a write-ahead log.
+    /// Makes the committed transactions durable against power failure. `PRAGMA synchronous = FULL` does this for every commit; this
+    /// method, for the commits that need it. Only for databases with a write-ahead log.
     public func syncLog() throws(SQLiteError) {
         var file: UnsafeMutablePointer<sqlite3_file>?
         let operation = "synchronise the write-ahead log"
         try check(sqlite3_file_control(pointer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file), operation)
-        // A database in memory has no such file, and nothing to lose.
+        // A database in memory has no such file, and needs no durability.
         guard let file, let methods = file.pointee.pMethods, let sync = methods.pointee.xSync else { return }
         let code = sync(file, SQLITE_SYNC_NORMAL)
         guard code == SQLITE_OK else {
@@ -106,7 +106,7 @@ extension SQLiteConnection {
     }
 }
 
-/// Where a database of SQLite is kept.
+/// The location of an SQLite database.
 public enum SQLitePlace: Sendable, Equatable {
     case memory
     case file(String)

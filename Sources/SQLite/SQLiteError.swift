@@ -1,22 +1,22 @@
 internal import CSQLite
 
-/// Why SQLite did not do what it was asked for.
+/// An error of SQLite.
 public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What can be done about it.
+    /// The kind of an error, by its remedy.
     public enum Kind: Sendable, Equatable {
-        /// Another connection has the file.
+        /// Another connection has locked the file.
         case inUse
-        /// The file is damaged, or no database.
+        /// The file is damaged or not a database.
         case damaged
-        /// No space is left on the device, or for the file.
+        /// The device or the file has no space left.
         case full
-        /// The file or its folder can't be written.
+        /// The file or its folder cannot be written.
         case readOnly
-        /// The file or its folder can't be opened or made.
+        /// The file or its folder cannot be opened or created.
         case cannotOpen
         /// The device failed.
         case inputOutput
-        /// A statement that makes no sense, or breaks a constraint: a defect of the caller's.
+        /// An invalid statement or a violated constraint: a defect of the caller.
         case misuse
         case other
     }
@@ -24,9 +24,9 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
     public let kind: Kind
     /// SQLite's extended result code.
     public let code: Int32
-    /// What was being done: SQL without values, or the name of an operation.
+    /// The failed operation: SQL without values, or a name.
     public let operation: String
-    /// SQLite's own words.
+    /// SQLite's message.
     public let reason: String
 
     public init(code: Int32, operation: String, reason: String) {
@@ -40,7 +40,7 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
 }
 
 extension SQLiteError {
-    /// A database whose file can't be made or moved.
+    /// Creates the error for a database file that cannot be created or moved.
     public init(failure: PrivateFile.Failure) {
         self.init(code: Self.cannotOpenCode, operation: "make or move \(failure.path)", reason: failure.description)
     }
@@ -63,9 +63,9 @@ extension SQLiteError {
 }
 
 extension SQLiteError {
-    /// For what a reader finds damaged that SQLite took for whole.
+    /// For content that a reader finds damaged although SQLite accepts the file.
     public static let damagedCode = SQLITE_CORRUPT
-    /// For an operation that is not possible with the file that is there.
+    /// For an operation that is impossible with the existing file.
     public static let misuseCode = SQLITE_MISUSE
     static let cannotOpenCode = SQLITE_CANTOPEN
 }

@@ -1,7 +1,7 @@
 internal import CSQLite
 
-/// A compiled statement. Bind its parameters (numbered from 1), step through its rows, reset it, and again. Confined to
-/// its connection's thread.
+/// A compiled statement. Bind its parameters (numbered from 1), step through its rows, and reset it before the next use.
+/// Confined to its connection's thread.
 public final class SQLiteStatement {
     private let pointer: OpaquePointer
     private let connection: SQLiteConnection
@@ -23,7 +23,7 @@ public final class SQLiteStatement {
 
     // MARK: Parameters
 
-    /// SQLite copies what it is given.
+    /// Makes SQLite copy the bound value.
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
     /// Binds an integer.
@@ -36,7 +36,7 @@ public final class SQLiteStatement {
     public func bind(_ index: Int32, _ value: [UInt8]) throws(SQLiteError) {
         try checkOpen()
         let code = value.withUnsafeBytes { bytes in
-            // An empty blob is no null.
+            // An empty blob must not become null.
             bytes.isEmpty
                 ? sqlite3_bind_zeroblob(pointer, index, 0)
                 : sqlite3_bind_blob64(pointer, index, bytes.baseAddress, UInt64(bytes.count), Self.transient)
@@ -44,7 +44,7 @@ public final class SQLiteStatement {
         try connection.check(code, sql)
     }
 
-    /// Binds a text; it may hold zero characters.
+    /// Binds a string, which may contain NUL characters.
     public func bind(_ index: Int32, _ value: String) throws(SQLiteError) {
         try checkOpen()
         var text = value
@@ -66,50 +66,50 @@ public final class SQLiteStatement {
 
     // MARK: Running
 
-    /// Goes on to the next row; false when there is none, and the statement is reset then.
+    /// Advances to the next row. At the end, returns false and resets the statement.
     public func step() throws(SQLiteError) -> Bool {
         try checkOpen()
         let code = sqlite3_step(pointer)
         if code == SQLITE_ROW { return true }
-        // The reason is gone after the reset.
+        // The reset clears the reason.
         let failure = code == SQLITE_DONE ? nil : connection.failure(code, sql)
         sqlite3_reset(pointer)
         if let failure { throw failure }
         return false
     }
 
-    /// Runs a statement whose rows nobody wants, and resets it.
+    /// Runs a statement, ignores its rows, and resets it.
     public func run() throws(SQLiteError) {
         if try step() { reset() }
     }
 
-    /// Ends the rows, so that it can be run again. The parameters stay.
+    /// Ends the rows, so that the statement can run again. The parameters keep their values.
     public func reset() { if connection.isOpen { sqlite3_reset(pointer) } }
 
-    // MARK: The row's columns, numbered from 0
+    // MARK: Columns of the current row, numbered from 0
 
-    /// An integer; 0 for null.
+    /// Returns an integer, or 0 for null.
     public func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(pointer, column) }
 
-    /// Whether the column has no value.
+    /// Returns whether the column is null.
     public func isNull(_ column: Int32) -> Bool { sqlite3_column_type(pointer, column) == SQLITE_NULL }
 
-    /// A copy of a blob or a text; empty for null.
+    /// Returns a copy of a blob or a string, or an empty array for null.
     public func bytes(_ column: Int32) -> [UInt8] { withBytes(column) { Array($0) } }
 
-    /// Lends a blob or a text, which is there until the next step.
+    /// Passes a blob or a string to `body` without a copy. The bytes are valid until the next step.
     @inline(__always)
     public func withBytes<Result>(_ column: Int32, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         body(rawBytes(column))
     }
 
-    /// A blob or a text, which is there until the next step or reset: for loops that can't afford a copy.
+    /// Returns the bytes of a blob or a string, which are valid until the next step or reset. For loops that cannot afford a copy.
     public func rawBytes(_ column: Int32) -> UnsafeRawBufferPointer {
         let start = sqlite3_column_blob(pointer, column)
         return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(pointer, column)))
     }
 
-    /// A copy of a text; empty for null.
+    /// Returns a copy of a string, or an empty string for null.
     public func text(_ column: Int32) -> String {
         withBytes(column) { String(decoding: $0, as: UTF8.self) }
     }
