@@ -1,29 +1,29 @@
 public import Tree
 
-/// The writes that go into one SQL transaction.
+/// The writes of one SQL transaction.
 ///
 ///     batch                                  transaction of `LogConnection.commit`
 ///     -------------------------------------  ------------------------------------------------------------------
 ///     expectedHead = S, expectedBatch, id    namespace: moves the head from S to S + n, sets last_batch = id
 ///     records (n of them)                    log: rows S + 1 to S + n, each with batch_id = id
-///     names, writers                         named_write: notes the names as done
+///     names, writers                         named_write: records the names as done
 ///     rows                                   node: one upsert or delete per path
 ///     rules                                  rule: one row per upload
 ///     claims                                 session: deletes the rows whose operations are executed
 ///
-/// The move of the head takes the lock of the namespace's row, which the transaction holds until it commits. So the batches
-/// of all gateways form one sequence per namespace. A transaction that fails writes nothing. Three failures have outcomes
-/// of their own: the head is not S, or the entry there is of another batch than `expectedBatch` (`headMoved`); another
-/// gateway has executed or changed a claimed session's operations (`alreadyClaimed`); a named write was done before
-/// (`alreadyDone`).
+/// Moving the head locks the namespace's row until the transaction commits. The batches of all gateways therefore form
+/// one sequence per namespace. A transaction that fails writes nothing.
+/// Three failures have outcomes of their own: the head is not S, or the entry at S belongs to a batch other than
+/// `expectedBatch` (`headMoved`); another gateway has executed or changed a claimed session's operations
+/// (`alreadyClaimed`); a named write was done before (`alreadyDone`).
 ///
-/// The id is the answer to a lost connection: `findBatch` looks for it in the log at S + 1.
+/// If the connection is lost during the commit, `findBatch` looks for the id in the log at S + 1.
 public struct Batch: Sendable {
-    /// One write's row of the log.
+    /// The log row of one write.
     public struct Record: Sendable {
         public let operation: Tree.Operation
         public let path: Path
-        /// `ChangeCodec`'s text.
+        /// The changes as text, written by `ChangeCodec`.
         public let changes: [UInt8]
         public let origin: Origin?
 
@@ -36,22 +36,22 @@ public struct Batch: Sendable {
     }
 
     public let namespace: Int64
-    /// The head that the writes were evaluated at.
+    /// The head at which the writes were evaluated.
     public let expectedHead: Int64
-    /// The batch of the entry at that head: with another one there, the head is not the expected one. nil where it is not
-    /// known; then only the number is compared.
+    /// The batch of the entry at `expectedHead`. If that entry belongs to another batch, the commit fails with
+    /// `headMoved`. Nil if unknown: the commit then compares only the number.
     public let expectedBatch: [UInt8]?
-    /// 16 bytes, different for every batch that was ever made.
+    /// 16 bytes, unique to this batch.
     public let id: [UInt8]
     public let records: [Record]
     public let rows: RowChanges
     /// Security rules among the records, with their seqs.
     public let rules: [StoredRules]
-    /// Sessions whose onDisconnect operations are among the records: their rows go with this batch, or the batch doesn't.
+    /// Sessions whose onDisconnect operations are among the records. The transaction deletes their rows, or fails.
     public let claims: [SessionClaim]
-    /// The names of its writes, as far as they have some: none of them may have been done before.
+    /// The names of the named writes in the batch. The transaction fails if one of them was done before.
     public let names: Set<WriteName>
-    /// Whose the names' writers are.
+    /// The identities of the writers in `names`, by writer.
     public let writers: [String: WriterIdentity]
 
     public init(
@@ -71,7 +71,7 @@ public struct Batch: Sendable {
         self.rows = rows
     }
 
-    /// A new id: random bytes.
+    /// Returns a new id of random bytes.
     public static func makeID() -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return withUnsafeBytes(of: (generator.next() as UInt64, generator.next() as UInt64)) { Array($0) }
@@ -81,8 +81,8 @@ public struct Batch: Sendable {
     public var newHead: Int64 { expectedHead + Int64(records.count) }
 }
 
-/// The rows of the tree that a batch writes and removes: at most one change a row, whatever the batch's writes did to it
-/// in between.
+/// The rows of the tree that a batch writes and removes. Each row has at most one change, however many writes of the
+/// batch touched it.
 public struct RowChanges: RowSink, Sendable {
     struct Row: Sendable {
         /// Whether the row existed before the batch.
@@ -96,17 +96,17 @@ public struct RowChanges: RowSink, Sendable {
 
     public init() {}
 
-    /// How many bytes the texts of leaves have more than those that were in their places, of all writes together, and the paths of
-    /// rows that were not there, whose keys take room as well. Nothing is taken off for what went without another leaf in its
-    /// place, and keys that paths share count for each.
+    /// The number of bytes by which the writes enlarged the texts of leaves, plus the paths of new rows, whose keys
+    /// take memory as well. Removed leaves are not subtracted unless another leaf replaced them, and keys that several
+    /// paths share count for each path.
     public private(set) var textGrowth = 0
 
     public var count: Int { rows.count }
     public var isEmpty: Bool { rows.isEmpty }
 
-    /// Takes one row that a difference of two trees found; a later change of the same row replaces an earlier one.
+    /// Adds the change of one row, as found by comparing two trees. A later change of the row replaces an earlier one.
     public mutating func row(_ path: [UInt8], old: Node, new: Node) {
-        // A leaf that went as there are places below it now is found once for each of them.
+        // A leaf that was replaced by children is reported once for each of them.
         if !new.isNull { textGrowth += Self.textBytes(new) + (old.isNull ? path.count : -Self.textBytes(old)) }
         Self.merge(into: &rows[path], old: old, new: new, seq: seq)
     }
@@ -120,7 +120,7 @@ public struct RowChanges: RowSink, Sendable {
         row = new.isNull && !existed ? nil : Row(existed: existed, value: new, version: seq)
     }
 
-    /// Forgets all rows, and keeps the memory for the next batch.
+    /// Removes all rows, and keeps the memory for the next batch.
     public mutating func removeAll() {
         rows.removeAll(keepingCapacity: true)
         textGrowth = 0

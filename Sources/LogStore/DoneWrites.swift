@@ -1,20 +1,20 @@
 import Crypto
 public import Tree
 
-/// Which named writes are in the log, as far as somebody has looked. What it says is done is done for ever, as long as the
-/// namespace keeps its history; what it doesn't know may be done nevertheless.
+/// The named writes that are known to be in the log. A write that is known to be done stays done as long as the
+/// namespace keeps its history. A write that is not known may be done nevertheless.
 public struct DoneWrites: Sendable, Equatable {
     /// The writes of one writer.
     struct Known: Sendable, Equatable {
-        /// In order, none touching another.
+        /// The numbers of the writes that are done, in ascending order, without adjacent ranges.
         var numbers: [ClosedRange<Int64>]
-        /// The last entry among them, or a later one of the writer's.
+        /// The seq of the last entry among the writes, or of a later entry of the writer.
         var seq: Int64
-        /// Who used the writer first; nil where a gateway of an older version has noted it.
+        /// The identity that used the writer first, or nil if a gateway of an older version recorded the writer.
         var identity: WriterIdentity?
     }
 
-    /// Of so many writers at most something is known; those of before are forgotten then.
+    /// The maximum number of known writers. When it is exceeded, all earlier writers are forgotten.
     public static let capacity = 1_000
 
     private var writers: [String: Known] = [:]
@@ -23,15 +23,15 @@ public struct DoneWrites: Sendable, Equatable {
 
     public var isEmpty: Bool { writers.isEmpty }
 
-    /// What became of a write.
+    /// The outcome of a named write.
     public enum Fate: Sendable, Equatable {
-        /// It is in the log, as of this entry at the latest.
+        /// The write is in the log, at this seq or before it.
         case done(seq: Int64)
-        /// A later one of its writer is in the log, and it isn't: it was refused when its turn was.
+        /// A later write of the writer is in the log and this write is not, because it was rejected when its turn came.
         case passedOver
     }
 
-    /// What became of the write; nil where that is not known, as of one that comes for the first time.
+    /// Returns the outcome of the write, or nil if it is unknown, as for a write that arrives for the first time.
     public func fate(of name: WriteName) -> Fate? {
         guard let known = writers[name.writer], let greatest = known.numbers.last?.upperBound,
             name.number <= greatest
@@ -47,22 +47,24 @@ public struct DoneWrites: Sendable, Equatable {
         return .passedOver
     }
 
-    /// Whether it is known that writes under this writer are those of an identity.
+    /// Whether the writer is known to belong to the identity.
     public func isOwned(_ writer: String, by identity: WriterIdentity) -> Bool { writers[writer]?.identity == identity }
 
-    /// Whether anything is known of a writer.
+    /// Whether any write of the writer is known.
     public func knows(_ writer: String) -> Bool { writers[writer] != nil }
 
-    /// Whether it is known what became of one of the writes.
+    /// Whether the outcome of at least one of the writes is known.
     public func knows(oneOf names: Set<WriteName>) -> Bool { names.contains { fate(of: $0) != nil } }
 
-    /// Takes in what somebody has found out.
+    /// Adds writes that were found in the log.
     public mutating func learn(_ found: DoneWrites) {
         if writers.count + found.writers.count > Self.capacity { writers.removeAll() }
         writers.merge(found.writers) { _, new in new }
     }
 
-    /// - Parameter text: a multirange of PostgreSQL: `{[1,4),[7,8)}`. False where it is none.
+    /// Replaces the known writes of a writer. Returns false if `text` is malformed.
+    ///
+    /// - Parameter text: a PostgreSQL multirange, such as `{[1,4),[7,8)}`.
     mutating func set(_ writer: String, multirange text: String, seq: Int64, _ identity: WriterIdentity?) -> Bool {
         guard text.hasPrefix("{"), text.hasSuffix("}") else { return false }
         var numbers: [ClosedRange<Int64>] = []
@@ -78,9 +80,10 @@ public struct DoneWrites: Sendable, Equatable {
     }
 }
 
-/// Who writes under a name, as the database keeps it: callers with the same one are the same to security rules.
+/// The identity of a named writer, as the database stores it. Security rules treat callers with the same identity
+/// alike.
 public struct WriterIdentity: Sendable, Hashable {
-    /// Begins with 1 for one user, and with 0 for what many callers share.
+    /// The first byte is 1 for a single user, and 0 for an identity that many callers share.
     let bytes: [UInt8]
 
     private init(bytes: [UInt8]) { self.bytes = bytes }
@@ -92,10 +95,12 @@ public struct WriterIdentity: Sendable, Hashable {
 
     /// Callers without a login.
     public static let nobody = WriterIdentity(bytes: [0, 0])
-    /// Administrators, whom no rule judges.
+    /// Administrators, to which rules do not apply.
     public static let administrator = WriterIdentity(bytes: [0, 1])
 
-    /// A user, by what tells one from others.
+    /// Returns the identity of a user.
+    ///
+    /// - Parameter text: a text that is unique to the user. The database stores only a digest.
     public static func user(_ text: String) -> WriterIdentity {
         WriterIdentity(bytes: [1] + Digest.sha256(Array("pathmirror writer\n\(text)".utf8)).prefix(16))
     }

@@ -1,30 +1,31 @@
 import Crypto
 public import Postgres
 
-/// The functions and views of schema `pathmirror`: SQL files of `migrations/functions`, carried inside the program. Each
-/// holds the newest text of what it makes (`create or replace …`) and is applied again when its text has changed.
+/// The functions and views of schema `pathmirror`: the SQL files of `migrations/functions`, embedded in the program.
+/// Each file holds the newest text of its objects (`create or replace …`) and is applied again when the text has
+/// changed.
 ///
-/// A change of one belongs to a version of the schema like any other change: it comes with a migration, so that an older
-/// program refuses the database rather than putting its own text back.
+/// A change of a file comes with a migration, because it belongs to a version of the schema like any other change. An
+/// older program then refuses the database instead of restoring its own text.
 public enum FunctionFiles {
-    /// One file, by its name without folder and ending.
+    /// One file.
     public struct File: Sendable {
-        /// The name in the database's table and in messages.
+        /// The file's name without folder and extension, as used in the database's table and in messages.
         public let name: String
         let sql: [UInt8]
 
-        /// A file of this name and text.
+        /// Creates a file from a name and an SQL text.
         public init(name: String, sql: [UInt8]) {
             self.name = name
             self.sql = sql
         }
 
-        /// What the database's table says of the text that was applied.
+        /// The checksum that the database's table stores for an applied text.
         public var checksum: String { Hex.encode(Digest.sha256(sql)) }
     }
 
-    /// In the order of application: what PostgreSQL looks up while it makes a function or view comes before it. The last
-    /// one says who may call what, and is applied whenever another one was.
+    /// The files in the order of application: functions and views come after those that PostgreSQL looks up while it
+    /// creates them. The last file sets the privileges, and is applied whenever another file was.
     public static var all: [File] {
         [
             File(name: "paths", sql: PackageResources.paths_sql),
@@ -54,15 +55,14 @@ public enum FunctionFiles {
         ]
     }
 
-    /// Whether the database has a file as this program has it.
+    /// Whether a file is applied in the database.
     public struct Status: Sendable {
-        /// The file's name.
         public let name: String
-        /// Seconds since 1970, or nil when its text is still to be applied.
+        /// Seconds since 1970, or nil if the current text has not been applied.
         public let appliedAt: Int64?
     }
 
-    /// Which of this program's files the database has.
+    /// Returns the status of each file of this program.
     public static func status(_ connection: PostgresConnection) throws(LogStoreError) -> [Status] {
         let applied = try applied(connection)
         return all.map { file in
@@ -71,13 +71,13 @@ public enum FunctionFiles {
         }
     }
 
-    /// Applies the files whose text is not the database's, in the transaction that is open, and returns their names.
+    /// Applies the files whose text differs from the database's, in the open transaction, and returns their names.
     static func apply(_ files: [File], _ connection: PostgresConnection) throws(LogStoreError) -> [String] {
         let applied = try applied(connection)
         var changed = files.filter { applied[$0.name]?.checksum != $0.checksum }
         let isUnknown = Set(applied.keys).subtracting(files.map(\.name))
         guard !changed.isEmpty || !isUnknown.isEmpty else { return [] }
-        // What another file makes anew, everybody could call until the last one has said who may.
+        // Functions that another file creates are executable by `PUBLIC` until the last file sets the privileges.
         if let last = files.last, changed.last?.name != last.name { changed.append(last) }
         try translated { () throws(PostgresError) in
             for file in changed {
@@ -95,7 +95,7 @@ public enum FunctionFiles {
         return changed.map(\.name)
     }
 
-    /// Throws unless the database has these files and no others.
+    /// Throws unless the database has exactly these files with these texts.
     static func check(_ files: [File], _ connection: PostgresConnection) throws(LogStoreError) {
         let applied = try applied(connection)
         for file in files where applied[file.name]?.checksum != file.checksum {

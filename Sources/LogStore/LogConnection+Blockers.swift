@@ -1,19 +1,20 @@
 import Postgres
 
-/// A session of the database that others wait for.
+/// A session of the database that blocks other sessions.
 public struct Blocker: Sendable, Equatable {
     public let pid: Int32
-    /// When it began, as text: with the process id it names one session, whatever is reused.
+    /// The start of the session, as text. Together with the process id it identifies one session, even if process ids
+    /// are reused.
     public let startedAt: String
-    /// Where its client is, as address and port; empty for a client on the database's own machine.
+    /// The address and port of the client, or empty for a client that uses a Unix socket.
     public let client: String
-    /// What it says that it is.
+    /// The application name of the session.
     public let application: String
-    /// Whether it waits for its own client to send something.
+    /// Whether the session waits for its client to send something.
     public let waitsForClient: Bool
-    /// Whether it waits for a lock, as those do that wait for it.
+    /// Whether the session itself waits for a lock.
     public let waitsForLock: Bool
-    /// Changes when it does anything: begins a statement, ends one, takes a piece of a COPY.
+    /// Changes whenever the session does anything: begins or ends a statement, or receives data of a COPY.
     public let activity: String
 
     public init(
@@ -49,7 +50,8 @@ extension LogConnection {
         where not waits.pid = any ($1::int8[]) and activity.usename = current_user
         """, types: [.int8Array])
 
-    /// The sessions of this very role that some backends wait for, directly or behind others.
+    /// Returns the sessions of the current role for which the backends wait, directly or through other waiting
+    /// sessions.
     public func blockers(of pids: [Int32]) throws(LogStoreError) -> [Blocker] {
         var waiting = PostgresArray(of: .int8)
         for pid in pids { waiting.appendInt8(Int64(pid)) }
@@ -68,7 +70,8 @@ extension LogConnection {
         }
     }
 
-    /// Cancels what a session does (its transaction fails), or ends the session. Does nothing when it is gone.
+    /// Cancels the statement of a session (its transaction fails), or ends the session. Does nothing if the session is
+    /// gone.
     public func stop(_ blocker: Blocker, endingSession: Bool) throws(LogStoreError) {
         let function = endingSession ? "pg_terminate_backend" : "pg_cancel_backend"
         try translated { () throws(PostgresError) in

@@ -2,14 +2,14 @@ public import Postgres
 import Tree
 
 extension LogConnection {
-    /// What became of a batch.
+    /// The outcome of committing a batch.
     public enum CommitOutcome: Sendable, Equatable {
         case committed
-        /// Another gateway's entries are in the log behind the expected head. Nothing was written.
+        /// The log contains entries of another gateway after the expected head. Nothing was written.
         case headMoved
-        /// Another gateway has executed a session's operations that are in the batch. Nothing was written.
+        /// Another gateway has executed or changed a session's operations that are in the batch. Nothing was written.
         case alreadyClaimed
-        /// A write of a name that is in the batch has been done before. Nothing was written.
+        /// A named write of the batch has been done before. Nothing was written.
         case alreadyDone
     }
 
@@ -18,7 +18,7 @@ extension LogConnection {
         static let commit = PostgresStatement("commit", "commit")
         static let lockHead = PostgresStatement(
             "lock_head", "select head, place::text from pathmirror.lock_head($1, $2::text::tid)", types: [.int8, .text])
-        // The entries' time is stamped under the head's lock, so that times follow the order of seqs.
+        // The entries are stamped under the head's lock, so that times follow the order of seqs.
         static let append = PostgresStatement(
             "append_log",
             """
@@ -39,18 +39,19 @@ extension LogConnection {
             select $1, path, rest, value, version from unnest($2, $3, $4, $5) as row (path, rest, value, version)
             on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
             """, types: [.int8, .textArray, .textArray, .jsonArray, .int8Array])
-        // Not all servers are built with it.
+        // Not all servers are built with LZ4.
         static let packByLZ4 = """
             select set_config(name, 'lz4', false) from pg_settings
             where name = 'default_toast_compression' and 'lz4' = any (enumvals)
             """
-        // Not prepared: a plan that was made while the table was small, and kept, would go through all of it and compare
-        // each row with each path. One that is made for the paths at hand doesn't, whatever the statistics say.
+        // The statement is not prepared: a cached plan from a time when the table was small would scan the whole table
+        // and compare each row with each path. A plan for the actual paths does not, regardless of the statistics.
         static let deleteRows = "delete from pathmirror.node where namespace_id = $1 and path = any($2)"
     }
 
-    /// `head`, from what a batch's first statement begins with: the namespace $1 moved by $8 from $2, by the batch $3, if the entry there is of the
-    /// batch $10. Where its row is not at $9 any more, or the head is another, the function finds that out; calling it takes longer.
+    /// The beginning of a batch's first statement, which defines `head`. It moves namespace $1 by $8 from head $2, for
+    /// the batch $3, if the entry at $2 belongs to the batch $10. If the row is no longer at ctid $9 or the head
+    /// differs, the slower function `move_head` handles the case.
     static let movedHead = """
         moved as (
             update pathmirror.namespace
@@ -65,23 +66,25 @@ extension LogConnection {
             where not exists (select from moved)
         )
         """
-    /// What `noteHead` reads.
+    /// Selects the columns that `noteHead` reads.
     static let placeAndTime = "select place::text, (extract(epoch from stamp) * 1000)::bigint from head"
 
-    /// Commits a batch: its log entries and its rows, in one transaction. To be announced when it is committed (`announce`).
+    /// Commits a batch: its log entries and its rows, in one transaction. The caller announces the commit with
+    /// `announce`.
     ///
-    /// One round trip (a large batch takes a few, as COPY can't be pipelined). When the head was not the expected one,
-    /// nothing is written.
+    /// Takes one round trip, or a few for a large batch, because COPY can't be pipelined. If the head is not the
+    /// expected one, nothing is written.
     ///
-    /// - Parameter isLocked: the head's lock is held already, by `lockHead`.
-    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
+    /// - Parameter isLocked: whether `lockHead` has already locked the head.
+    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` returns it.
     public func commit(_ batch: Batch, isLocked: Bool = false) throws(LogStoreError) -> CommitOutcome {
         committedAt = nil
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
         return try outcome(of: batch, isLocked) {
             try choosePacking()
-            // Under the lock there is room for all but the largest batches: what is made for those is made with them.
+            // Under the lock, partitions exist for all but the largest batches. Partitions for those are created in the
+            // batch's transaction.
             try ensurePartition(batch.namespace, upTo: batch.newHead)
             if goesByCopy(batch) {
                 try commitByCopy(batch, isLocked)
@@ -94,17 +97,17 @@ extension LogConnection {
 
     func goesByCopy(_ batch: Batch) -> Bool { batch.rows.count > settings.copyThreshold }
 
-    /// What became of a batch, whose commit is `body`.
+    /// Runs `body`, which commits the batch, and returns the outcome.
     func outcome(of batch: Batch, _ isLocked: Bool, _ body: () throws -> Void) throws(LogStoreError) -> CommitOutcome {
         do {
             try body()
             return .committed
         } catch {
-            // The transaction has failed, under the lock too.
+            // The transaction has failed, including the lock if there is one.
             if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
             switch SchemaErrorCode(error) {
-            // Under the lock it means another history.
+            // Under the lock, this error means another history.
             case .headMoved: return .headMoved
             case .ordersTaken: return .alreadyClaimed
             case .alreadyDone: return .alreadyDone
@@ -113,19 +116,20 @@ extension LogConnection {
         }
     }
 
-    /// PostgreSQL packs values of more than 2 kB. Its own way takes a fourteenth of its time for an entry of ten texts of 200 bytes.
+    /// Selects LZ4 for compressing values of more than 2 kB, if the server has it. PostgreSQL's default method takes a
+    /// fourteenth of the server's time for an entry of ten texts of 200 bytes.
     func choosePacking() throws(PostgresError) {
         guard !hasChosenPacking else { return }
         _ = try postgres.execute(SQL.packByLZ4)
         hasChosenPacking = true
     }
 
-    /// Begins a transaction, waits for the head's lock, and returns the head: where gateways contend, evaluating under the
-    /// lock beats guessing. Ends with `commit(isLocked:)` or `unlockHead`.
+    /// Begins a transaction, waits for the head's lock, and returns the head. When gateways contend, evaluating under
+    /// the lock is faster than retrying. The transaction ends with `commit(isLocked:)` or `unlockHead`.
     public func lockHead(_ namespace: Int64, expectedHead: Int64) throws(LogStoreError) -> Int64 {
         var expectedHead = expectedHead
         while true {
-            // A partition is made in a transaction of its own, before the lock is taken.
+            // A partition is created in its own transaction, before the lock is taken.
             try ensurePartition(namespace, upTo: expectedHead + room)
             let head: Int64
             do {
@@ -135,14 +139,14 @@ extension LogConnection {
                 head = try results[1].int64(0, 0)
                 try notePlace(namespace, results[1], column: 1)
             } catch {
-                // The transaction has begun, whatever became of the lock.
+                // The transaction has begun, even if locking failed.
                 unlockHead()
-                // It was removed, or moved, while this waited for the lock.
+                // The namespace was removed or moved while this call waited for the lock.
                 if error.sqlState == "P0002" { throw .unknownNamespace("\(namespace)") }
                 throw LogStoreError(error)
             }
             if partitionedTo[namespace, default: 0] > head + room / 2 { return head }
-            // The head is far beyond what was expected: there may be nowhere to write to.
+            // The head is far beyond the expected one: its partition may not exist.
             unlockHead()
             expectedHead = head
         }
@@ -159,15 +163,15 @@ extension LogConnection {
         if let place = places[namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
     }
 
-    /// Takes the head's lock in the transaction that is open.
+    /// Locks the head in the open transaction.
     func lockHeadNow(_ namespace: Int64) throws(PostgresError) -> Int64 {
         let result = try postgres.executePrepared(SQL.lockHead, lockParameters(namespace))
         try notePlace(namespace, result, column: 1)
         return try result.int64(0, 0)
     }
 
-    /// Remembers where a namespace's row is: found by its id, it is searched among all the versions that some snapshot may
-    /// still see.
+    /// Remembers the ctid of a namespace's row. Finding the row by its id visits every row version that an open
+    /// snapshot may still see.
     func notePlace(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
         places[namespace] = try result.bytes(0, column)
     }
@@ -177,7 +181,7 @@ extension LogConnection {
         committedAt = try result.int64(0, 1)
     }
 
-    /// Gives the head's lock back without having written.
+    /// Releases the head's lock without writing.
     public func unlockHead() {
         if postgres.isOpen { try? postgres.executeScript("rollback") }
     }
@@ -191,7 +195,7 @@ extension LogConnection {
             steps.append(contentsOf: nameSteps(batch))
         } else {
             steps.append(.prepared(SQL.append, appendParameters(batch)))
-            // Before what takes long: where a write was done before, all of it is for nothing.
+            // The names come first, because the slow statements after them are useless if a write was done before.
             steps.append(contentsOf: nameSteps(batch))
             let (upserts, deletes) = rowParameters(batch)
             if let upserts { steps.append(.prepared(SQL.upsertRows, upserts)) }
@@ -215,13 +219,13 @@ extension LogConnection {
         batch.claims.map { claimStep($0, of: batch.namespace) }
     }
 
-    /// A large batch: the same transaction, with its rows sent by COPY.
+    /// Commits a large batch: the same transaction as a small one, with its rows sent by COPY.
     private func commitByCopy(_ batch: Batch, _ isLocked: Bool) throws {
         do {
             if !isLocked { _ = try postgres.executePrepared(SQL.begin) }
             try noteHead(batch.namespace, try postgres.executePrepared(SQL.append, appendParameters(batch)))
             try postgres.pipeline(nameSteps(batch))
-            // Rows that exist go first and come back by COPY, which can only add.
+            // Existing rows are deleted first and inserted again by COPY, which can only insert.
             try deleteExisting(batch.namespace, batch.rows)
             try postgres.copyIn(RowCopy.sql) { writer in
                 for (path, row) in batch.rows.rows where !row.value.isNull {
@@ -255,8 +259,8 @@ extension LogConnection {
         try flush(&gone)
     }
 
-    /// Waits until everything that is in the log is as durable as a commit has to be: what has been read may be on the primary
-    /// alone.
+    /// Waits until everything in the log is as durable as a commit must be. Entries that were read may exist only on
+    /// the primary.
     public func confirmHead(_ namespace: Int64) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.pipeline([
@@ -265,12 +269,12 @@ extension LogConnection {
         }
     }
 
-    /// The same for who holds the head's lock, and gives it back.
+    /// Waits for durability as `confirmHead` does, for a caller that holds the head's lock, and releases the lock.
     public func confirmLockedHead() throws(LogStoreError) {
         try translated { () throws(PostgresError) in _ = try postgres.executePrepared(SQL.commit) }
     }
 
-    /// Whether the batch is in the log. Waits until a transaction that may still be writing it has ended.
+    /// Whether the batch is in the log. Waits until a transaction that may still be writing the batch has ended.
     public func findBatch(_ batch: Batch) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             let results = try postgres.pipeline([
@@ -286,31 +290,31 @@ extension LogConnection {
     }
 }
 
-/// Batches of one namespace that are sent one behind the other, before it is known what becomes of the first.
+/// Pipelined batches of one namespace: each is sent before the outcome of the previous ones is known.
 ///
-/// Each expects to be right behind the one before it, by its id. So none is ever written unless the one before it is, whether the
-/// connection lasts or not.
+/// Each batch expects the previous batch at the head, by its id. A batch is therefore never written unless the previous
+/// one is, whether the connection lasts or not.
 extension LogConnection {
-    /// Whether the batch can be sent by `sendCommit`: it takes one round trip, and there is somewhere for it to go.
+    /// Whether `sendCommit` can send the batch: it takes one round trip, and its partition exists.
     public func canSend(_ batch: Batch) -> Bool {
         hasChosenPacking && postgres.isOpen && !goesByCopy(batch)
             && partitionedTo[batch.namespace, default: 0] > batch.newHead
     }
 
-    /// Whether an answer to the first of them has begun to arrive, or none will. Does not wait.
+    /// Whether the answer to the first batch in flight has begun to arrive, or never will. Does not wait.
     public var isCommitAnswered: Bool { postgres.isPipelineAnswered }
 
-    /// Whether all that was sent is on its way. Does not wait.
+    /// Whether everything was sent to the server. Does not wait.
     public var areCommitsOut: Bool { postgres.isPipelineOut }
 
-    /// How many batches were sent and not received.
+    /// The number of batches in flight: sent and not received.
     public var commitsUnderWay: Int { sent.count }
 
-    /// Sends a batch that may be sent so (`canSend`), behind those that are under way, and does not wait. Until all of them are
-    /// received, the connection is of no other use.
+    /// Sends a batch after those in flight, and does not wait. `canSend` must be true.
+    /// Until all batches are received, the connection can't be used for anything else.
     ///
-    /// - Throws: `isConnectionLost`: then nothing can be received any more, and the outcome of this one, and of those that are under way,
-    ///   is unknown until `findBatch` says it.
+    /// - Throws: `isConnectionLost`: nothing can be received any more, and the outcome of this batch and of those in
+    ///   flight is unknown until `findBatch` returns it.
     public func sendCommit(_ batch: Batch) throws(LogStoreError) {
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
@@ -318,7 +322,7 @@ extension LogConnection {
         sent.append(batch)
     }
 
-    /// Waits until what became of the first batch begins to arrive, or `wake` was called: false then.
+    /// Waits until the answer to the first batch begins to arrive. Returns false if `wake` was called.
     ///
     /// - Throws: `isConnectionLost`, as `sendCommit`.
     public func awaitCommit(wake: WakeHandle) throws(LogStoreError) -> Bool {
@@ -327,8 +331,9 @@ extension LogConnection {
         return try translated { () throws(PostgresError) in try postgres.awaitPipeline(wake: wake) }
     }
 
-    /// Waits for what became of the first of the batches under way, of which there has to be one; as `commit`. Where it was not committed, nor will be those behind it,
-    /// which have to be received before anything else is done.
+    /// Waits for the outcome of the first batch in flight, as `commit` does. There must be one.
+    /// If the batch was not committed, the batches after it are not either, and must be received before anything else
+    /// is done.
     public func receiveCommit() throws(LogStoreError) -> CommitOutcome {
         committedAt = nil
         let batch = sent.removeFirst()

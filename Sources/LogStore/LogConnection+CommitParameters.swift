@@ -1,9 +1,10 @@
 import Postgres
 import Tree
 
-/// What a batch's entries and rows are sent in: a column each. Kept by the connection for the memory that they have.
+/// The columns in which a batch's entries and rows are sent. The connection keeps them to reuse their memory.
 struct CommitColumns {
-    /// More than this is given back when the batch is sent: connections of idle gateways had it for good.
+    /// Larger columns are freed after sending, because otherwise connections of idle gateways would keep the memory
+    /// forever.
     private static let mostKeptBytes = 1 << 18
 
     fileprivate var operations = PostgresArray(of: .text)
@@ -52,7 +53,7 @@ struct CommitColumns {
 }
 
 extension LogConnection {
-    /// The parameters of the statement that appends a batch's entries to the log.
+    /// Returns the parameters of the statement that appends a batch's entries to the log.
     func appendParameters(_ batch: Batch) -> PostgresParameters {
         var columns = CommitColumns()
         swap(&columns, &self.columns)
@@ -85,7 +86,7 @@ extension LogConnection {
         return parameters
     }
 
-    /// The parameters of the statement that writes the only entry of a batch and the only row.
+    /// Returns the parameters of the statement that writes a batch with one entry and one row.
     func parameters(
         of record: Batch.Record, _ path: StoredPath, _ value: Node, in batch: Batch
     ) -> PostgresParameters {
@@ -115,7 +116,8 @@ extension LogConnection {
         return parameters
     }
 
-    /// The parameters of the statements that write a batch's rows and remove what is gone; nil where there is nothing to do.
+    /// Returns the parameters of the statements that write and delete a batch's rows, or nil for a statement without
+    /// rows.
     func rowParameters(_ batch: Batch) -> (upserts: PostgresParameters?, deletes: PostgresParameters?) {
         var columns = CommitColumns()
         swap(&columns, &self.columns)
@@ -157,14 +159,14 @@ extension LogConnection {
     }
 }
 
-/// A batch of one write that changes one row: the most common one where few write at once.
+/// A batch of one write that changes one row: the most common batch under low load.
 ///
-/// Its entry and its row are written by one statement whose parameters are no arrays: it takes PostgreSQL three quarters of the time of the
-/// two that write any batch.
+/// One statement without array parameters writes the entry and the row. It takes PostgreSQL three quarters of the time
+/// of the two statements for general batches.
 extension LogConnection {
     private enum SQL {
-        // Named so that whoever looks at what is sent finds each batch by the same letters, `append_log#`. Entry and row both come
-        // from the head, so that nothing is written before its lock is held.
+        // The name contains `append_log`, like those of all batches, so that a search in captured traffic finds each
+        // batch by `append_log#`. Both inserts select from `head`, so nothing is written before the head is locked.
         static let appendOne = PostgresStatement(
             "one_append_log",
             """
@@ -183,7 +185,8 @@ extension LogConnection {
             ])
     }
 
-    /// The statement that writes the batch's entry and row; nil where it has more of either, or removes the row.
+    /// Returns the statement that writes the batch's entry and row, or nil if the batch has more than one of either or
+    /// removes the row.
     func stepOfOne(_ batch: Batch) -> PipelineStep? {
         guard batch.records.count == 1, batch.rows.count == 1, let record = batch.records.first,
             let (path, row) = batch.rows.rows.first, !row.value.isNull

@@ -2,16 +2,18 @@ import Postgres
 public import Runtime
 import Tree
 
-/// Batches of several namespaces in one transaction: each is what it would be alone, and all are committed or none is.
+/// Shared transactions: batches of several namespaces in one transaction. Each batch has the same effect as alone, and
+/// either all are committed or none.
 extension LogConnection {
     private enum SQL {
-        // As in LogConnection+Commit: a connection prepares a statement once for its name.
+        // The statements are the same as in LogConnection+Commit: a connection prepares each name once.
         static let begin = PostgresStatement("begin", "begin")
         static let commit = PostgresStatement("commit", "commit")
-        // For this transaction only. It holds what others may wait for while it waits itself.
+        // The setting applies to this transaction only, which holds locks that others may wait for while it waits
+        // itself.
         static let impatient = PostgresStatement(
             "joint_patience", "select set_config('lock_timeout', $1, true)", types: [.text])
-        // The heads are moved in the order of the arrays: a function scan is read from its beginning.
+        // The heads are moved in the order of the arrays, because a function scan reads from the beginning.
         static let append = PostgresStatement(
             "append_log_joint",
             """
@@ -51,7 +53,7 @@ extension LogConnection {
             types: [.int8Array])
     }
 
-    /// The namespaces whose batches have nowhere to go yet: `commit` makes what is missing.
+    /// Returns the namespaces for whose batches a partition is missing. `commit` creates missing partitions.
     public func withoutPartition(_ batches: [Batch]) throws(LogStoreError) -> Set<Int64> {
         var unknown = PostgresArray(of: .int8)
         for batch in batches where partitionedTo[batch.namespace] == nil { unknown.appendInt8(batch.namespace) }
@@ -66,7 +68,7 @@ extension LogConnection {
         return Set(batches.filter { partitionedTo[$0.namespace, default: 0] <= $0.newHead }.map(\.namespace))
     }
 
-    /// Of these namespaces those whose heads somebody has locked now. Waits for nobody.
+    /// Returns those of the namespaces whose heads another transaction has locked now. Does not wait.
     public func lockedHeads(_ namespaces: [Int64]) throws(LogStoreError) -> Set<Int64> {
         var ids = PostgresArray(of: .int8)
         for namespace in namespaces { ids.appendInt8(namespace) }
@@ -83,15 +85,15 @@ extension LogConnection {
         }
     }
 
-    /// Commits batches of several namespaces in one transaction and one round trip. Returns when each was committed, in
-    /// milliseconds since 1970.
+    /// Commits batches of several namespaces in one transaction and one round trip. Returns the commit time of each
+    /// batch, in milliseconds since 1970.
     ///
     /// - Parameters:
-    ///   - batches: in the order of their namespaces' ids, each another's, and all with partitions: in that order everybody takes
-    ///     the heads' locks.
-    ///   - lockMilliseconds: how long one lock is waited for.
-    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it, and the same for all. Everything else:
-    ///   nothing was written.
+    ///   - batches: one batch per namespace, ordered by namespace id, all with existing partitions. All gateways lock
+    ///     heads in this order.
+    ///   - lockMilliseconds: the maximum wait for one lock.
+    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` returns it, and the same for all batches.
+    ///   On any other error nothing was written.
     public func commitJointly(
         _ batches: [Batch], lockMilliseconds: Milliseconds
     ) throws(LogStoreError) -> [Milliseconds] {

@@ -1,10 +1,11 @@
 import Postgres
 import Tree
 
-/// Large writes: what takes long is done before the head's lock is taken.
+/// Large writes: the slow part is done before the head is locked.
 ///
-/// One transaction writes the entry's changes and the tree's rows under a number of its own, then takes the lock, moves the
-/// head and says which entry the number stands for. Who writes the same rows meanwhile waits for it, and may end it.
+/// One transaction writes the entry's changes and the tree's rows under a number of its own, then locks and moves the
+/// head, and records the entry for which the number stands. Transactions that write the same rows in the meantime wait
+/// for it, and their gateways may end it.
 ///
 ///     beginLarge            begin; a number N from the sequence large_write_number
 ///     stagePart             log_part: rows with seq = -N                  no lock that other writers need,
@@ -29,11 +30,11 @@ extension LogConnection {
             """
     }
 
-    /// Begins a large write and returns its number. Ends with `commitLarge` or `unlockHead`.
+    /// Begins a large write and returns its number. The write ends with `commitLarge` or `unlockHead`.
     ///
-    /// - Parameter head: where the namespace's log ends now.
+    /// - Parameter head: the current head of the namespace.
     public func beginLarge(_ namespace: Int64, head: Int64) throws(LogStoreError) -> Int64 {
-        // It is not known yet how far the others will have come when it ends.
+        // The head at the end of the large write is not known yet.
         try ensurePartition(namespace, upTo: head + room)
         return try translated { () throws(PostgresError) in
             let results = try postgres.pipeline([
@@ -53,7 +54,7 @@ extension LogConnection {
         parameters.appendInt8(-number)
         parameters.appendInt4(part)
         parameters.appendJSON(changes)
-        // The server reads and packs it in silence.
+        // The server reads and compresses the part without sending anything.
         let usual = bePatient(withBytes: changes.count)
         defer { postgres.statementTimeoutMilliseconds = usual }
         try translated { () throws(PostgresError) in
@@ -63,7 +64,7 @@ extension LogConnection {
         }
     }
 
-    /// Writes the tree's rows, a piece at a time, so that a watcher sees it going on.
+    /// Writes the tree's rows in pieces, so that a watcher sees progress.
     public func stageRows(_ namespace: Int64, large number: Int64, _ changes: RowChanges) throws(LogStoreError) {
         do {
             try deleteExisting(namespace, changes)
@@ -87,22 +88,23 @@ extension LogConnection {
         }
     }
 
-    /// Takes the head's lock for a large write whose changes and rows are written, and returns the head.
+    /// Locks the head for a large write whose changes and rows are written, and returns the head.
     public func lockHeadForLarge(_ namespace: Int64) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             let head = try lockHeadNow(namespace)
-            // Others cancel what holds rows of theirs up, but not this close to its end.
+            // A gateway cancels another's large write that blocks its rows, and recognizes it by its application name.
+            // The changed name protects this one, which is close to its end.
             _ = try postgres.execute(
                 "select set_config('application_name', current_setting('application_name') || ' at the head', true)")
             return head
         }
     }
 
-    /// Makes the large write the next entry, and commits. The head's lock is held, and the head is the batch's. To be announced when it
-    /// is committed (`announce`).
+    /// Makes the large write the next entry, and commits. The caller holds the head's lock, and the head is the batch's
+    /// `expectedHead`. The caller announces the commit with `announce`.
     ///
-    /// - Parameter batch: one record, whose changes are in the parts.
-    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
+    /// - Parameter batch: a batch of one record, whose changes are in the parts.
+    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` returns it.
     public func commitLarge(_ batch: Batch, large number: Int64, parts: Int32) throws(LogStoreError) {
         guard let record = batch.records.first else { return }
         var entry = PostgresParameters()
@@ -115,7 +117,7 @@ extension LogConnection {
         if let origin = record.origin { entry.appendJSON(origin.json) } else { entry.appendNull(.json) }
         appendPlace(batch.namespace, to: &entry)
         if let expected = batch.expectedBatch { entry.appendUUID(expected) } else { entry.appendNull(.uuid) }
-        // What was not yet on the server's disk gets there with the commit.
+        // The commit flushes everything that is not on the server's disk yet.
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
         let numbers: PostgresParameters = [.int8(batch.namespace), .int8(-number), .int8(batch.newHead)]

@@ -1,12 +1,12 @@
 import Postgres
 
-/// What a gateway saves sessions' operations under: while its row is there, no other gateway executes them.
+/// The lease under which a gateway saves sessions' operations. While its row exists, no other gateway executes them.
 public struct GatewayLease: Sendable, Equatable {
-    /// 16 bytes; another for each lease.
+    /// 16 bytes, different for each lease.
     public let gateway: [UInt8]
-    /// Which of the gateway's connections saves. What an earlier one sends late is not taken.
+    /// The number of the gateway's connection that saves. The database rejects late saves of earlier connections.
     public let connection: Int64
-    /// The newest beat that the database has acknowledged.
+    /// The latest heartbeat that the database has acknowledged.
     public var beat: Int64
 
     public init(gateway: [UInt8], connection: Int64, beat: Int64 = 0) {
@@ -16,11 +16,12 @@ public struct GatewayLease: Sendable, Equatable {
     }
 }
 
-/// A gateway's sign of life, as its row shows it. Of any two looks between which it lived, the second shows another.
+/// The heartbeat of a gateway, as read from its row. It changes between two reads if the gateway was alive in between.
 public struct GatewayBeat: Sendable, Hashable {
     public let gateway: String
     public let beat: Int64
-    /// Moves with the beats of gateways of before migration 9, which don't count them. Only ever compared with itself.
+    /// Changes with the heartbeats of gateways from before migration 9, which do not count them. Only compared for
+    /// equality.
     public let seenAt: String
 
     public init(gateway: String, beat: Int64, seenAt: String) {
@@ -31,12 +32,13 @@ public struct GatewayBeat: Sendable, Hashable {
 }
 
 extension LogConnection {
-    /// Throws where this side knows already that the connection is lost: nothing is sent then whose outcome would be unknown.
+    /// Throws if the connection is already known to be lost, so that the caller sends nothing whose outcome would be
+    /// unknown.
     public func checkConnection() throws(LogStoreError) {
         try translated { () throws(PostgresError) in try postgres.checkConnection() }
     }
 
-    /// Begins a lease by this connection.
+    /// Begins a lease on this connection.
     public func beginLease(_ gateway: [UInt8]) throws(LogStoreError) -> GatewayLease {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
@@ -45,9 +47,10 @@ extension LogConnection {
         }
     }
 
-    /// Continues a lease by this connection: waits for what an earlier one may still be saving, and from then on what that
-    /// sends is not taken. Nil when the lease has expired, also where the database has gone back to an older state: what was
-    /// saved since is lost, and what it has may be of sessions that are over.
+    /// Continues a lease on this connection. Waits for saves that an earlier connection may still be executing; later
+    /// saves of that connection are rejected. Returns nil if the lease has expired or the database was rolled back to
+    /// an older state. In the second case, saves since then are lost, and stored operations may belong to sessions that
+    /// have ended.
     public func takeOver(_ lease: GatewayLease) throws(LogStoreError) -> GatewayLease? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -64,7 +67,7 @@ extension LogConnection {
         }
     }
 
-    /// Says that a gateway is alive, and gives the number of this beat. Nil when its lease has expired.
+    /// Increments the heartbeat of a gateway and returns its number. Returns nil if the lease has expired.
     public func heartbeat(_ lease: GatewayLease) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -74,14 +77,14 @@ extension LogConnection {
         }
     }
 
-    /// The gateway has ended in order.
+    /// Ends the lease of a gateway that shuts down.
     public func endLease(_ lease: GatewayLease) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute("delete from pathmirror.gateway where id = $1", [.uuid(lease.gateway)])
         }
     }
 
-    /// The signs of life of all gateways but this one.
+    /// Returns the heartbeats of all other gateways.
     public func beats(otherThan lease: GatewayLease) throws(LogStoreError) -> [GatewayBeat] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -97,8 +100,8 @@ extension LogConnection {
         }
     }
 
-    /// Ends the expired lease of a gateway, unless that has given a sign of life since. From then on none of its saves is
-    /// taken. False when it wasn't ended here.
+    /// Ends the expired lease of another gateway unless its heartbeat has changed since `gateway` was read. From then
+    /// on all its saves are rejected. Returns false if the lease was not ended by this call.
     public func endLease(of gateway: GatewayBeat) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -109,31 +112,31 @@ extension LogConnection {
     }
 }
 
-/// Finds the leases that have expired: those of gateways that give no sign of life. Pure.
+/// Finds expired leases, that is, those of gateways whose heartbeats have stopped. Pure.
 ///
-/// Clocks of different machines are not compared: a lease has expired whose gateway has not counted its beats up for so long
-/// by the watcher's own monotonic clock, over looks between which there was no long gap. A watcher that could not look, or
-/// was stopped between two looks, begins anew: the others may have stood still as well.
+/// Clocks of different machines are not compared. A lease has expired if its heartbeat has not changed for the expiry
+/// time by the watcher's own monotonic clock, during reads without long gaps. A watcher that could not read, or was
+/// suspended between two reads, starts over, because the other gateways may have been stopped as well.
 public struct BeatWatch: Sendable {
     private let leaseExpiryMilliseconds: Int64
     private let longestGapMilliseconds: Int64
-    /// When each beat was first seen.
+    /// The time of the first read of each heartbeat.
     private var seen: [GatewayBeat: Int64] = [:]
     private var lastLook: Int64?
 
     /// - Parameters:
-    ///   - leaseExpiryMilliseconds: for how long a beat must have stood still.
-    ///   - beatMilliseconds: how often gateways beat.
+    ///   - leaseExpiryMilliseconds: how long a heartbeat must not have changed.
+    ///   - beatMilliseconds: the interval of heartbeats.
     public init(leaseExpiryMilliseconds: Int64, beatMilliseconds: Int64) {
         self.leaseExpiryMilliseconds = leaseExpiryMilliseconds
         longestGapMilliseconds = max(2 * beatMilliseconds, leaseExpiryMilliseconds / 2)
     }
 
-    /// Takes a look at the other gateways, and tells whose leases have expired.
+    /// Accepts the heartbeats of the other gateways, and returns those whose leases have expired.
     ///
     /// - Parameters:
-    ///   - asked: monotonic milliseconds before the database was asked.
-    ///   - answered: the same when it had answered.
+    ///   - asked: monotonic milliseconds before the database was queried.
+    ///   - answered: monotonic milliseconds after the database answered.
     public mutating func look(_ beats: [GatewayBeat], asked: Int64, answered: Int64) -> [GatewayBeat] {
         if let lastLook, asked - lastLook > longestGapMilliseconds { forget() }
         lastLook = answered
@@ -143,7 +146,7 @@ public struct BeatWatch: Sendable {
         return beats.filter { beat in now[beat].map { asked - $0 >= leaseExpiryMilliseconds } ?? false }
     }
 
-    /// A look has failed.
+    /// Reports that a read has failed.
     public mutating func forget() {
         seen.removeAll()
         lastLook = nil

@@ -7,11 +7,12 @@ extension LogConnection {
         "note_writes", "select pathmirror.note_writes($1, $2, $3, $4, $5)",
         types: [.int8, .textArray, .textArray, .byteaArray, .int8])
 
-    /// Notes a batch's named writes as done, as part of its transaction. Raises PM003 where one was done before.
+    /// Returns the steps that record a batch's named writes as done in its transaction. They raise PM003 if one was
+    /// done before.
     func nameSteps(_ batch: Batch) -> [PipelineStep] {
         guard !batch.names.isEmpty else { return [] }
         var texts: [String: String] = [:]
-        // A multirange puts them into order and together by itself.
+        // A multirange sorts and merges the ranges.
         for name in batch.names {
             let before = texts[name.writer].map { $0 + "," } ?? ""
             texts[name.writer] = "\(before)[\(name.number),\(name.number)]"
@@ -37,7 +38,7 @@ extension LogConnection {
         return [.prepared(Self.note, parameters)]
     }
 
-    /// What is known of the writers of these names.
+    /// Returns the known writes of the writers in `names`.
     public func doneWrites(_ namespace: Int64, _ names: Set<WriteName>) throws(LogStoreError) -> DoneWrites {
         var writers = PostgresArray(of: .text)
         for writer in Set(names.map(\.writer)) { writers.appendText(writer) }
@@ -71,16 +72,17 @@ extension LogConnection {
         return done
     }
 
-    /// How many writers are remembered.
+    /// The maximum numbers of remembered writers. Beyond them, the least recently used writers are forgotten.
     public struct WriterBounds: Sendable {
-        /// Of one namespace, and of one user in a namespace: of more, those that were used last.
+        /// The limit of one namespace, and the limit of one user in a namespace.
         public var ofNamespace: Int64 = 100_000
         public var ofIdentity: Int64 = 1_000
 
         public init() {}
     }
 
-    /// Takes the turn to forget writers, for as long as this connection lasts. False where another one has it.
+    /// Acquires the lock for forgetting writers until this connection closes. Returns false if another connection holds
+    /// it.
     public func takeForgettingTurn() throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             // "pmforget" as a number.
@@ -88,8 +90,8 @@ extension LogConnection {
         }
     }
 
-    /// Forgets writers that have not written for so many days, some at a time; those whose entries the log has lost to retention, after a
-    /// day; and those beyond the bounds. Returns how many.
+    /// Forgets writers that have not written for `days`, at most `limit` of them; writers whose entries retention has
+    /// removed, after a day; and writers beyond the bounds. Returns the number of forgotten writers.
     public func forgetWriters(
         unusedForDays days: Int64, bounds: WriterBounds = WriterBounds(), limit: Int64 = 100_000
     ) throws(LogStoreError) -> Int {

@@ -2,46 +2,47 @@ import Postgres
 public import Tree
 
 extension LogConnection {
-    /// The tree, and the head and rules that belong to it, in one consistent read.
+    /// Reads the tree with its head and rules, in one consistent snapshot.
     public func loadTree(_ namespace: Int64) throws(LogStoreError) -> LoadedTree {
         guard let loaded = try loadTree(namespace, { _ in .goOn }) else { preconditionFailure("nobody said no") }
         return loaded
     }
 
-    /// How many rows, and how many bytes of values, are read between two calls of who wants to know about the progress.
+    /// The numbers of rows and of bytes of values between two progress reports.
     private static let rowsOfProgress = 8_192
     private static let bytesOfProgress = 4 << 20
 
-    /// A namespace's tree and rules as of its head.
+    /// A namespace's tree and rules at its head.
     public struct LoadedTree: Sendable {
         public let head: Int64
         public let root: Node
         public let rules: StoredRules?
-        /// The batch of the head's entry; nil where there is none.
+        /// The batch of the entry at the head, or nil if there is none.
         public let batch: [UInt8]?
-        /// Whether all of the tree is in pages that can be.
+        /// Whether the tree was paged out as far as possible.
         public let isInPages: Bool
     }
 
-    /// How far the reading of a tree has come.
+    /// The progress of reading a tree.
     public struct LoadProgress: Sendable {
-        /// Rows that have been read.
+        /// The number of rows read.
         public let rows: Int
-        /// About what takes memory of them, in bytes; not what is in pages.
+        /// The approximate memory of the rows read, in bytes, without pages on disk.
         public let heapBytes: Int
-        /// Whether what is read goes into pages. Not any more where there was no room in them.
+        /// Whether rows are being paged out. Becomes false when the page file has no more space.
         public let isPacking: Bool
     }
 
-    /// How the reading of a tree goes on.
+    /// The caller's decision after a progress report.
     public enum LoadStep {
         case goOn
-        /// From here on what is read is put into pages, and what has been read, too.
+        /// Page out the rows read so far and the following ones.
         case pack(TreePacker)
         case end
     }
 
-    /// The same; `step` is told every so often how far it has come, and says how it goes on. Nil when it said `end`.
+    /// Reads the tree with its head and rules, in one consistent snapshot. Reports the progress to `step` at intervals,
+    /// and returns nil if `step` returned `end`.
     public func loadTree(
         _ namespace: Int64, _ step: (LoadProgress) -> LoadStep
     ) throws(LogStoreError) -> LoadedTree? {
@@ -91,10 +92,12 @@ extension LogConnection {
         }
     }
 
-    /// Has rows come out of the primary key in their order, at once. Without statistics of the table, as after an import,
-    /// PostgreSQL would take it for small, collect all rows first, and sort them on disk: two to four times the work.
+    /// Makes PostgreSQL return rows in primary key order immediately. Without statistics, as after an import,
+    /// PostgreSQL would assume a small table, collect all rows first, and sort them on disk, which is two to four times
+    /// the work.
     ///
-    /// Who puts a large tree into pages reads nothing for a while, before the last row and behind it: the server waits for that.
+    /// A client that pages out a large tree pauses reading before the last row and after it. The timeouts make the
+    /// server wait for it.
     private static let streaming = """
         ; set local enable_sort = off; set local enable_bitmapscan = off; set local tcp_user_timeout = '10min';
         set local idle_in_transaction_session_timeout = '10min'; set local statement_timeout = 0
@@ -102,7 +105,7 @@ extension LogConnection {
 
     /// Runs `body` on one snapshot of the database.
     ///
-    /// - Parameter settings: statements that belong to the beginning of the transaction.
+    /// - Parameter settings: statements to append to the beginning of the transaction.
     public func inReadTransaction<Result>(_ settings: String = "", _ body: () throws -> Result) throws -> Result {
         try postgres.executeScript("begin isolation level repeatable read read only" + settings)
         do {
@@ -115,12 +118,12 @@ extension LogConnection {
         }
     }
 
-    /// Streams all stored rows of a namespace in the order of their path's bytes; long paths (see `StoredPath`) come out
-    /// of order, and are marked. The path's bytes are valid during the call only.
+    /// Streams all stored rows of a namespace in byte order of their paths. Long paths (see `StoredPath`) come out of
+    /// order, and are marked. The path's bytes are valid only during the call.
     public func forEachNode(
         _ namespace: Int64, _ body: (_ path: UnsafeRawBufferPointer, _ value: Node, _ isLong: Bool) throws -> Void
     ) throws {
-        // COPY takes no parameters; the namespace is a number.
+        // COPY takes no parameters, but the namespace is a number.
         let sql = """
             copy (select path, rest, value from pathmirror.node where namespace_id = \(namespace) order by path)
             to stdout (format binary)
@@ -137,9 +140,10 @@ extension LogConnection {
         }
     }
 
-    /// Streams the stored rows at and below a path (of less than 2,000 bytes) in the order of their path's bytes, the path's
-    /// own first; long paths (see `StoredPath`) are marked, and are not whole. Needs a transaction; the session can do
-    /// nothing else meanwhile. Path and value are valid during the call only.
+    /// Streams the stored rows at and below a path of less than 2,000 bytes in byte order of their paths, the row of
+    /// the path itself first. Long paths (see `StoredPath`) are marked and truncated.
+    /// Requires an open transaction, and the session can do nothing else meanwhile. Path and value are valid only
+    /// during the call.
     func forEachStoredRow(
         _ namespace: Int64, atAndBelow path: Path,
         _ body: (_ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ isLong: Bool) throws -> Void
@@ -147,7 +151,8 @@ extension LogConnection {
         let text = path.description
         var conditions = [""]
         if !path.isRoot {
-            // COPY takes no parameters: the bounds travel as settings of the transaction, the namespace is a number.
+            // COPY takes no parameters: the bounds are passed as settings of the transaction. The namespace is a
+            // number.
             _ = try postgres.execute(
                 """
                 select set_config('pathmirror.self', $1, true), set_config('pathmirror.low', $2, true),
@@ -170,15 +175,16 @@ extension LogConnection {
         }
     }
 
-    /// Streams the stored rows at and below a path as texts, each branch's rows together, and a leaf's priority right
-    /// behind the leaf. Path and value are valid during the call only.
+    /// Streams the stored rows at and below a path as text. The rows of each branch come together, and a leaf's
+    /// priority directly after the leaf. Path and value are valid only during the call.
     ///
-    /// - Parameter after: the whole path of a row: only those that come behind it.
+    /// - Parameter after: the whole path of a row. Only rows after it are read.
     func forEachNode(
         _ namespace: Int64, atAndBelow path: Path, after: [UInt8]? = nil,
         _ body: (_ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) throws -> Void
     ) throws {
-        // Slashes sort below everything that keys may hold: then what begins with a path follows it at once.
+        // Slashes are replaced by a character below all characters of keys, so rows below a path directly follow the
+        // path.
         let full = "pathmirror.full_path(path, rest)"
         let branches = "replace(\(full), '/', chr(1)) collate \"C\""
         var sql = "select \(full), value::text from pathmirror.node where namespace_id = $1"
@@ -204,9 +210,10 @@ extension LogConnection {
 }
 
 extension LogConnection {
-    /// About how many rows the tree has at and below a path, as PostgreSQL's statistics say; nil where it has none yet.
+    /// Returns the approximate number of rows at and below a path, from PostgreSQL's statistics, or nil without
+    /// statistics.
     ///
-    /// For telling how far something is: counting takes seconds where there are many.
+    /// Intended for progress reports: counting takes seconds in large trees.
     public func estimatedRows(_ namespace: Int64, below path: Path) throws -> Int64? {
         let known = try postgres.execute(
             """
@@ -219,7 +226,7 @@ extension LogConnection {
             explain (format json) select from pathmirror.node
             where namespace_id = $1 and path >= $2 and path < $3
             """, [.int8(namespace), .text(path.isRoot ? "" : text), .text("\(text)0")])
-        // The only number of rows in a plan of one scan.
+        // The plan is a single scan, which has one row count.
         let words = try plan.string(0, 0).split(separator: "\"Plan Rows\": ", maxSplits: 1)
         return words.count == 2 ? Int64(words[1].prefix { $0.isNumber }) : nil
     }

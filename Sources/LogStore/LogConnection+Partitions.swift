@@ -2,8 +2,8 @@ import Postgres
 import Runtime
 
 extension LogConnection {
-    /// Makes sure that seqs up to `seq` have a table to go to. A namespace's first entries go to tables that are there
-    /// already (migration 011); beyond them, partitions of its own are made.
+    /// Creates the partitions for seqs up to `seq` if they are missing. The first entries of all namespaces share
+    /// existing tables (migration 011); later entries need partitions of their namespace.
     public func ensurePartition(_ namespace: Int64, upTo seq: Int64) throws(LogStoreError) {
         guard partitionedTo[namespace, default: 0] <= seq else { return }
         try translated { () throws(PostgresError) in
@@ -14,28 +14,29 @@ extension LogConnection {
         }
     }
 
-    /// How many entries there is to be room for when the head's lock is taken: more than batches have but for the
-    /// largest, and so few that a namespace which is written to by several gateways does not get a partition before its
-    /// time.
+    /// The number of seqs for which partitions must exist when the head is locked. It exceeds all but the largest
+    /// batches. It is small enough that a namespace to which several gateways write does not get its partition too
+    /// early.
     var room: Int64 { max(1, min(settings.entriesPerPartition / 4, 16_384)) }
 
-    /// What was made in a transaction that did not commit is not there.
+    /// Forgets the known partitions, because those created in a transaction that failed do not exist.
     func forgetPartitions(_ namespace: Int64) { partitionedTo[namespace] = nil }
 
-    /// Up to which seq each namespace's log has tables, read with its row.
+    /// Remembers the seq up to which a namespace's log has partitions, as read from the namespace's row.
     func notePartitions(_ namespace: Int64, to seq: Int64) {
         partitionedTo[namespace] = max(seq, partitionedTo[namespace, default: 0])
     }
 
     // MARK: Dropping
 
-    /// For how long a partition is tried that somebody reads, and the pauses between two tries, in seconds.
+    /// The time for retrying to drop a partition that is being read, and the pauses between two attempts in seconds.
     private static let dropPatience: Milliseconds = 600_000
     private static let firstPause = 0.2
     private static let longestPause = 4.0
 
-    /// Drops one of the log's partitions. Everybody who reads or writes the log waits for that, and it waits for whoever is reading it: so it
-    /// gives up after a tenth of a second, and tries again later. Takes the schema's owner.
+    /// Drops one of the log's partitions. Dropping waits for all readers of the log, and all other readers and writers
+    /// then wait for it. Each attempt therefore gives up after 0.1 seconds, and is repeated later.
+    /// Requires the schema's owner.
     private func dropPartition(_ name: String) throws(LogStoreError) {
         let deadline = Clock.monotonicMilliseconds + Self.dropPatience
         var pause = Self.firstPause
@@ -48,7 +49,7 @@ extension LogConnection {
                     throw failure
                 }
             }
-            // In the database, where it ends with the command.
+            // The pause runs in the database, so it ends with the command.
             try translated { () throws(PostgresError) in
                 _ = try postgres.execute("select pg_sleep(\(pause))")
             }
@@ -59,7 +60,7 @@ extension LogConnection {
     private func tryToDrop(_ name: String) throws(PostgresError) {
         try postgres.executeScript("begin isolation level read committed; set local lock_timeout = '100ms'")
         do throws(PostgresError) {
-            // A prune may have been cut short.
+            // An earlier prune may have been interrupted while detaching.
             let begun = try postgres.execute(
                 """
                 select parent.relname from pg_inherits join pg_class on pg_class.oid = inhrelid
@@ -79,15 +80,15 @@ extension LogConnection {
         }
     }
 
-    /// Drops all partitions that a namespace's log has of its own: nobody writes to it any more.
+    /// Drops all partitions of a namespace that nothing writes to any more.
     func dropPartitions(of namespace: Int64) throws(LogStoreError) {
         _ = try dropPartitions("relname ~ ('^log_' || $1 || '_[0-9]+$')", "\(namespace)")
     }
 
-    /// Drops the partitions of namespaces that were removed for good: somebody was cut short.
+    /// Drops the partitions of removed namespaces whose removal was interrupted.
     ///
-    /// - Parameter name: of namespaces that had this name.
-    /// - Returns: whether there were any.
+    /// - Parameter name: the former name of the namespaces.
+    /// - Returns: whether there were any partitions.
     func dropPartitions(ofRemoved name: String) throws(LogStoreError) -> Bool {
         try dropPartitions(
             """

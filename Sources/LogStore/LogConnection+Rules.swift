@@ -1,7 +1,7 @@
 import Postgres
 public import Tree
 
-/// Security rules as they were uploaded, and the entry from which on they hold.
+/// Security rules as uploaded, and the entry from which on they apply.
 public struct StoredRules: Sendable, Equatable {
     public let seq: Int64
     public let source: [UInt8]
@@ -13,12 +13,13 @@ public struct StoredRules: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// The rules that hold at the head, or nil when none were ever uploaded.
+    /// Returns the rules at the head, or nil if none were ever uploaded.
     public func currentRules(_ namespace: Int64) throws(LogStoreError) -> StoredRules? {
         try rules(namespace, "order by seq desc limit 1", []).first
     }
 
-    /// A namespace's head, and the rules that hold there, as of one moment; nil where there is no such namespace of that name.
+    /// Returns a namespace's head and the rules at the head, in one consistent read. Returns nil if there is no
+    /// namespace with this id and name.
     public func rulesAtHead(
         _ namespace: Int64, named name: String
     ) throws(LogStoreError) -> (head: Int64, rules: StoredRules?)? {
@@ -38,21 +39,22 @@ extension LogConnection {
         }
     }
 
-    /// The rules that an entry brought.
+    /// Returns the rules that an entry set, or nil if it set none.
     public func rules(_ namespace: Int64, at seq: Int64) throws(LogStoreError) -> StoredRules? {
         try rules(namespace, "and seq = $2", [.int8(seq)]).first
     }
 
-    /// All rules that the namespace has had, oldest first.
+    /// Returns all rules that the namespace has had, oldest first.
     public func rulesHistory(_ namespace: Int64) throws(LogStoreError) -> [StoredRules] {
         try rules(namespace, "order by seq", [])
     }
 
-    /// Makes these the namespace's rules, by an entry of their own behind whatever else is being written. The source is
-    /// taken as it is: check it before.
+    /// Sets the namespace's rules with an entry of their own, after all writes in progress. The caller checks the
+    /// source before.
     ///
-    /// - Returns: the entry's seq.
-    /// - Throws: when the connection is lost, it is not known whether they were stored: look at `currentRules`.
+    /// - Returns: the seq of the entry.
+    /// - Throws: if the connection is lost, it is unknown whether the rules were stored. `currentRules` then shows the
+    ///   outcome.
     public func setRules(
         _ namespace: Int64, source: [UInt8], origin: Origin
     ) throws(LogStoreError) -> Int64 {

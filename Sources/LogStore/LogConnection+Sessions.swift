@@ -2,7 +2,7 @@ import Postgres
 import Tokens
 public import Tree
 
-/// A session's onDisconnect operations, as the database keeps them.
+/// The onDisconnect operations of a session, as stored in the database.
 public struct StoredSession: Sendable, Equatable {
     public let namespace: Int64
     public let namespaceName: String
@@ -10,7 +10,7 @@ public struct StoredSession: Sendable, Equatable {
     public let operations: [[Change]]
     public let isAdmin: Bool
     public let auth: Node
-    /// Who asked for it, for the log.
+    /// The origin of the operations, for the log.
     public let origin: Origin?
 
     public init(
@@ -27,12 +27,12 @@ public struct StoredSession: Sendable, Equatable {
     }
 }
 
-/// A session's row as it was read: it is taken as that, or not at all.
+/// A session's row as it was read. The claim fails if the row has changed since.
 public struct SessionClaim: Sendable, Equatable {
     public let session: String
-    /// The lease under which its gateway saved it.
+    /// The lease under which the session's gateway saved the row.
     public let gateway: [UInt8]
-    /// The save that was read; nil takes the row whatever is in it.
+    /// The number of the save that was read, or nil to claim the row regardless of its content.
     public let save: Int64?
 
     public init(session: String, gateway: [UInt8], save: Int64?) {
@@ -42,12 +42,12 @@ public struct SessionClaim: Sendable, Equatable {
     }
 }
 
-/// One save of a session's operations.
+/// A save of a session's operations.
 public struct SessionSave: Sendable {
     public let session: StoredSession
-    /// Each of a session's saves has a greater one than those before.
+    /// Increases with each save of a session.
     public let number: Int64
-    /// No save of the session has succeeded yet: this one makes its row.
+    /// Whether no save of the session has succeeded yet. The first save inserts the row.
     public let isFirst: Bool
 
     public init(_ session: StoredSession, number: Int64, isFirst: Bool) {
@@ -58,16 +58,17 @@ public struct SessionSave: Sendable {
 }
 
 extension LogConnection {
-    /// What became of a save.
+    /// The outcome of a save.
     public enum SaveResult: String, Sendable {
         case saved
-        /// The lease is over, or the gateway has another connection by now.
+        /// The lease has ended, or the gateway uses another connection by now.
         case lost
-        /// The session's row is gone: its operations have been executed.
+        /// The session's row does not exist any more because its operations were executed, or the namespace does not
+        /// exist.
         case ended
     }
 
-    /// Keeps a session's operations, if the lease holds and this is its newest connection.
+    /// Stores a session's operations if the lease is valid and this is its latest connection.
     public func saveSession(_ save: SessionSave, _ lease: GatewayLease) throws(LogStoreError) -> SaveResult {
         let session = save.session
         let operations =
@@ -97,7 +98,7 @@ extension LogConnection {
         return known
     }
 
-    /// The number of the save that a session's operations are of; nil where it has no row of this lease.
+    /// Returns the number of the save that is stored for a session, or nil if the session has no row under this lease.
     public func savedNumber(
         _ namespace: Int64, _ id: String, gateway: [UInt8]
     ) throws(LogStoreError) -> Int64? {
@@ -111,7 +112,8 @@ extension LogConnection {
         }
     }
 
-    /// Takes a session's row, as part of a batch. Raises PM002 where it can't.
+    /// Returns the step that deletes a session's row in a batch's transaction. It raises PM002 if the row is gone or
+    /// has changed.
     func claimStep(_ claim: SessionClaim, of namespace: Int64) -> PipelineStep {
         var parameters = PostgresParameters()
         parameters.appendInt8(namespace)
@@ -121,7 +123,7 @@ extension LogConnection {
         return .query("select pathmirror.claim_session($1, $2, $3, $4)", parameters)
     }
 
-    /// Forgets a session for which nothing is to be done, if its row is still as it was read.
+    /// Deletes the row of a session without operations to execute, if the row has not changed since it was read.
     public func forgetSession(_ namespace: Int64, _ claim: SessionClaim) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             var parameters = PostgresParameters()
@@ -137,14 +139,14 @@ extension LogConnection {
         }
     }
 
-    /// A session's operations, if it has any.
+    /// Returns the stored operations of a session, or nil if it has none.
     public func session(
         _ namespace: Int64, _ id: String
     ) throws(LogStoreError) -> (session: StoredSession, claim: SessionClaim)? {
         try sessions("s.namespace_id = $1 and s.session_id = $2", [.int8(namespace), .text(id)]).first
     }
 
-    /// The sessions of gateways that have no lease any more, at most `limit`.
+    /// Returns the sessions of gateways whose lease has ended, at most `limit`.
     public func orphanedSessions(
         limit: Int
     ) throws(LogStoreError) -> [(session: StoredSession, claim: SessionClaim)] {
@@ -169,7 +171,7 @@ extension LogConnection {
                 let operations = try (RawJSON(try rows.bytes(row, 3)).elements ?? []).map {
                     try ChangeCodec.decode($0.text)
                 }
-                // Its keys may be what no key of the database can be.
+                // The claims may have keys that are not valid keys of the tree.
                 let text = try rows.bytes(row, 4)
                 let auth = Node(try ClaimsReader.value(text))
                 let origin = RawJSON(text).members?.first { $0.key == "origin" }

@@ -2,7 +2,7 @@ import Postgres
 public import Tree
 
 extension LogConnection {
-    /// The entry that last wrote a row; a negative version is the number of a large write.
+    /// The entry that last wrote a row. A negative version is the number of a large write.
     private static let versionColumn = """
         case when version >= 0 then version
             else (select seq from pathmirror.large_write where id = -version) end
@@ -22,8 +22,8 @@ extension LogConnection {
         order by n, row.path
         """, types: [.int8, .textArray, .textArray, .textArray])
 
-    /// Begins a snapshot of the database, on which this session reads from now on; `endSnapshot` ends it. Returns the
-    /// namespace as of the snapshot, nil if there is none.
+    /// Begins a snapshot of the database from which this session reads until `endSnapshot`. Returns the namespace in
+    /// the snapshot, or nil if there is none.
     public func beginSnapshot(_ namespace: Int64) throws(LogStoreError) -> NamespaceRecord? {
         try translated { () throws(PostgresError) in
             try postgres.executeScript("begin isolation level repeatable read read only")
@@ -41,8 +41,8 @@ extension LogConnection {
         if postgres.isOpen, postgres.isInTransaction { try? postgres.executeScript("rollback") }
     }
 
-    /// Reads the values at some paths, each with the newest version among its rows (0 where there is nothing), in the
-    /// order of the paths.
+    /// Reads the values at the paths, each with the newest version among its rows (0 without rows), in the order of the
+    /// paths. The version of a path of about 2,000 bytes or more is always 0.
     public func readSubtrees(
         _ namespace: Int64, _ paths: [Path]
     ) throws(LogStoreError) -> [(value: Node, version: Int64)] {
@@ -82,7 +82,7 @@ extension LogConnection {
         return found
     }
 
-    /// The value that one place's rows make; leaves `row` behind them.
+    /// Builds the value from the rows of one path, and moves `row` after them.
     private static func subtree(
         _ rows: PostgresResult, _ row: inout Int, _ place: Int64, _ path: Path
     ) throws -> (value: Node, version: Int64) {
@@ -115,34 +115,34 @@ extension LogConnection {
                 let place = Path(splitting: String(decoding: full[length...], as: UTF8.self))
                 builder.addUnordered(place, try JSONParser.parse(value))
             }
-            // Which entry wrote it last is not worth a second look.
+            // The version is not worth another query.
             return (builder.finish(), 0)
         } catch {
             throw LogStoreError(error)
         }
     }
 
-    /// Rows of paths up to this length come in the order of their path.
+    /// The maximum length of paths whose rows come in path order.
     public static let maxPlainPathBytes = StoredPath.maxPlainBytes
 
-    /// A row of the tree's table, lent for the duration of a call.
+    /// A row of the tree's table, valid only during the call.
     public struct StoredRow: ~Copyable {
         /// The whole path.
         public let path: UnsafeRawBufferPointer
         /// The value as JSON text.
         public let value: UnsafeRawBufferPointer
-        /// The entry that last wrote it.
+        /// The entry that last wrote the row.
         public let version: Int64
-        /// Long paths come out of order.
+        /// Whether the path is long. Rows with long paths come out of order.
         public let isLong: Bool
     }
 
-    /// Streams the rows below a path (of at most 1,900 bytes) in the order of their path's bytes. Needs a transaction;
-    /// the session can do nothing else meanwhile.
+    /// Streams the rows below a path of at most 1,900 bytes in byte order of their paths. Requires an open transaction,
+    /// and the session can do nothing else meanwhile.
     public func forEachRow(
         _ namespace: Int64, below path: Path, _ body: (borrowing StoredRow) throws -> Void
     ) throws {
-        // COPY takes no parameters: the bounds travel as settings of the transaction, the namespace is a number.
+        // COPY takes no parameters: the bounds are passed as settings of the transaction. The namespace is a number.
         let text = path.isRoot ? "" : path.description
         _ = try postgres.execute(
             "select set_config('pathmirror.low', $1, true), set_config('pathmirror.high', $2, true)",
@@ -173,7 +173,8 @@ extension LogConnection {
         }
     }
 
-    /// When entries were committed, in milliseconds since 1970; those that are not in the log any more are left out.
+    /// Returns the commit times of entries, in milliseconds since 1970. Entries that are not in the log any more are
+    /// left out.
     public func commitTimes(_ namespace: Int64, _ seqs: [Int64]) throws(LogStoreError) -> [Int64: Int64] {
         var wanted = PostgresArray(of: .int8)
         for seq in seqs { wanted.appendInt8(seq) }

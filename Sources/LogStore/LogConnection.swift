@@ -1,14 +1,14 @@
 public import Postgres
 public import Runtime
 
-/// A namespace as the database knows it.
+/// A row of the table of namespaces.
 public struct NamespaceRecord: Sendable, Equatable {
     public let id: Int64
     public let name: String
     public let head: Int64
-    /// The oldest seq still in the log; `head + 1` when the log is empty.
+    /// The oldest seq in the log, or `head + 1` if the log is empty.
     public let retainedFrom: Int64
-    /// What the ids of stream events are signed with.
+    /// The key that signs the ids of stream events.
     public let streamKey: String
 }
 
@@ -16,27 +16,27 @@ public struct NamespaceRecord: Sendable, Equatable {
 public final class LogConnection {
     public struct Settings: Sendable {
         public var connection = ConnectionSettings()
-        /// Entries in one partition of the log.
+        /// The number of entries per partition of the log.
         public var entriesPerPartition: Int64 = 1_000_000
-        /// Batches that change more rows than this go in by COPY.
+        /// Batches that change more rows than this are written with COPY.
         public var copyThreshold = 2_000
-        /// `synchronous_commit` of every connection, whatever the role's or the database's is: with less than `local` a commit
-        /// that was acknowledged can be lost.
+        /// `synchronous_commit` of every connection, regardless of the setting of the role or the database. With less
+        /// than `local`, an acknowledged commit can be lost.
         public var synchronousCommit = "on"
 
         public init() {}
 
-        /// The connection's settings, with what every connection has.
+        /// The connection's settings, including those that every connection has.
         ///
-        /// The server asks whether a silent client is still there, and gives up sending to one that takes nothing: its
-        /// machine, or the way to it, may be gone, and the locks that it holds keep everybody else waiting.
+        /// The server probes a silent client, and gives up sending to a client that acknowledges nothing. The client's
+        /// machine or network may be down, and other sessions wait for its locks.
         var fencedConnection: ConnectionSettings {
             var connection = self.connection
             var fences = [
                 "synchronous_commit": synchronousCommit, "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1",
                 "tcp_keepalives_count": "3", "tcp_user_timeout": "6000",
             ]
-            // Without warnings nobody would hear of a commit that no standby has.
+            // A commit that reached no standby is reported only as a warning.
             fences["client_min_messages"] = "warning"
             connection.sessionSettings.merge(fences) { given, _ in given }
             return connection
@@ -48,25 +48,25 @@ public final class LogConnection {
 
     let postgres: PostgresConnection
     let settings: Settings
-    /// Below which seq each namespace's log has tables to go to, as far as this connection knows.
+    /// The seq below which each namespace's log has partitions, as far as this connection knows.
     var partitionedTo = BoundedCache<Int64, Int64>()
-    /// Where each namespace's row was when this connection saw it last (see `pathmirror.move_head`).
+    /// The ctid of each namespace's row when this connection last saw the row (see `pathmirror.move_head`).
     var places = BoundedCache<Int64, [UInt8]>()
-    /// The same of feeds' rows (see `pathmirror.move_feed`).
+    /// The ctid of each feed's progress row when this connection last saw the row (see `pathmirror.move_feed`).
     var feedPlaces: [Int64: [UInt8]] = [:]
-    /// The server has been asked to pack long values by the quickest way that it has.
+    /// Whether the session has been set to the fastest compression that the server has.
     var hasChosenPacking = false
-    /// What batches are sent in.
+    /// The reused buffers in which batches are sent.
     var columns = CommitColumns()
-    /// Batches that were sent and not received.
+    /// Batches in flight: sent and not received.
     var sent: [Batch] = []
-    /// The names of the namespaces that have feeds, by their ids.
+    /// The names of the namespaces that have feeds, by id.
     var namespaceNames = BoundedCache<Int64, String>()
-    /// When the batch that was committed last was, as the log says; nil where that is not known. In milliseconds since 1970.
+    /// The commit time of the last committed batch as recorded in the log, in milliseconds since 1970. Nil if unknown.
     public internal(set) var committedAt: Int64?
 
-    /// Connects; where the URL names several hosts, to the first that takes writes. Does not look at the schema: see
-    /// `Migrations`.
+    /// Connects to the database. If the URL names several hosts, connects to the first that accepts writes.
+    /// Does not check the schema: see `Migrations`.
     public init(_ url: PostgresURL, settings: Settings = Settings()) throws(LogStoreError) {
         self.settings = settings
         postgres = try translated { () throws(PostgresError) in
@@ -74,32 +74,32 @@ public final class LogConnection {
         }
     }
 
-    /// The process of the server that serves this connection.
+    /// The process id of the server process for this connection.
     public var backendPID: Int32 { postgres.backendPID }
 
     /// False once the connection is lost or closed.
     public var isOpen: Bool { postgres.isOpen }
 
-    /// Ends the connection. What was open on it is rolled back by the server.
+    /// Closes the connection. The server rolls back an open transaction.
     public func close() { postgres.close() }
 
-    /// Ends the connection from another thread: whoever waits for it stops waiting.
+    /// A handle that closes the connection from another thread. A thread that waits for the connection stops waiting.
     public var cancelHandle: PostgresCancelHandle { postgres.cancelHandle }
 
-    /// How long a statement may take until the connection counts as lost; 0 for ever.
+    /// How long the server may stay silent during a statement before the connection counts as lost. 0 for no limit.
     public var statementTimeoutMilliseconds: Milliseconds {
         get { postgres.statementTimeoutMilliseconds }
         set { postgres.statementTimeoutMilliseconds = newValue }
     }
 
-    /// The same connection for SQL on tables that are not of schema `pathmirror`, such as mirrors' tables in the same database.
-    /// What is done by it belongs to the transaction that is open here.
+    /// The connection for SQL on tables outside schema `pathmirror`, such as mirrors' tables in this database. Its
+    /// statements belong to the transaction that is open here.
     public var forOtherTables: PostgresConnection { postgres }
 
     // MARK: Namespaces
 
-    /// The namespace of that name; made if it isn't there and `creating` says so. Throws `misplaced` where it can't be made, as it
-    /// lives in another database.
+    /// Returns the namespace with this name, or nil if there is none and `creating` is false. Throws `misplaced` if the
+    /// namespace can't be created because it lives in another database.
     public func namespace(named name: String, creating: Bool = false) throws(LogStoreError) -> NamespaceRecord? {
         if let record = try namespaces(where: "name = $1", [.text(name)]).first { return record }
         guard creating else { return nil }
@@ -109,17 +109,17 @@ public final class LogConnection {
             returning \(Self.recordColumns)
             """, [.text(name)])
         if let record = made.first { return record }
-        // Somebody else has made it meanwhile.
+        // Another session has created it in the meantime.
         return try namespaces(where: "name = $1", [.text(name)]).first
     }
 
-    /// The namespace of that id; nil where there is none.
+    /// Returns the namespace with this id, or nil if there is none.
     public func namespace(id: Int64) throws(LogStoreError) -> NamespaceRecord? {
         try namespaces(where: "id = $1", [.int8(id)]).first
     }
 
-    /// All namespaces, in the order in which they were made; those whose names begin with a dot are nobody's: dormant
-    /// copies of such as are being moved here, and what was put aside by hand.
+    /// Returns all namespaces, ordered by id. Leaves out names that begin with a dot, which are not served: dormant
+    /// copies of namespaces that are being moved here, and namespaces put aside by hand.
     public func allNamespaces() throws(LogStoreError) -> [NamespaceRecord] {
         try namespaces(where: "name not like '.%' order by id", [])
     }
@@ -149,14 +149,15 @@ public final class LogConnection {
 }
 
 extension LogConnection {
-    /// Statements of a large batch keep the server silently at work for longer than others: this much is allowed for each
-    /// mebibyte of it, and for a thousand rows.
+    /// The extra time for statements of a large batch, during which the server works without sending anything: for each
+    /// mebibyte, and for a thousand rows.
     private static let millisecondsPerMebibyte: Milliseconds = 500
     private static let millisecondsPerThousandRows: Milliseconds = 100
-    /// What reading a tree, or a part of it, may take until the first row comes: it may have to be sorted.
+    /// How long reading a tree or a part of it may take until the first row arrives. The server may have to sort the
+    /// rows.
     private static let readingMilliseconds: Milliseconds = 60_000
 
-    /// Lets the connection wait for as long as this batch may take. Returns what it waited before, to be set again.
+    /// Extends the statement timeout for a batch. Returns the previous timeout, which the caller restores.
     func bePatient(with batch: Batch) -> Milliseconds {
         bePatient(withBytes: batch.records.reduce(0) { $0 + $1.changes.count }, rows: batch.rows.count)
     }
@@ -170,7 +171,8 @@ extension LogConnection {
         return usual
     }
 
-    /// Runs what reads much, and may keep the server silent until it begins to answer.
+    /// Runs `body`, which reads many rows, with a longer statement timeout, because the server may be silent before the
+    /// first row.
     func readingPatiently<Result>(_ body: () throws -> Result) rethrows -> Result {
         let usual = postgres.statementTimeoutMilliseconds
         if usual > 0 { postgres.statementTimeoutMilliseconds = max(usual, Self.readingMilliseconds) }
@@ -179,11 +181,11 @@ extension LogConnection {
     }
 }
 
-/// What a connection remembers, as long as it is not too much; then it forgets all of it and begins again. Only for what can be
-/// found out anew.
+/// A cache with a limit on the number of values. When it is full, it forgets all of them.
+/// Only for values that can be determined again.
 struct BoundedCache<Key: Hashable, Value> {
     private var values: [Key: Value] = [:]
-    /// The most values: a gateway may meet hundreds of thousands of namespaces, on each of its connections.
+    /// The maximum number of values. A gateway may meet hundreds of thousands of namespaces on each of its connections.
     static var capacity: Int { 16_384 }
 
     subscript(key: Key) -> Value? {

@@ -1,39 +1,41 @@
 public import Postgres
 
-/// What can go wrong between a gateway and its log.
+/// An error between a gateway and its log.
 public enum LogStoreError: Error, Sendable, CustomStringConvertible {
-    /// PostgreSQL refused, or was lost.
+    /// PostgreSQL rejected a statement, or the connection failed.
     case database(PostgresError)
     /// The database has no Pathmirror schema, or an older one.
     case schemaMissing(found: Int, needed: Int)
     /// The database was migrated by a newer Pathmirror.
     case schemaTooNew(found: Int, known: Int)
-    /// A migration that was applied is not the one that this program knows.
+    /// An applied migration differs from this program's.
     case migrationChanged(version: Int)
-    /// The database's functions are not those of this program's files.
+    /// The database's functions differ from this program's files.
     case functionsChanged(file: String)
     case unknownNamespace(String)
-    /// A namespace lives in another database, or can't live in this one: nothing was made.
+    /// The namespace lives in another database, or can't live in this one. Nothing was created.
     case misplaced(String)
-    /// An import in chunks met somebody else's write.
+    /// An import in chunks conflicted with another client's write.
     case importConflict(String)
-    /// Something in the database that this program would never have written.
+    /// The database contains something that this program never writes.
     case corrupt(String)
-    /// The log does not have this part of the entry at `seq`. `count` is the number of parts that the entry has; nil if the entry is not in
-    /// the log, as after retention removed it. Where `part` is below `count`, the log is damaged.
+    /// The log does not contain this part of the entry at `seq`. `count` is the number of parts of the entry, or nil if
+    /// the entry is not in the log, for example because retention removed it. If `part` is below `count`, the log is
+    /// damaged.
     case partMissing(seq: Int64, part: Int32, count: Int32?)
-    /// The program stops: what was under way was given up.
+    /// The program is stopping. The operation in progress was abandoned.
     case stopped
-    /// The server only repeats what another one writes.
+    /// The server is a standby.
     case standby
-    /// The server is a primary, and takes no writes.
+    /// The server is a primary but accepts no writes.
     case readOnly
-    /// The server has an older history than one that has answered before: that one took over from it.
+    /// The server is on an older timeline than a server that answered before and has taken over from it.
     case outdated(timeline: Int64, newest: Int64)
-    /// The database that answers is not the one that was added under that name: it has another id, or, for nil, none.
+    /// The database that answers is not the one that was added under this name: it has another id, or none if `found`
+    /// is nil.
     case anotherInstallation(database: String, expected: String, found: String?)
 
-    /// An error of any of the ways into the database, in the log's terms.
+    /// Wraps any error of a database operation.
     public init(_ error: any Error) {
         switch error {
         case let error as LogStoreError: self = error
@@ -80,25 +82,25 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         }
     }
 
-    /// True when somebody else's lock was in the way: nothing was written, and another try may succeed.
+    /// Whether a lock of another transaction caused the error. Nothing was written, and another attempt may succeed.
     public var isLockConflict: Bool {
         guard case .database(let error) = self, let state = error.sqlState else { return false }
         // Deadlock detected; serialization failure; lock not available.
         return ["40P01", "40001", "55P03"].contains(state)
     }
 
-    /// Nothing came back in time: neither an answer nor a refusal.
+    /// Whether the server did not respond in time, neither with an answer nor with a rejection.
     public var isSilence: Bool {
         if case .database(let error) = self { error.kind == .timeout || error.isSilentConnect } else { false }
     }
 
-    /// No session can be had, or the one that there was is lost: the server, or the database, may be away or gone. Not where another
-    /// database answers than the one that is meant.
+    /// Whether no connection can be opened or the connection was lost, because the server or the database may be
+    /// unavailable. False if a different database answers than the expected one.
     public var isUnreachable: Bool {
         if case .database(let error) = self { error.endsConnection } else { false }
     }
 
-    /// There is a server, and it is not one to work with.
+    /// Whether the server responds but must not be used.
     public var isRefusedServer: Bool {
         switch self {
         case .standby, .readOnly, .outdated, .anotherInstallation: true
@@ -106,22 +108,23 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Nothing went wrong: the program stops.
+    /// Whether the program is stopping and nothing went wrong.
     public var isStop: Bool {
         if case .stopped = self { true } else { false }
     }
 
-    /// The server has committed, and a failover may take it back: see `PostgresError.Kind.localCommit`.
+    /// Whether the server has committed without its standby, so that a failover may lose the commit: see
+    /// `PostgresError.Kind.localCommit`.
     public var isLocalCommit: Bool {
         if case .database(let error) = self { error.kind == .localCommit } else { false }
     }
 
-    /// Somebody else has held a lock for as long as this session waits for one. Nothing was written.
+    /// Whether another transaction held a lock for longer than this session waits for one. Nothing was written.
     public var isLockTimeout: Bool {
         if case .database(let error) = self { error.kind == .server(sqlState: "55P03") } else { false }
     }
 
-    /// True when the connection is gone: what was under way may or may not have happened.
+    /// Whether the connection is lost. The outcome of an operation in flight is unknown.
     public var isConnectionLost: Bool {
         switch self {
         case .database(let error): error.isConnectionLost || error.kind == .connect || error.isServerGoingAway
@@ -132,18 +135,18 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
 }
 
 extension PostgresError {
-    /// The server is shutting down, starting up, ended this session, or has become one that can't be written to.
+    /// Whether the server is shutting down or starting up, has ended this session, or no longer accepts writes.
     var isServerGoingAway: Bool {
         guard let state = sqlState else { return false }
         if isReadOnlyServer { return true }
         return state.hasPrefix("57P") || state.hasPrefix("08")
     }
 
-    /// The connection can't be used any more.
+    /// Whether the connection can't be used any more.
     public var endsConnection: Bool { isConnectionLost || kind == .connect || isServerGoingAway }
 }
 
-/// Runs a piece of work on the database and says its errors in the log's terms.
+/// Runs `body`, and wraps its errors in `LogStoreError`.
 func translated<Result>(_ body: () throws(PostgresError) -> Result) throws(LogStoreError) -> Result {
     do {
         return try body()
@@ -152,8 +155,8 @@ func translated<Result>(_ body: () throws(PostgresError) -> Result) throws(LogSt
     }
 }
 
-/// The SQLSTATEs that functions of schema `pathmirror` raise, besides those of PostgreSQL. docs/reference/sqlstates.md is printed
-/// from them.
+/// The SQLSTATEs that functions of schema `pathmirror` raise in addition to PostgreSQL's. docs/reference/sqlstates.md
+/// is generated from them.
 enum SchemaErrorCode: String, CaseIterable {
     case headMoved = "PM001"
     case ordersTaken = "PM002"
@@ -161,7 +164,7 @@ enum SchemaErrorCode: String, CaseIterable {
     case logNeeded = "PM004"
     case misplaced = "PM005"
 
-    /// Why a function raises it.
+    /// The reason for which a function raises the code.
     var meaning: String {
         switch self {
         case .headMoved: "The head of the namespace is not where the writer expected it: another writer was faster."
@@ -177,7 +180,7 @@ enum SchemaErrorCode: String, CaseIterable {
         }
     }
 
-    /// What the caller of a function does about it.
+    /// The caller's reaction to the code.
     var remedy: String {
         switch self {
         case .headMoved: "Begin a new transaction and write again."
@@ -190,7 +193,7 @@ enum SchemaErrorCode: String, CaseIterable {
 }
 
 extension SchemaErrorCode {
-    /// The code that a failed statement was answered with; nil for PostgreSQL's own.
+    /// Returns the schema's code of a failed statement, or nil for PostgreSQL's own codes.
     init?(_ error: any Error) {
         guard let state = (error as? PostgresError)?.sqlState else { return nil }
         self.init(rawValue: state)

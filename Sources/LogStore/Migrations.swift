@@ -1,23 +1,24 @@
 import Crypto
 public import Postgres
 
-/// The schema's history: SQL files of `migrations/`, carried inside the program, applied in order, each in a transaction
-/// of its own and recorded with a checksum. Functions and views are in files of their own: `FunctionFiles`.
+/// The migrations of the schema: the SQL files of `migrations/`, embedded in the program. They are applied in order,
+/// each in its own transaction and recorded with a checksum. Functions and views have files of their own:
+/// `FunctionFiles`.
 ///
-/// A new database gets `migrations/baseline.sql` instead, which makes in one step what all migrations make one after another.
+/// A new database gets `migrations/baseline.sql` instead, which has the same result in one step.
 public enum Migrations {
     /// One file of `migrations/`.
     public struct Migration: Sendable {
-        /// The number that its name begins with.
+        /// The number at the beginning of the file's name.
         public let version: Int
-        /// The file's name without its ending.
+        /// The file's name without its extension.
         public let name: String
         let sql: [UInt8]
 
         var checksum: String { Hex.encode(Digest.sha256(sql)) }
     }
 
-    /// All, in order.
+    /// All migrations, in order.
     public static var all: [Migration] {
         [
             Migration(version: 1, name: "001_log_and_tree", sql: PackageResources._01_log_and_tree_sql),
@@ -51,23 +52,21 @@ public enum Migrations {
         ]
     }
 
-    /// The tables of a new database. Changes with each migration that changes a table; a test compares the two ways.
+    /// The tables of a new database. Changes with each migration that changes a table; a test compares both ways.
     private static var baseline: String { String(decoding: PackageResources.baseline_sql, as: UTF8.self) }
 
-    /// The version that this program works with.
+    /// The schema version of this program.
     public static var newest: Int { all.last?.version ?? 0 }
 
-    /// Whether the database has a migration.
+    /// Whether a migration is applied in the database.
     public struct Status: Sendable {
-        /// The migration's number.
         public let version: Int
-        /// The migration's name.
         public let name: String
-        /// Seconds since 1970, or nil when it is still to be applied.
+        /// Seconds since 1970, or nil if the migration has not been applied.
         public let appliedAt: Int64?
     }
 
-    /// Which of this program's migrations the database has.
+    /// Returns the status of each migration of this program.
     public static func status(_ connection: PostgresConnection) throws(LogStoreError) -> [Status] {
         let applied = try applied(connection)
         return all.map { migration in
@@ -75,33 +74,34 @@ public enum Migrations {
         }
     }
 
-    /// What `up` has applied.
+    /// The result of `up`.
     public struct Applied: Sendable {
-        /// The migrations, in order.
+        /// The applied migrations, in order.
         public fileprivate(set) var migrations: [Migration] = []
-        /// The names of the files of functions and views, in order.
+        /// The names of the applied files of functions and views, in order.
         public fileprivate(set) var functionFiles: [String] = []
 
-        /// The database had everything.
+        /// Whether nothing had to be applied.
         public var isEmpty: Bool { migrations.isEmpty && functionFiles.isEmpty }
     }
 
-    /// Applies what is missing, and the files of functions that have changed, and returns what was applied. Gateways that
-    /// start at once do it one after another, so that each migration runs once.
+    /// Applies missing migrations and changed files of functions, and returns them. Gateways that start at the same
+    /// time wait for each other, so that each migration runs once.
     ///
-    /// A database without any table of schema `pathmirror` gets the baseline, and all migrations are recorded.
+    /// A database without tables in schema `pathmirror` gets the baseline, and all migrations are recorded.
     ///
-    /// - Parameter last: the last migration to apply, where a test wants an older schema; without the newest one no file of
-    ///   functions is applied.
-    /// - Parameter usesBaseline: False where a test wants a new database to be made by the migrations.
-    /// - Parameter functions: the files of functions, where a test wants others than the program's.
-    /// - Parameter begins: is told of each migration before it is looked for and, where it is missing, applied.
+    /// - Parameter last: the last migration to apply, for tests of an older schema. If it is not the newest one, no
+    ///   file of functions is applied.
+    /// - Parameter usesBaseline: false in tests that create a new database with the migrations.
+    /// - Parameter functions: the files of functions, for tests with other files than the program's.
+    /// - Parameter begins: called before each migration is checked and, if it is missing, applied.
     public static func up(
         _ connection: PostgresConnection, through last: Int = .max, functions: [FunctionFiles.File] = FunctionFiles.all,
         usesBaseline: Bool = true, begins: (String) -> Void = { _ in }
     ) throws(LogStoreError) -> Applied {
         var done = Applied()
-        // Under a lock, as creating a schema that exists by then is an error all the same.
+        // Runs under a lock because `create schema if not exists` fails if another session creates the schema at the
+        // same time.
         try inTransaction(connection) { () throws(LogStoreError) in
             try translated { () throws(PostgresError) in
                 try connection.executeScript(
@@ -123,7 +123,8 @@ public enum Migrations {
             done.migrations = all
         }
         for migration in all where migration.version <= last {
-            // In one transaction with the newest migration: at no time has the schema this version and older functions.
+            // The files run in one transaction with the newest migration, so that the schema never has this version
+            // with older functions.
             let files = migration.version == newest ? functions : nil
             try inTransaction(connection) { () throws(LogStoreError) in
                 begins(migration.name)
@@ -149,10 +150,10 @@ public enum Migrations {
         try FunctionFiles.check(functions, connection)
     }
 
-    /// "pathmirr" as a number: the lock that migrating gateways take.
+    /// "pathmirr" as a number: the key of the advisory lock for migrations.
     private static let lock: Int64 = 0x7061_7468_6D69_7272
 
-    /// Runs `body` in a transaction under the migrations' lock.
+    /// Runs `body` in a transaction under the migration lock.
     private static func inTransaction(
         _ connection: PostgresConnection, _ body: () throws(LogStoreError) -> Void
     ) throws(LogStoreError) {
@@ -168,7 +169,7 @@ public enum Migrations {
         }
     }
 
-    /// Applies a migration in the transaction that is open, unless the database has it.
+    /// Applies a migration in the open transaction, unless it was applied before.
     private static func apply(_ migration: Migration, _ connection: PostgresConnection) throws(LogStoreError) -> Bool {
         let applied = try applied(connection)
         if let found = applied.keys.max(), found > newest { throw .schemaTooNew(found: found, known: newest) }
@@ -191,7 +192,8 @@ public enum Migrations {
         }
     }
 
-    /// Whether the schema has no table but that of the migrations, which is empty. The target of another database's mirrors has tables.
+    /// Whether the schema contains only the table of migrations, and that is empty. The target of another database's
+    /// mirrors has more tables.
     private static func isNew(_ connection: PostgresConnection) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             let rows = try connection.execute(
@@ -221,19 +223,19 @@ public enum Migrations {
     }
 }
 
-/// The schema's migrations and files of functions, over this connection; `Migrations` says what they are.
+/// Access to the schema's migrations and files of functions over this connection. See `Migrations`.
 extension LogConnection {
     /// Throws unless the database's schema is this program's.
     public func checkSchema() throws(LogStoreError) { try Migrations.check(postgres) }
 
-    /// Applies the migrations that are missing and the files that have changed, and says which those were.
+    /// Applies missing migrations and changed files, and returns them.
     ///
-    /// - Parameter begins: is told of each migration before it is applied.
+    /// - Parameter begins: called before each migration is checked and, if it is missing, applied.
     public func migrate(begins: (String) -> Void = { _ in }) throws(LogStoreError) -> Migrations.Applied {
         try Migrations.up(postgres, begins: begins)
     }
 
-    /// All migrations and files of functions, and when each was applied.
+    /// Returns all migrations and files of functions with the time when each was applied.
     public func migrationStatus() throws(LogStoreError) -> (
         migrations: [Migrations.Status], functions: [FunctionFiles.Status]
     ) {

@@ -2,19 +2,19 @@ import Crypto
 import Postgres
 public import Runtime
 
-/// A message from one gateway to the others of its database, as it is on the channel. Every role that can connect can send one:
-/// `PeerSeal` says whether it is genuine.
+/// A message from one gateway to the others of its database, as sent on the channel. Every role that can connect can
+/// send one: `PeerSeal` checks whether it is genuine.
 public struct PeerMessage: Sendable, Equatable {
     public let sender: String
-    /// Rises from one message of the sender to the next.
+    /// Increases with each message of the sender.
     public let number: Int64
-    /// When it was sealed, in milliseconds since 1970.
+    /// The time of signing, in milliseconds since 1970.
     public let time: Int64
     public let text: String
-    /// Hexadecimal digits that only holders of the key can make.
+    /// The signature as hexadecimal digits. Only holders of the key can compute it.
     let code: String
 
-    /// Nil when it is longer than PostgreSQL carries (8,000 bytes).
+    /// Returns nil if the payload is longer than PostgreSQL's limit (8,000 bytes).
     init?(sender: String, number: Int64, time: Int64, text: String, code: String) {
         self.sender = sender
         self.number = number
@@ -24,7 +24,7 @@ public struct PeerMessage: Sendable, Equatable {
         guard payload.utf8.count < 8_000 else { return nil }
     }
 
-    /// Reads `SENDER NUMBER TIME CODE TEXT`.
+    /// Parses `SENDER NUMBER TIME CODE TEXT`.
     public init?(payload: String) {
         let parts = payload.split(separator: " ", maxSplits: 4, omittingEmptySubsequences: false)
         guard parts.count == 5, (1...64).contains(parts[0].utf8.count), let number = Int64(parts[1]),
@@ -37,16 +37,16 @@ public struct PeerMessage: Sendable, Equatable {
     var payload: String { "\(sender) \(number) \(time) \(code) \(text)" }
 }
 
-/// Authenticates messages between gateways by a key that only the gateways of a database can read. Pure.
+/// Signs and checks messages between gateways with a key that only the gateways of a database can read. Pure.
 public struct PeerSeal: Sendable {
     private let key: Secret<[UInt8]>
 
     public init(_ key: Secret<[UInt8]>) { self.key = key }
 
-    /// A message that other holders of the key take for genuine; nil when it is too long.
+    /// Returns a signed message, or nil if it is too long.
     ///
     /// - Parameters:
-    ///   - number: rises from one message of the sender to the next.
+    ///   - number: increases with each message of the sender.
     ///   - time: milliseconds since 1970.
     public func message(from sender: String, number: Int64, time: Int64, _ text: String) -> PeerMessage? {
         PeerMessage(
@@ -54,7 +54,8 @@ public struct PeerSeal: Sendable {
             code: code(sender: sender, number: number, time: time, text))
     }
 
-    /// Whether a holder of the key has made the message. It may be an old one that somebody repeats: see `PeerHistory`.
+    /// Whether a holder of the key has signed the message. It may be an old message that was replayed: see
+    /// `PeerHistory`.
     public func isGenuine(_ message: PeerMessage) -> Bool {
         let wanted = code(sender: message.sender, number: message.number, time: message.time, message.text)
         return Digest.isEqualInConstantTime(Array(wanted.utf8), Array(message.code.utf8))
@@ -66,23 +67,24 @@ public struct PeerSeal: Sendable {
     }
 }
 
-/// Which messages of other gateways were received, so that none is accepted twice. Bounded; a value without a clock.
+/// The received messages of other gateways, so that none is accepted twice. Bounded; a value without a clock.
 public struct PeerHistory: Sendable {
     private struct Sender {
         var number: Int64
         var seenAt: Int64
     }
 
-    /// By how many milliseconds a message's time and the receiver's may differ.
+    /// The maximum difference between a message's time and the receiver's, in milliseconds.
     public static let toleranceMilliseconds: Int64 = 60_000
-    /// Of more senders at once the messages are refused.
+    /// The maximum number of senders. Messages of further senders are rejected.
     static let mostSenders = 1_024
 
     private var senders: [String: Sender] = [:]
 
     public init() {}
 
-    /// Whether a genuine message is new. Messages that come after a later one of their sender are refused, too.
+    /// Whether a genuine message is new, and records it. Messages that arrive after a later message of their sender are
+    /// rejected as well.
     ///
     /// - Parameter now: milliseconds since 1970.
     public mutating func admits(_ message: PeerMessage, at now: Int64) -> Bool {
@@ -90,7 +92,7 @@ public struct PeerHistory: Sendable {
         if let known = senders[message.sender] {
             guard message.number > known.number else { return false }
         } else if senders.count >= Self.mostSenders {
-            // Messages of senders that have been silent for longer are refused for their time.
+            // Older messages of senders that are removed here are rejected because of their time.
             senders = senders.filter { abs(now - $0.value.seenAt) <= 2 * Self.toleranceMilliseconds }
             guard senders.count < Self.mostSenders else { return false }
         }
@@ -102,19 +104,20 @@ public struct PeerHistory: Sendable {
 extension LogConnection {
     static let peerChannel = "pathmirror_peer"
 
-    /// Sends a message to all gateways that listen, this one among them: each hears it at most once, and the messages of one connection in
-    /// their order.
+    /// Sends a message to all listening gateways, including this one. Each receives it at most once, and receives the
+    /// messages of one connection in order.
     public func tellPeers(_ message: PeerMessage) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute("select pg_notify($1, $2)", [.text(Self.peerChannel), .text(message.payload)])
         }
     }
 
-    /// Reads the key that authenticates messages between the gateways of this database; nil if this role may not read the key.
+    /// Reads the key that signs messages between the gateways of this database. Returns nil if this role may not read
+    /// it.
     public func peerSeal() throws(LogStoreError) -> PeerSeal? {
         try translated { () throws(PostgresError) -> PeerSeal? in
-            // PostgreSQL checks the privileges of all tables of a statement before it evaluates any part of the statement: the question has to
-            // be a statement of its own.
+            // This is a separate statement, because PostgreSQL checks the privileges on all tables of a statement
+            // before it evaluates any part of the statement.
             let privilege = try postgres.execute(
                 """
                 select case when has_schema_privilege('pathmirror', 'usage')

@@ -1,15 +1,15 @@
-/// Makes schemas, and names the privilege that is missing where that can't be done.
+/// Creates schemas, and reports the missing privilege if that fails.
 ///
-/// `create schema if not exists` takes CREATE on the database even where the schema is there: a database that `pg_restore` has
-/// made lacks what was granted on the one that was dumped.
+/// `create schema if not exists` requires CREATE on the database even if the schema exists. A database restored by
+/// `pg_restore` lacks the privileges that were granted on the dumped database.
 public enum SchemaMaking {
-    /// A statement that makes a schema where it is not there. A role that may not do that, or may not make tables in a schema
-    /// that is there, gets an error 42501 whose hint is the statement that grants the privilege.
+    /// Returns a statement that creates a schema if it does not exist. A role that may not create it, or may not create
+    /// tables in an existing schema, gets error 42501 with the necessary grant as its hint.
     public static func sql(_ schema: String) -> String {
         block(schema, whereItIsMissing: making, whereItIs: needing("create", "usage"))
     }
 
-    /// A statement that fails in the same way where a role may not use a schema that is there. It makes nothing.
+    /// Returns a statement that fails with error 42501 if the role may not use an existing schema. It creates nothing.
     public static func usageSQL(_ schema: String) -> String {
         block(schema, whereItIsMissing: "null;", whereItIs: needing("usage"))
     }
@@ -23,7 +23,8 @@ public enum SchemaMaking {
         """
     }
 
-    /// The same for schema `pathmirror`, where whoever migrates it has to be its owner.
+    /// A statement that creates schema `pathmirror`. If the schema exists, it fails with error 42501 unless the role,
+    /// which migrates it, owns it.
     static let ownSQL = block(
         "pathmirror", whereItIsMissing: making,
         whereItIs: """
@@ -61,7 +62,7 @@ public enum SchemaMaking {
                 """)
     }
 
-    /// By scalars: a character of Swift may be a quote and what follows it.
+    /// Quotes by scalars, because a Swift character may consist of a quote and a following combining mark.
     private static func literal(_ text: String) -> String {
         var quoted = "E'"
         for scalar in text.unicodeScalars {

@@ -2,8 +2,8 @@ public import Postgres
 public import Runtime
 import Synchronization
 
-/// Keeps all threads of a program from going back to a server that another one has taken over from: a primary that nobody has
-/// stopped would take writes that are lost, or fork the log. Any thread may use it.
+/// Keeps all threads of a program from returning to a server that another one has replaced. An outdated primary that is
+/// still running would accept writes that are lost, or fork the log. Thread-safe.
 ///
 ///     open(url) --> connect --> serverIdentity --> check(is: record) --> admit --> connection
 ///                      |              |                  |                 |
@@ -18,21 +18,21 @@ import Synchronization
 ///     --------------------------------------  -----------------  ---------------------------------------------
 ///     the first server                        this server        known
 ///     same cluster, same timeline             this server        known
-///     same cluster, newer timeline            this server        promoted; all former connections are abandoned
-///     same cluster, older timeline            stays              refused as `outdated`
-///     another cluster, or only one tells      this server        another; all former connections are abandoned
-///     neither of the two tells its cluster    stays              known
+///     same cluster, newer timeline            this server        promoted; all earlier connections are closed
+///     same cluster, older timeline            unchanged          rejected as `outdated`
+///     another cluster, or only one is known   this server        another; all earlier connections are closed
+///     neither of the two clusters is known    unchanged          known
 ///
-/// PostgreSQL counts a cluster's timeline up when a standby is promoted. Threads that wait on an abandoned connection get
+/// PostgreSQL increments a cluster's timeline when a standby is promoted. Threads that wait on a closed connection get
 /// an error, and open the next connection here.
 public final class ServerFence: Sendable {
-    /// How a server relates to those before it.
+    /// The relation of a server to earlier ones.
     public enum Admission: Sendable, Equatable {
-        /// The first server, or the one that was there before.
+        /// The first server, or the same server as before.
         case known
         /// A standby was promoted, or a backup was restored to a point in time.
         case promoted(from: Int64, to: Int64)
-        /// Another cluster, such as one that a dump was restored to.
+        /// Another cluster, for example one into which a dump was restored.
         case another
     }
 
@@ -42,20 +42,21 @@ public final class ServerFence: Sendable {
     private let logger: Logger?
     private let record: DatabaseRecord?
 
-    /// Knows no server yet.
+    /// Creates a fence that knows no server yet.
     ///
     /// - Parameters:
-    ///   - logger: is told, once, of each server that takes over from another one.
-    ///   - record: which database each connection has to be to; nil where nobody has said, as of the home.
+    ///   - logger: receives one message for each server that replaces another one.
+    ///   - record: the database that connections must reach, or nil if it is not known, as for the primary database.
     public init(_ logger: Logger? = nil, expecting record: DatabaseRecord? = nil) {
         self.logger = logger
         self.record = record
     }
 
-    /// Opens a connection to a server that may be written to and is not older than any that was met before. Where one of
-    /// several hosts is refused for that, each of the others is tried: a primary that nobody has stopped may answer first.
+    /// Opens a connection to a server that accepts writes and is not older than any earlier one. If the URL has several
+    /// hosts and the first server is rejected, tries each host, because an outdated primary that is still running may
+    /// answer first.
     ///
-    /// - Throws: what `admit` does, and what opening a connection does.
+    /// - Throws: the errors of `admit` and of opening a connection.
     public func open(
         _ url: PostgresURL, _ settings: LogConnection.Settings
     ) throws(LogStoreError) -> LogConnection {
@@ -86,14 +87,15 @@ public final class ServerFence: Sendable {
         }
     }
 
-    /// Asks a new connection's server who it is. Where it has taken over from another one, all connections that were admitted
-    /// before are given up: whoever waits for one of them stops waiting.
+    /// Checks the server of a new connection. If it has replaced another server, closes all connections admitted
+    /// before. Threads that wait for them stop waiting.
     ///
-    /// - Throws: `standby` and `readOnly` for a server that can't be written to, `anotherInstallation` for another database than
-    ///   the expected one, `outdated` for a server of an older timeline than one that has been met.
+    /// - Throws: `standby` and `readOnly` for a server that does not accept writes, `anotherInstallation` for another
+    ///   database than the expected one, `outdated` for a server on an older timeline than an earlier one.
     private func admit(_ connection: LogConnection) throws(LogStoreError) {
         let server = try connection.serverIdentity()
-        // Before the server counts as met: one with another database must not end the connections to the right one.
+        // The database is checked before the server counts as seen, because a server with another database must not
+        // close the connections to the right one.
         if let record { try connection.check(is: record) }
         let admission = try admit(server)
         switch admission {
@@ -106,11 +108,13 @@ public final class ServerFence: Sendable {
             connections.abandonAll()
         }
         connections.add(connection.cancelHandle)
-        // Another thread may have met a newer one before this connection was among those that are given up.
+        // Another thread may have seen a newer server before this connection was added to the list.
         _ = try admit(server)
     }
 
-    /// - Throws: `outdated` for a server of an older timeline than one that has been met.
+    /// Compares a server with the newest one, and updates that.
+    ///
+    /// - Throws: `outdated` for a server on an older timeline than an earlier one.
     func admit(_ server: ServerIdentity) throws(LogStoreError) -> Admission {
         let (admission, refusal) = newest.withLock { newest -> (Admission, LogStoreError?) in
             guard let known = newest else {
@@ -118,7 +122,7 @@ public final class ServerFence: Sendable {
                 return (.known, nil)
             }
             guard let system = server.system, system == known.system else {
-                // Whoever may not ask which cluster it is can't compare.
+                // If neither server's cluster is known because the role may not query it, they can't be compared.
                 guard server.system != known.system else { return (.known, nil) }
                 newest = server
                 return (.another, nil)
@@ -136,11 +140,11 @@ public final class ServerFence: Sendable {
     }
 }
 
-/// Which server answers: a cluster, and which of the histories that it has been through.
+/// The identity of a server: its cluster and its timeline.
 public struct ServerIdentity: Sendable, Equatable {
-    /// The cluster's, the same for all its standbys and backups; nil where the role may not ask.
+    /// The cluster's identifier, shared by all its standbys and backups. Nil if the role may not query it.
     public let system: Int64?
-    /// Grows by one with each promotion of a standby and each restore to a point in time.
+    /// Increases with each promotion of a standby and each restore to a point in time.
     public let timeline: Int64
 
     public init(system: Int64?, timeline: Int64) {
@@ -150,20 +154,21 @@ public struct ServerIdentity: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// Returns when the synchronous standbys have all that can be seen now: something of this session is committed behind it.
-    /// Whoever finds in the database what an attempt of unknown outcome has written waits so before telling anybody.
+    /// Waits until the synchronous standbys have everything that is visible now, by committing something after it. A
+    /// caller that has found the result of an attempt with unknown outcome must wait this way before it reports the
+    /// result.
     ///
-    /// - Throws: `localCommit` as for any commit.
+    /// - Throws: `localCommit`, as any commit.
     public func waitForStandbys() throws(LogStoreError) {
-        // A transaction that only has a number waits for nobody: there must be something of it in the write-ahead log.
+        // A transaction with only a transaction id waits for no standby: it must write to the write-ahead log.
         try translated { () throws(PostgresError) in
             _ = try postgres.execute("select pg_logical_emit_message(true, 'pathmirror', '')")
         }
     }
 
-    /// Which server this session is on.
+    /// Returns the identity of this session's server.
     ///
-    /// - Throws: `standby` where it only repeats what another one writes, `readOnly` where it was told to take no writes.
+    /// - Throws: `standby` if it is a standby, `readOnly` if it is configured to accept no writes.
     public func serverIdentity() throws(LogStoreError) -> ServerIdentity {
         let (isStandby, timeline, mayAsk, isReadOnly) = try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -190,8 +195,8 @@ extension LogConnection {
     }
 }
 
-/// The connections to the database that some threads have, so that a thread which finds out that the database is
-/// gone can tell the others, who wait for it in vain.
+/// The open connections of some threads to the database. A thread that notices an outage can close the connections on
+/// which the other threads wait in vain.
 public final class OpenConnections: Sendable {
     private struct Entry: Sendable {
         weak let handle: PostgresCancelHandle?
@@ -200,7 +205,7 @@ public final class OpenConnections: Sendable {
 
     public init() {}
 
-    /// Counts a connection in; one that is closed leaves by itself.
+    /// Adds a connection. Closed connections are removed automatically.
     public func add(_ handle: PostgresCancelHandle) {
         entries.withLock { entries in
             entries.removeAll { $0.handle == nil }
@@ -208,14 +213,15 @@ public final class OpenConnections: Sendable {
         }
     }
 
-    /// Gives up the connections from which nothing has come since that monotonic millisecond: whoever waits for one of
-    /// them stops waiting, and whoever has one at rest opens another when it needs one. Returns how many those were.
+    /// Closes the connections that have received nothing since `time`, in monotonic milliseconds. Threads that wait for
+    /// them stop waiting, and the owners of idle ones open others when needed. Returns the number of closed
+    /// connections.
     @discardableResult
     public func abandonSilent(since time: Milliseconds) -> Int {
         abandon { $0.lastHeardMilliseconds < time }
     }
 
-    /// Gives up all connections.
+    /// Closes all connections.
     @discardableResult
     public func abandonAll() -> Int { abandon { _ in true } }
 

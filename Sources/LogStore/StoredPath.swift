@@ -1,10 +1,10 @@
 import Crypto
 import Postgres
 
-/// How a path is written in the key column of `pathmirror.node`: as it is, or, where it is too long for an index row,
-/// as its beginning, `#` and a hash, with what is left out in a column of its own.
+/// A path as stored in the key column of `pathmirror.node`: unchanged, or, if it is too long for an index row, as its
+/// beginning, `#` and a hash, with the rest in a separate column.
 struct StoredPath {
-    /// The most bytes of a path that stay as they are; index rows end at about 2,700 bytes.
+    /// The maximum length in bytes of paths that are stored unchanged. Index rows are limited to about 2,700 bytes.
     static let maxPlainBytes = 2_000
 
     let key: [UInt8]
@@ -17,22 +17,22 @@ struct StoredPath {
             return
         }
         var cut = Self.maxPlainBytes
-        // Never between the bytes of one character: PostgreSQL takes whole ones only.
+        // A character is never split, because PostgreSQL accepts only whole ones.
         while path[cut] & 0xC0 == 0x80 { cut -= 1 }
         key = path[..<cut] + [UInt8(ascii: "#")] + Self.hash(path)
         rest = Array(path[cut...])
     }
 
-    /// SHA-256 in hex.
+    /// Returns the SHA-256 in hexadecimal digits.
     static func hash(_ path: [UInt8]) -> [UInt8] { Array(Hex.encode(Digest.sha256(path)).utf8) }
 
-    /// The whole path, from the two columns.
+    /// Returns the whole path from the two columns.
     static func joined(_ key: [UInt8], rest: [UInt8]) -> [UInt8] {
         key.prefix { $0 != UInt8(ascii: "#") } + rest
     }
 }
 
-/// Rows of `pathmirror.node` as binary COPY.
+/// Writes rows of `pathmirror.node` for binary COPY.
 enum RowCopy {
     static let sql = "copy pathmirror.node (namespace_id, path, rest, value, version) from stdin (format binary)"
 
@@ -48,7 +48,7 @@ enum RowCopy {
         try writer.endRow()
     }
 
-    /// The same, of bytes that somebody else owns.
+    /// Writes a row from bytes that the caller owns.
     static func write(
         _ namespace: Int64, _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ version: Int64,
         to writer: inout CopyWriter

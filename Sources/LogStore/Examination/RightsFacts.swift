@@ -1,27 +1,28 @@
 import Postgres
 
-/// What a user may do with schema `pathmirror`, and what everybody may.
+/// The privileges of a user and of `PUBLIC` in schema `pathmirror`.
 public struct RightsFacts: Sendable, Equatable {
-    /// False where nothing has been migrated: then the rest says nothing.
+    /// False if the database has not been migrated. The other facts then mean nothing.
     public var hasSchema = false
     public var ownsSchema = false
-    /// Whether the role that gateways are members of is there, and whether this user is one of them.
+    /// Whether the role of the gateways exists, and whether this user is a member of it.
     public var hasGatewayRole = false
     public var isGateway = false
-    /// The statement that lets this user make schemas in the database; nil where it may.
+    /// The statement that allows this user to create schemas in the database, or nil if the user may create them
+    /// already.
     public var schemaGrant: String?
-    /// Tables on which the gateways' role has a right that this user lacks: `insert on log`.
+    /// Privileges that the gateways' role has and this user lacks, such as `insert on log`.
     public var missing: [String] = []
-    /// Tables that the gateways' role may not even read: they were made while the role was not there.
+    /// Tables that the gateways' role may not even read, because they were created while the role did not exist.
     public var unknownToGateways: [String] = []
-    /// What of the schema everybody who may connect has been given: `usage of the schema`, `select on log`.
+    /// Privileges in the schema that are granted to `PUBLIC`, such as `usage of the schema` and `select on log`.
     public var givenToEverybody: [String] = []
 
     public init() {}
 }
 
 extension LogConnection {
-    /// Looks what this session's user may do.
+    /// Reads the privileges of this session's user.
     public func rightsFacts() throws(LogStoreError) -> RightsFacts {
         try translated { () throws(PostgresError) in
             var facts = RightsFacts()
@@ -54,7 +55,7 @@ extension LogConnection {
         return found
     }
 
-    /// Parents of partitions are what statements name.
+    /// Statements name the parents of partitions, so partitions are left out.
     private static let tables =
         "pg_class where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p') and not relispartition"
 

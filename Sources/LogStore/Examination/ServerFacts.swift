@@ -1,28 +1,29 @@
 import Postgres
 
-/// What is asked of a PostgreSQL server before it is judged. Facts only: whoever reads them decides what is wrong.
+/// Facts about a PostgreSQL server, without a judgement: the reader decides which of them are problems.
 public struct ServerFacts: Sendable, Equatable {
-    /// As PostgreSQL numbers it: 150004 is 15.4.
+    /// The version in PostgreSQL's numbering: 150004 is 15.4.
     public var versionNumber: Int64 = 0
     public var version = ""
     public var isStandby = false
     public var encoding = ""
-    /// The settings in `ServerFacts.settingNames`, as this session has them.
+    /// The values of the settings in `ServerFacts.settingNames` in this session.
     public var settings: [String: String] = [:]
     /// The server's clock, in milliseconds since 1970.
     public var clockMilliseconds: Int64 = 0
-    /// Whether the server process that answers is the one that libpq was told of: a pooler in between gives another.
+    /// Whether the server process that answers is the one that libpq connected to. With a pooler in between, they
+    /// differ.
     public var isDirect = true
     public var user = ""
     public var isSuperuser = false
-    /// Whether this user is told of the sessions of others.
+    /// Whether this user can see the sessions of other users.
     public var seesAllSessions = false
     public var connections: Int64 = 0
-    /// The most connections of this user, and of this database; negative for no bound.
+    /// The connection limits of this user and of this database. Negative for no limit.
     public var userConnectionLimit: Int64 = -1
     public var databaseConnectionLimit: Int64 = -1
 
-    /// The settings that are read.
+    /// The names of the settings that are read.
     public static let settingNames = [
         "fsync", "full_page_writes", "autovacuum", "track_counts", "max_connections", "superuser_reserved_connections",
         "default_transaction_read_only", "default_transaction_isolation", "synchronous_standby_names", "archive_mode",
@@ -31,14 +32,14 @@ public struct ServerFacts: Sendable, Equatable {
 
     public init() {}
 
-    /// A setting that is a number; nil where the server has no such setting.
+    /// Returns a setting as a number, or nil if the server has no such setting or its value is not a number.
     public func number(_ name: String) -> Int64? { settings[name].flatMap { Int64($0) } }
 }
 
 extension LogConnection {
-    /// Looks at the server that this connection is to.
+    /// Reads the facts about the server of this connection.
     ///
-    /// - Throws: `database` where it can't be asked.
+    /// - Throws: `database` if a query fails.
     public func serverFacts() throws(LogStoreError) -> ServerFacts {
         try translated { () throws(PostgresError) in
             var facts = ServerFacts()
@@ -63,7 +64,8 @@ extension LogConnection {
             facts.connections = try rows.int64(0, 9)
             facts.userConnectionLimit = try rows.int64(0, 10)
             facts.databaseConnectionLimit = try rows.int64(0, 11)
-            // In the unit that the server keeps each in, such as pages of 8 kB, milliseconds, megabytes.
+            // Each value is in the unit in which the server keeps the setting, such as pages of 8 kB, milliseconds or
+            // megabytes.
             var names = PostgresArray(of: .text)
             for name in ServerFacts.settingNames { names.appendText(name) }
             let settings = try postgres.execute(
@@ -76,14 +78,15 @@ extension LogConnection {
     }
 }
 
-/// Who follows a PostgreSQL server, and what it keeps for whom.
+/// The standbys and replication slots of a PostgreSQL server.
 public struct ReplicationFacts: Sendable, Equatable {
     public struct Standby: Sendable, Equatable {
         public let name: String
         public let state: String
         /// `sync`, `quorum`, `potential` or `async`.
         public let mode: String
-        /// What it has not written to its disk yet; nil where this user may not know.
+        /// The amount of write-ahead log that the standby has not yet flushed to its disk, or nil if this user may not
+        /// see it.
         public let lagBytes: Int64?
 
         public init(name: String, state: String, mode: String, lagBytes: Int64?) {
@@ -97,7 +100,7 @@ public struct ReplicationFacts: Sendable, Equatable {
     public struct Slot: Sendable, Equatable {
         public let name: String
         public let isActive: Bool
-        /// What of the write-ahead log is kept for it.
+        /// The amount of write-ahead log that the server keeps for the slot.
         public let keptBytes: Int64
         /// `reserved`, `extended`, `unreserved` or `lost`.
         public let status: String
@@ -112,14 +115,14 @@ public struct ReplicationFacts: Sendable, Equatable {
 
     public var standbys: [Standby] = []
     public var slots: [Slot] = []
-    /// Whether the newest attempt to archive a piece of the write-ahead log failed.
+    /// Whether the latest attempt to archive a write-ahead log segment failed.
     public var archivingFails = false
 
     public init() {}
 }
 
 extension LogConnection {
-    /// Looks who follows the server. Empty on a standby.
+    /// Reads the standbys and slots of the server. Empty on a standby.
     public func replicationFacts() throws(LogStoreError) -> ReplicationFacts {
         try translated { () throws(PostgresError) in
             var facts = ReplicationFacts()
@@ -156,7 +159,7 @@ extension LogConnection {
     }
 }
 
-/// Transactions that are open for long: they keep PostgreSQL from cleaning up behind writes.
+/// Transactions that stay open for long. They keep PostgreSQL from removing dead rows.
 public struct ActivityFacts: Sendable, Equatable {
     public struct Transaction: Sendable, Equatable {
         public let pid: Int64
@@ -174,9 +177,10 @@ public struct ActivityFacts: Sendable, Equatable {
         }
     }
 
-    /// Those in this database, longest first, at most ten. Without what they execute: that may hold data.
+    /// The transactions in this database, longest first, at most ten. Their statements are left out because they may
+    /// contain data.
     public var transactions: [Transaction] = []
-    /// Transactions of this database that were prepared for a two-phase commit and wait.
+    /// Transactions of this database that are prepared for a two-phase commit and not finished.
     public var prepared: Int64 = 0
     public var oldestPreparedSeconds: Int64 = 0
 
@@ -184,7 +188,7 @@ public struct ActivityFacts: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// Looks for transactions that have been open for longer than that.
+    /// Reads the transactions that have been open for longer than `seconds`.
     public func activityFacts(longerThanSeconds seconds: Int64) throws(LogStoreError) -> ActivityFacts {
         try translated { () throws(PostgresError) in
             var facts = ActivityFacts()
@@ -215,16 +219,18 @@ extension LogConnection {
     }
 }
 
-/// Which programs serve a database, by what their connections are called.
+/// The programs that serve a database, recognized by the names of their connections.
 public struct GatewayFacts: Sendable, Equatable {
-    /// How many gateways there are of each program, such as `0.1.0, schema 16`; "" is of those that don't say what they are.
+    /// The number of gateways by program, such as `0.1.0, schema 16`. The key "" stands for gateways that do not report
+    /// a version.
     public var programs: [String: Int64] = [:]
 
     public init() {}
 }
 
 extension LogConnection {
-    /// Looks for the one connection of each gateway that follows announcements. Every user is told what connections are called.
+    /// Counts the connections on which gateways follow announcements: each gateway has one. Every user may see the
+    /// names of connections.
     public func gatewayFacts() throws(LogStoreError) -> GatewayFacts {
         try translated { () throws(PostgresError) in
             var facts = GatewayFacts()
@@ -241,7 +247,7 @@ extension LogConnection {
     }
 }
 
-/// What the database takes of its disk, and how far PostgreSQL has kept up with cleaning it.
+/// The disk usage of the database, and how well PostgreSQL keeps up with vacuuming it.
 public struct StorageFacts: Sendable, Equatable {
     public struct Table: Sendable, Equatable {
         public let name: String
@@ -256,24 +262,24 @@ public struct StorageFacts: Sendable, Equatable {
     }
 
     public var databaseBytes: Int64 = 0
-    /// The write-ahead log's files; nil where this user may not know.
+    /// The size of the write-ahead log's files, or nil if this user may not see it.
     public var walBytes: Int64?
-    /// Where the server keeps its data; nil where this user may not know.
+    /// The server's data directory, or nil if this user may not see it.
     public var dataDirectory: String?
-    /// Whether the server is on this machine: reached by a Unix socket.
+    /// Whether the server runs on this machine, that is, the connection uses a Unix socket.
     public var isOnThisMachine = false
-    /// How many transactions ago the oldest row was written that has not been frozen. At two billion PostgreSQL stops.
+    /// The age of the oldest unfrozen row, in transactions. PostgreSQL stops at two billion.
     public var transactionAge: Int64 = 0
-    /// Tables of schema `pathmirror` that have more dead rows than living ones, and many.
+    /// Tables of schema `pathmirror` with more than 100,000 dead rows and more dead rows than live rows.
     public var bloated: [Table] = []
-    /// Entries in the logs of all namespaces.
+    /// The number of entries in the logs of all namespaces.
     public var entries: Int64 = 0
 
     public init() {}
 }
 
 extension LogConnection {
-    /// Looks at sizes. Costs no walk through tables.
+    /// Reads sizes from the catalog and the statistics, without scanning tables.
     public func storageFacts() throws(LogStoreError) -> StorageFacts {
         try translated { () throws(PostgresError) in
             var facts = StorageFacts()

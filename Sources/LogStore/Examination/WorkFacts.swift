@@ -1,6 +1,6 @@
 import Postgres
 
-/// What gateways, mirrors and feeds say of themselves in the database.
+/// The state of gateways, mirrors and feeds as they report it in the database.
 public struct WorkFacts: Sendable, Equatable {
     public struct Reader: Sendable, Equatable {
         public let namespace: String
@@ -9,7 +9,7 @@ public struct WorkFacts: Sendable, Equatable {
         public let lagSeconds: Int64
         /// Conversion errors of a mirror; dead letters of a feed.
         public let failures: Int64
-        /// Since when, beyond its retention, a feed has held back pruning, in seconds; 0 for mirrors.
+        /// The time in seconds for which a feed has held back pruning beyond its retention. 0 for mirrors.
         public let holdsBackSeconds: Int64
 
         public init(
@@ -25,11 +25,12 @@ public struct WorkFacts: Sendable, Equatable {
     }
 
     public var namespaces: Int64 = 0
-    /// Namespaces for which no rules have been set, some of them.
+    /// Namespaces without rules, at most ten.
     public var withoutRules: [String] = []
-    /// Namespaces whose newest entry is ahead of the server's clock, and by how many seconds.
+    /// Namespaces whose newest entry is ahead of the server's clock, with the difference in seconds.
     public var aheadOfClock: [String: Int64] = [:]
-    /// Leases of gateways whose beat moved within the last half minute, by the server's clock, and the others.
+    /// The number of gateways whose heartbeat moved within the last 30 seconds by the server's clock, and the number of
+    /// the other gateways.
     public var liveGateways: Int64 = 0
     public var silentGateways: Int64 = 0
     public var mirrors: [Reader] = []
@@ -39,7 +40,7 @@ public struct WorkFacts: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// Looks at namespaces, gateways, mirrors and feeds.
+    /// Reads the state of namespaces, gateways, mirrors and feeds.
     public func workFacts() throws(LogStoreError) -> WorkFacts {
         try translated { () throws(PostgresError) in
             var facts = WorkFacts()
@@ -51,7 +52,7 @@ extension LogConnection {
                     and not exists (select from pathmirror.rule where rule.namespace_id = namespace.id) order by id limit 10
                 """)
             for row in 0..<bare.rowCount { facts.withoutRules.append(try bare.string(row, 0)) }
-            // The newest namespaces that were written to; a look at the log for each.
+            // Only the newest 1,000 namespaces with entries: each costs a lookup in the log.
             let ahead = try postgres.execute(
                 """
                 select namespace.name, extract(epoch from log.committed_at - clock_timestamp())::bigint

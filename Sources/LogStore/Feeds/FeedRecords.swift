@@ -1,35 +1,36 @@
 public import Runtime
 
-/// A feed's row of the catalog.
+/// The catalog row of a feed.
 public struct FeedRecord: Sendable, Equatable {
     public let namespaceID: Int64
     public let namespace: String
     public let id: Int64
     public let name: String
-    /// Tells it from other feeds that have had its name, in any database: a UUID's text.
+    /// A UUID as text. Distinguishes the feed from other feeds that have had its name, in any database.
     public let uid: String
     /// Seconds since 1970, rounded down.
     public let createdAt: Int64
-    /// The definition as it was applied last, as JSON, with its secrets.
+    /// The definition that was applied last, as JSON, including its secrets.
     public let definition: [UInt8]
-    /// Different whenever something about the feed has changed.
+    /// Increases with every change of the feed.
     public let revision: Int64
-    /// Who works it, by its row of `feed_worker`; nil for nobody.
+    /// The id in `feed_worker` of the gateway that runs the feed, or nil if no gateway does.
     public let worker: [UInt8]?
-    /// Whether that row is there.
+    /// Whether `feed_worker` still has a row for `worker`.
     public let isWorkerAlive: Bool
-    /// Where other gateways reach it; nil where it has registered no key, as gateways of older versions.
+    /// The address and key of the worker, or nil if it has registered no key, like gateways of older versions.
     public let reach: FeedWorkerReach?
     public let generation: Int64
 }
 
-/// Where other gateways reach a gateway that works feeds, and how they authenticate each other.
+/// The address at which other gateways reach a gateway that runs feeds, and the secrets for authentication between
+/// them.
 public struct FeedWorkerReach: Sendable, Equatable {
-    /// Empty where they can't.
+    /// Empty if other gateways cannot reach the gateway.
     public let address: String
-    /// Authenticates what is forwarded to it.
+    /// Authenticates the requests that other gateways forward.
     public let key: Secret<[UInt8]>
-    /// The SHA-256 of its certificate's public key.
+    /// The SHA-256 of the public key of the gateway's certificate.
     public let pin: [UInt8]?
 
     public init(address: String, key: Secret<[UInt8]>, pin: [UInt8]? = nil) {
@@ -43,7 +44,7 @@ public struct FeedWorkerReach: Sendable, Equatable {
     }
 }
 
-/// How far a feed has come, as its row has it.
+/// The progress of a feed, as stored in its row.
 public struct FeedProgressRecord: Sendable, Equatable {
     public var seq: Int64
     public var index: Int64
@@ -64,7 +65,7 @@ public struct FeedProgressRecord: Sendable, Equatable {
     }
 }
 
-/// A message that failed, as its row has it.
+/// A message that failed, as stored in its row.
 public struct FeedLetterRecord: Sendable, Equatable {
     public let seq: Int64
     public let index: Int64
@@ -72,9 +73,9 @@ public struct FeedLetterRecord: Sendable, Equatable {
     public let key: String
     public let state: String
     public let attempts: Int
-    /// A list of objects, as JSON.
+    /// A JSON array of objects.
     public let errors: [UInt8]
-    /// The message as JSON, without its attempt; nil where it is in the log.
+    /// The message as JSON, without its attempt. Nil if the message can be read from the log.
     public let message: [UInt8]?
 
     public init(
@@ -92,7 +93,7 @@ public struct FeedLetterRecord: Sendable, Equatable {
     }
 }
 
-/// Which worker works a feed, and by which right: what comes under another generation is not taken.
+/// The right of a worker to run a feed. The database rejects progress under another generation.
 public struct FeedClaim: Sendable, Hashable {
     public let namespace: Int64
     public let feed: Int64
@@ -107,18 +108,18 @@ public struct FeedClaim: Sendable, Hashable {
     }
 }
 
-/// A step of one feed's progress.
+/// One step of a feed's progress.
 public struct FeedMove: Sendable {
     public let claim: FeedClaim
-    /// Counts the moves under the claim, from 1.
+    /// The number of this move under the claim, counted from 1.
     public let number: Int64
-    /// The move that is the last before it, or one that came between them.
+    /// The lowest number that the last stored move may have for this move to be accepted.
     public let follows: Int64
     public let progress: FeedProgressRecord
     public let delivered: Int64
     public let acknowledged: Int64
     public let redelivered: Int64
-    /// Letters that are written, and the places of those that go.
+    /// Failed messages to write, and the positions of the failed messages to delete.
     public let letters: [FeedLetterRecord]
     public let removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
 

@@ -1,8 +1,9 @@
 import Postgres
 
-/// Feeds and pruning: whom the log is kept for, for how long, and what goes with it.
+/// Feeds and pruning: the feeds for which entries are kept, and the snapshots that pruning makes unnecessary.
 extension LogConnection {
-    /// The namespace's feeds that have held pruning back for longer than their retention, and would rather lose entries.
+    /// Returns the feeds of the namespace that have held back pruning beyond their retention and whose definition
+    /// prefers to lose entries.
     func feedsThatGiveUp(_ namespace: Int64) throws(LogStoreError) -> Set<String> {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -18,8 +19,8 @@ extension LogConnection {
         }
     }
 
-    /// Puts a feed that is before a place there, and announces it: what is between it will never deliver. Returns how many entries
-    /// that are; nil where the feed has come as far by itself.
+    /// Moves a feed that has not reached `seq` forward to `seq`, and announces the change. The entries in between are
+    /// never delivered. Returns their number, or nil if the feed had already reached `seq`.
     func skipFeed(
         _ namespace: Int64, named name: String, to seq: Int64, batch: [UInt8]?
     ) throws(LogStoreError) -> Int64? {
@@ -51,10 +52,10 @@ extension LogConnection {
         }
     }
 
-    /// Drops the snapshots that were made for feeds and that no feed needs any more. Where there is no feed the young ones stay: it may
-    /// be about to be made.
+    /// Drops the snapshots made for feeds that no feed needs any more. If the namespace has no feeds, snapshots younger
+    /// than an hour stay, because a feed may be about to be created.
     func dropIdleFeedSnapshots(_ namespace: Int64, but kept: Int64) throws {
-        // What the log begins behind is not the feeds' any more.
+        // The snapshot from which the log now starts belongs to pruning, not to the feeds any more.
         _ = try postgres.execute(
             "update pathmirror.snapshot set made_by = 'prune' where namespace_id = $1 and seq = $2 and made_by = 'feed'",
             [.int8(namespace), .int8(kept)])

@@ -1,15 +1,15 @@
 import Postgres
 
-/// What administrators do with dead letters.
+/// Changes that administrators make to dead letters.
 extension LogConnection {
-    /// Which letters are meant.
+    /// Selects dead letters of a feed.
     public enum LetterSelection: Sendable, Equatable {
         case all
         case key(String)
         case places([FeedPlace])
     }
 
-    /// A message's place among those of its feed.
+    /// The position of a message among the messages of its feed.
     public struct FeedPlace: Sendable, Equatable {
         public let seq: Int64
         public let index: Int64
@@ -22,7 +22,7 @@ extension LogConnection {
         }
     }
 
-    /// How many dead letters and messages set aside a feed has, and the bytes of their messages.
+    /// Returns the number of the feed's dead letters and of the messages blocked by them, with the total bytes of both.
     public func storedFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> (
         count: Int64, bytes: Int64
     ) {
@@ -36,8 +36,8 @@ extension LogConnection {
         }
     }
 
-    /// Has dead letters delivered once more, together with what was set aside behind them, and announces it. Returns how many
-    /// dead ones there were.
+    /// Schedules dead letters for another delivery, together with the messages that they blocked, and announces the
+    /// change. Returns the number of dead letters.
     public func retryLetters(
         _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
     ) throws(LogStoreError) -> Int64 {
@@ -46,7 +46,8 @@ extension LogConnection {
             "update pathmirror.feed_message set state = 'retry', attempts = 0, since = now() where state = 'dead' and")
     }
 
-    /// Drops dead letters, and has what was set aside behind them delivered. Returns how many were dropped.
+    /// Drops dead letters, and schedules the messages that they blocked for delivery. Returns the number of dropped
+    /// messages.
     public func dropLetters(
         _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
     ) throws(LogStoreError) -> Int64 {
@@ -94,7 +95,7 @@ extension LogConnection {
         }
     }
 
-    /// What was set aside behind dead letters of which none is left goes on.
+    /// Schedules blocked messages whose key has no dead letter left.
     private static let revival = """
         update pathmirror.feed_message as letter set state = 'retry', attempts = 0, since = now()
         where namespace_id = $1 and feed = $2 and state = 'blocked' and not exists (
@@ -102,14 +103,15 @@ extension LogConnection {
             where dead.namespace_id = $1 and dead.feed = $2 and dead.state = 'dead' and dead.key = letter.key)
         """
 
-    /// Has messages delivered that were set aside behind a dead letter while an administrator changed that.
+    /// Schedules messages that were blocked by a dead letter while an administrator was removing it.
     public func reviveFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(Self.revival, [.int8(namespace), .int8(feed)])
         }
     }
 
-    /// Sets aside messages that are to be delivered once more and come after a dead letter of their key, as the key has stopped meanwhile.
+    /// Blocks messages that wait for another delivery and come after a dead letter of their key, because the key has
+    /// stopped since they were scheduled.
     public func setAsideFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
@@ -127,8 +129,8 @@ extension LogConnection {
         }
     }
 
-    /// The keys of a feed's messages that are to be delivered once more and come after a place, each once, with the last message of
-    /// the key.
+    /// Returns the keys of the feed's messages after `place` that wait for another delivery, each once, with the last
+    /// message of the key.
     public func retriedFeedKeys(
         _ namespace: Int64, _ feed: Int64, after place: FeedPlace, limit: Int
     ) throws(LogStoreError) -> [(key: String, last: FeedPlace)] {
@@ -154,9 +156,9 @@ extension LogConnection {
     }
 }
 
-/// Messages that are delivered once more, of feeds that have done with them.
+/// Redelivery of messages that a feed has already finished.
 extension LogConnection {
-    /// How far a feed has come; nil where it is gone.
+    /// Returns the progress of a feed, or nil if the feed does not exist.
     public func feedProgress(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> FeedProgressRecord? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -173,8 +175,8 @@ extension LogConnection {
         }
     }
 
-    /// Leaves letters to be delivered, and announces them. Where there is one already that waits to be delivered, that is enough; a
-    /// dead one is delivered once more.
+    /// Stores messages for delivery, and announces them. A message that already waits for delivery is left unchanged.
+    /// A dead letter is scheduled for another delivery.
     public func replayLetters(
         _ namespace: Int64, _ feed: Int64, _ letters: [FeedLetterRecord]
     ) throws(LogStoreError) {

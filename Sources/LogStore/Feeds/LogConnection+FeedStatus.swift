@@ -1,6 +1,6 @@
 import Postgres
 
-/// How a feed fares, as the view `pathmirror.feed_status` says.
+/// The state of a feed, as reported by the view `pathmirror.feed_status`.
 public struct FeedStatusRecord: Sendable, Equatable {
     public let state: String
     public let seq: Int64
@@ -16,14 +16,15 @@ public struct FeedStatusRecord: Sendable, Equatable {
     public let setAside: Int64
     public let message: String?
     public let gateway: String?
-    /// For how long it has held pruning back beyond its retention.
+    /// The time for which the feed has held back pruning beyond its retention.
     public let holdsBackSeconds: Double
-    /// Messages that are to be delivered once more, as an administrator wants.
+    /// The number of messages that wait for another delivery at an administrator's request.
     public let retrying: Int64
 }
 
 extension LogConnection {
-    /// Drops the snapshots that were made for feeds and that none of them needs any more: each needs the newest before its place.
+    /// Drops the snapshots made for feeds that no feed needs any more. Each feed needs the newest snapshot at or before
+    /// its position.
     public func dropFeedSnapshots(_ namespace: Int64) throws(LogStoreError) {
         let seqs = try translated { () throws(PostgresError) -> [Int64] in
             let rows = try postgres.execute(
@@ -40,7 +41,7 @@ extension LogConnection {
         for seq in seqs { _ = try? dropSnapshot(namespace, at: seq) }
     }
 
-    /// Where a feed is.
+    /// Returns the log position of a feed, or 0 if the feed does not exist.
     public func feedSeq(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -50,12 +51,12 @@ extension LogConnection {
         }
     }
 
-    /// How a feed fares; nil where it is gone.
+    /// Returns the state of a feed, or nil if the feed does not exist.
     public func feedStatus(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> FeedStatusRecord? {
         try feedStatuses([feed])[feed]
     }
 
-    /// How feeds fare, by their ids.
+    /// Returns the states of feeds by their ids.
     public func feedStatuses(_ feeds: [Int64]) throws(LogStoreError) -> [Int64: FeedStatusRecord] {
         var ids = PostgresArray(of: .int8)
         for feed in feeds { ids.appendInt8(feed) }

@@ -1,11 +1,12 @@
 import Postgres
 import Runtime
 
-/// Who works feeds, and how far these have come.
+/// Feed workers, their claims, and the progress of feeds.
 extension LogConnection {
     // MARK: Workers
 
-    /// The address that this connection comes from, as the database sees it; nil where it comes from the same machine.
+    /// Returns the address of this connection's client as the database sees it, or nil if the connection uses a Unix
+    /// socket.
     public func clientHost() throws(LogStoreError) -> String? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute("select host(inet_client_addr())")
@@ -13,7 +14,7 @@ extension LogConnection {
         }
     }
 
-    /// Registers a gateway that works feeds from now on, and where others reach it.
+    /// Registers a gateway as a feed worker, with the address at which other gateways reach it.
     public func beginFeedWorker(_ worker: [UInt8], _ reach: FeedWorkerReach) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
@@ -30,7 +31,7 @@ extension LogConnection {
 
     /// Registers the public key of a worker's new certificate, and announces it.
     ///
-    /// - Parameter pin: its SHA-256.
+    /// - Parameter pin: the SHA-256 of the public key.
     public func setFeedWorkerPin(_ worker: [UInt8], _ pin: [UInt8]?) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.pipeline([
@@ -42,7 +43,7 @@ extension LogConnection {
         }
     }
 
-    /// A sign of life. False where others have taken the worker for dead.
+    /// Increments the heartbeat of a worker. Returns false if another gateway has declared the worker dead.
     public func beatFeedWorker(_ worker: [UInt8]) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -51,7 +52,7 @@ extension LogConnection {
         }
     }
 
-    /// The signs of life of all workers but this one.
+    /// Returns the heartbeats of all other workers.
     public func feedBeats(otherThan worker: [UInt8]) throws(LogStoreError) -> [GatewayBeat] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -65,7 +66,8 @@ extension LogConnection {
         }
     }
 
-    /// Takes a worker for dead that has given no sign of life since; its feeds can be claimed from then on.
+    /// Declares a worker dead unless its heartbeat has changed since `beat` was read. Other workers can claim its feeds
+    /// from then on. Returns false if the heartbeat has changed or the worker is gone.
     public func endFeedWorker(_ beat: GatewayBeat) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -75,7 +77,7 @@ extension LogConnection {
         }
     }
 
-    /// The worker works no feed any more, and says so.
+    /// Releases all feeds of the worker, removes its registration, and announces both.
     public func endFeedWorker(_ worker: [UInt8]) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.pipeline([
@@ -96,9 +98,10 @@ extension LogConnection {
 
     // MARK: Claims
 
-    /// Makes a worker the one that works a feed, unless another living one does. Nil where one does.
+    /// Makes a worker the owner of a feed. Returns nil if another live worker owns the feed.
     ///
-    /// - Returns: how far the feed has come; `handedTo` is as the former worker left it, and at most the head.
+    /// - Returns: the claim and the progress of the feed. `handedTo` is the value that the previous worker left, and at
+    ///   most the head.
     public func claimFeed(
         _ namespace: Int64, _ feed: Int64, by worker: [UInt8]
     ) throws(LogStoreError) -> (claim: FeedClaim, progress: FeedProgressRecord, handedTo: Int64)? {
@@ -140,9 +143,10 @@ extension LogConnection {
         }
     }
 
-    /// What is kept of a feed's failed messages, in their order.
+    /// Returns the stored failed messages of a feed, in order.
     ///
-    /// - Parameter mostBytes: how long the messages are together at most, with their errors; the first comes whatever its length.
+    /// - Parameter mostBytes: the size of messages and errors at which the result ends. The message that reaches this
+    ///   size is the last.
     public func feedLetters(
         _ namespace: Int64, _ feed: Int64, states: [String], after: (seq: Int64, index: Int64, isSnapshot: Bool)? = nil,
         limit: Int = 100_000, mostBytes: Int64 = .max
@@ -186,9 +190,9 @@ extension LogConnection {
         }
     }
 
-    /// The keys of a feed that have a dead letter, or one behind it.
+    /// Returns the keys of a feed that have a dead letter or messages blocked by one.
     ///
-    /// - Returns: each once; some may be equal as Swift compares strings, and are others for all that.
+    /// - Returns: each key once. Some may compare equal as Swift strings although they differ in their bytes.
     public func blockedFeedKeys(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> [String] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -202,11 +206,11 @@ extension LogConnection {
 
     // MARK: Progress
 
-    /// Writes down how far feeds have come, all in one transaction, and tells which of them are not this worker's any more: of
-    /// these nothing is written. Nor is anything of a feed whose last move was not the one that this one follows: the database was put
-    /// back meanwhile. A move that was written already may come again.
+    /// Stores the progress of feeds in one transaction, and returns the claims that this worker has lost. Nothing is
+    /// written for a lost claim, nor for a feed whose last stored move is older than the move's `follows`: the database
+    /// was rolled back in the meantime. Storing a move twice is harmless.
     ///
-    /// It is sent whole, with its commit: a gateway that freezes meanwhile keeps no row locked.
+    /// The commit is part of the same pipeline, so a gateway that freezes in the middle keeps no row locked.
     public func moveFeeds(_ moves: [FeedMove]) throws(LogStoreError) -> Set<FeedClaim> {
         do throws(PostgresError) {
             let steps = moves.map { PipelineStep.prepared(Self.moveFeed, parameters($0)) }
@@ -221,7 +225,7 @@ extension LogConnection {
             guard SchemaErrorCode(error) == .alreadyDone else { throw LogStoreError(error) }
             for move in moves { feedPlaces[move.claim.feed] = nil }
             guard moves.count > 1 else { return Set(moves.map(\.claim)) }
-            // One of them is another's: each by itself.
+            // At least one of the feeds is lost: store each separately.
             var lost: Set<FeedClaim> = []
             for move in moves { lost.formUnion(try moveFeeds([move])) }
             return lost
@@ -296,7 +300,7 @@ extension LogConnection {
         return steps
     }
 
-    /// Writes a letter with its message.
+    /// Returns the step that writes a failed message with its body.
     private static func storing(_ letter: FeedLetterRecord, _ claim: FeedClaim) -> PipelineStep {
         var parameters: PostgresParameters = [
             .int8(claim.namespace), .int8(claim.feed), .int8(letter.seq), .int8(letter.index),
@@ -317,8 +321,9 @@ extension LogConnection {
             """, parameters)
     }
 
-    /// Notes failures of messages that are in the log, or in their rows: all of a move by two statements, and without touching
-    /// the messages. The rows are small and no index has what changes, so that new versions stay in their pages.
+    /// Returns the steps that record failures of messages whose bodies are in the log or already in their rows: two
+    /// statements for all messages of a move, without touching the bodies. The rows are small and no index covers the
+    /// changed columns, so new row versions stay in their pages.
     private static func noting(_ letters: [FeedLetterRecord], _ claim: FeedClaim) -> [PipelineStep] {
         var seqs = PostgresArray(of: .int8)
         var indexes = PostgresArray(of: .int8)
@@ -355,7 +360,7 @@ extension LogConnection {
                 set key = excluded.key, state = excluded.state, attempts = excluded.attempts, errors = excluded.errors,
                     since = now()
                 """, parameters),
-            // A row that an administrator has removed does not come again without its message.
+            // A row that an administrator has removed is not inserted again without its message.
             .query(
                 """
                 update pathmirror.feed_message as letter
@@ -368,7 +373,7 @@ extension LogConnection {
         ]
     }
 
-    /// Says how feeds fare, for those who look.
+    /// Publishes the states of feeds for `feed_status`.
     public func reportFeeds(
         _ reports: [(claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)]
     ) throws(LogStoreError) {

@@ -1,16 +1,16 @@
 import Postgres
 import Runtime
 
-/// Which feeds there are.
+/// The catalog of feeds.
 extension LogConnection {
     /// The channel on which changes of feeds are announced.
     static let feedChannel = "pathmirror_feed"
 
-    /// All feeds, or one namespace's, by namespace and name.
+    /// Returns all feeds, or the feeds of one namespace, ordered by namespace and name.
     ///
     /// - Parameters:
-    ///   - name: only the feed of this name.
-    ///   - definitions: whether their definitions are wanted; else these are empty.
+    ///   - name: limits the result to the feed of this name.
+    ///   - definitions: whether to read the definitions. They are empty otherwise.
     public func feeds(of namespace: Int64? = nil, named name: String? = nil, definitions: Bool = true)
         throws(LogStoreError) -> [FeedRecord]
     {
@@ -40,7 +40,7 @@ extension LogConnection {
             for row in 0..<rows.rowCount {
                 let namespace = try rows.int64(row, 0)
                 let known = try namespaceName(namespace)
-                // Nobody works what was put aside.
+                // Hidden namespaces have no worker.
                 guard !NamespaceCopy.isHidden(known) else { continue }
                 records.append(
                     FeedRecord(
@@ -61,19 +61,21 @@ extension LogConnection {
         }
     }
 
-    /// A namespace's name, which never changes once it lives. It is looked up once: the row is found through all its versions that somebody's snapshot
-    /// still sees, one for each commit.
+    /// Returns the name of a namespace, which never changes once the namespace is live. The name is read once and
+    /// cached: finding the row by id visits every row version that an open snapshot may still see, and each commit adds
+    /// one.
     private func namespaceName(_ id: Int64) throws(PostgresError) -> String {
         if let known = namespaceNames[id] { return known }
         let rows = try postgres.execute("select name from pathmirror.namespace where id = $1", [.int8(id)])
         guard rows.rowCount == 1 else { return "" }
         let name = try rows.string(0, 0)
-        // A copy that came to live between the two questions is seen by its own name from the next one on.
+        // The row may be of a copy that went live between the two queries. Its final name is read from the next call
+        // on.
         if !NamespaceCopy.isHidden(name) { namespaceNames[id] = name }
         return name
     }
 
-    /// A feed's definition, with its secrets; nil where it is gone.
+    /// Returns a feed's definition including its secrets, or nil if the feed does not exist.
     public func feedDefinition(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> [UInt8]? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -83,9 +85,10 @@ extension LogConnection {
         }
     }
 
-    /// Adds a feed that begins at a place, and announces it. Nil where another has its name by now.
+    /// Adds a feed that starts at the position `progress`, and announces it. Returns nil if another feed already has
+    /// the name.
     ///
-    /// - Throws: `misplaced`, as all that changes feeds, where the namespace has left this database.
+    /// - Throws: `misplaced` if the namespace has left this database, like all functions that change feeds.
     public func addFeed(
         _ namespace: Int64, name: String, definition: [UInt8], at progress: FeedProgressRecord
     ) throws(LogStoreError) -> Int64? {
@@ -113,13 +116,15 @@ extension LogConnection {
         }
     }
 
-    /// Notes the definition that a feed has from now on, and announces it. Its worker begins anew, from what is kept, under a later
-    /// generation than the one that is returned.
+    /// Stores a new definition of a feed, and announces it. The worker restarts from the stored progress under a later
+    /// generation than the returned one.
     ///
     /// - Parameters:
-    ///   - keepsDone: whether messages keep their numbers, so that what is done after the place stays done. Else nothing of what is out, or
-    ///     waits to be delivered again, is known any more; dead letters stay.
-    ///   - stopsKeys: whether dead letters stop their keys from now on. Else what was set aside goes on.
+    ///   - keepsDone: whether messages keep their numbers, so that messages finished after the feed's position stay
+    ///     finished. Otherwise the feed forgets the messages in delivery and those that wait for another delivery; dead
+    ///     letters stay.
+    ///   - stopsKeys: whether dead letters stop their keys from now on. Otherwise blocked messages are scheduled for
+    ///     delivery.
     public func redefineFeed(
         _ namespace: Int64, _ feed: Int64, definition: [UInt8], keepsDone: Bool, stopsKeys: Bool
     ) throws(LogStoreError) -> Int64 {
@@ -156,7 +161,7 @@ extension LogConnection {
         }
     }
 
-    /// Removes a feed with all that is kept of it, and announces it. False where it was gone.
+    /// Removes a feed with all its stored state, and announces the removal. Returns false if the feed does not exist.
     public func removeFeed(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> Bool {
         try mayBeMisplaced { () throws(PostgresError) in
             let parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
@@ -173,8 +178,9 @@ extension LogConnection {
         }
     }
 
-    /// Puts a feed at another place, from which everything is delivered again, and announces it. What is still out under the
-    /// former generation is not taken any more; returns the one that is before the worker's next.
+    /// Moves a feed to another position, from which everything is delivered again, and announces the change.
+    /// Acknowledgements under the former generation are rejected. Returns the generation that precedes the worker's
+    /// next.
     public func seekFeed(
         _ namespace: Int64, _ feed: Int64, to progress: FeedProgressRecord
     ) throws(LogStoreError) -> Int64 {
@@ -198,7 +204,7 @@ extension LogConnection {
                         )
                         select generation from moved
                         """, parameters),
-                    // What comes after the place comes from the log, whatever had become of it.
+                    // Messages after the position are read from the log again, regardless of their state.
                     .query(
                         """
                         delete from pathmirror.feed_message

@@ -1,20 +1,20 @@
 public import Postgres
 public import Runtime
 
-/// What a connection that listens hears of.
+/// A notification that a listening connection receives.
 public enum Announcement: Sendable, Equatable {
-    /// A namespace's log reaches to that entry.
+    /// The log of a namespace has reached `head`.
     case commit(namespace: Int64, head: Int64)
-    /// A gateway says something to the others.
+    /// A message from one gateway to the others.
     case message(PeerMessage)
-    /// Mirrors were made, changed or removed.
+    /// Mirrors were created, changed or removed.
     case mirrors
-    /// Feeds were made, changed or removed, or somebody has stopped working some.
+    /// Feeds were created, changed or removed, or a worker has released some.
     case feeds
-    /// Databases were added or changed, or namespaces placed.
+    /// Databases were added or changed, or namespaces were placed.
     case placement
 
-    /// What a notification says; nil where it is none of ours.
+    /// Parses a notification. Returns nil for a notification that is not an announcement.
     public init?(channel: String, payload: String) {
         switch channel {
         case LogConnection.channel:
@@ -31,7 +31,7 @@ public enum Announcement: Sendable, Equatable {
         }
     }
 
-    /// Which kind it is of.
+    /// The kind of the announcement.
     public var kind: Kind {
         switch self {
         case .commit: .commits
@@ -42,7 +42,7 @@ public enum Announcement: Sendable, Equatable {
         }
     }
 
-    /// Kinds of announcements that a connection may listen to.
+    /// The kinds of announcements to which a connection can listen.
     public enum Kind: Sendable, CaseIterable {
         case commits, messages, mirrors, feeds, placement
 
@@ -68,10 +68,11 @@ extension LogConnection {
             """, types: [.textArray])
     }
 
-    /// Tells everybody who listens how far the logs of namespaces reach.
+    /// Announces to all listeners how far the logs of namespaces reach.
     ///
-    /// In a transaction of its own, that waits for no disk: PostgreSQL lets one transaction at a time commit that announces something,
-    /// in all of its databases. Fails where another one is in the way for half a second, as whoever announces hears nothing meanwhile.
+    /// The announcement has its own transaction and waits for no disk, because PostgreSQL commits transactions that
+    /// notify one at a time, across all databases of the server. Fails if another such transaction blocks it for half a
+    /// second, because the caller receives no announcements while it waits.
     public func announce(_ heads: [Int64: Int64]) throws(LogStoreError) {
         var news = PostgresArray(of: .text)
         for (namespace, head) in heads { news.appendText("\(namespace) \(head)") }
@@ -80,15 +81,15 @@ extension LogConnection {
         try translated { () throws(PostgresError) in _ = try postgres.executePrepared(SQL.announce, parameters) }
     }
 
-    /// From now on `waitForAnnouncements` hears of these.
+    /// Makes `waitForAnnouncements` receive announcements of these kinds from now on.
     public func listen(to kinds: [Announcement.Kind]) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             try postgres.executeScript(kinds.map { "listen \($0.channel)" }.joined(separator: "; "))
         }
     }
 
-    /// Waits until something is announced that this connection listens to, for so long or until woken. Commits that it has announced
-    /// itself are left out: whoever does so knows of them.
+    /// Waits until an announcement arrives, the time has passed or `wake` is called. Leaves out commits that this
+    /// connection announced itself.
     public func waitForAnnouncements(
         milliseconds: Milliseconds, wake: WakeHandle?
     ) throws(LogStoreError) -> [Announcement] {

@@ -1,38 +1,40 @@
 public import Runtime
 
-/// Who is told by an `AnnouncementLoop`. Belongs to the loop's thread.
+/// The delegate of an `AnnouncementLoop`. All calls are on the loop's thread.
 public protocol AnnouncementListener: AnyObject {
-    /// Whether the loop is to end.
+    /// Whether the loop must end.
     var stopsNow: Bool { get }
-    /// Opens the connection that looks, and makes sure that it is heard from now on what is announced.
+    /// Opens a connection that listens. Announcements made after this call returns are not missed.
     func connect() throws -> LogConnection
-    /// Looks at what may have been announced unheard. `isNew`: for the first time on this connection.
-    func look(_ connection: LogConnection, isNew: Bool) throws
-    /// Waits until something is announced, for so long or until the loop is to end, and attends to it. True where a look has to find
-    /// out more about it.
-    func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool
-    /// The connection was lost, or could not be opened, or a look has failed.
+    /// Reads the changes whose announcements may have been missed.
     ///
-    /// - Parameter askedAt: when the question was asked that had no answer, in monotonic milliseconds.
+    /// - Parameter isNew: whether this is the first look on the connection.
+    func look(_ connection: LogConnection, isNew: Bool) throws
+    /// Waits for announcements and handles them. Returns after `milliseconds` at the latest, or when the loop must end.
+    /// Returns true if a look must find out more about an announcement.
+    func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool
+    /// Reports that the connection was lost or could not be opened, or that a look failed.
+    ///
+    /// - Parameter askedAt: the start of the call that failed, in monotonic milliseconds.
     func failed(_ error: any Error, askedAt: Int64)
-    /// Closes a connection of `connect`.
+    /// Closes a connection that `connect` opened.
     func close(_ connection: LogConnection)
-    /// Waits; ends early when the loop is to end.
+    /// Waits for `milliseconds`, or until the loop must end.
     func pause(milliseconds: Milliseconds)
 }
 
-/// The one loop that listens to announcements: it opens a connection, looks, waits for announcements, looks again
-/// every so often, as announcements may be lost, and begins anew when the connection is lost. `ListeningMachine` says what
-/// comes when.
+/// The loop that listens to announcements: it opens a connection, looks, waits for announcements, and looks again at
+/// intervals, because announcements may be lost. When the connection is lost, it starts over.
+/// `ListeningMachine` decides the order.
 public struct AnnouncementLoop {
     private var machine: ListeningMachine
-    /// When the question was asked that waits for an answer.
+    /// The start of the call in progress, in monotonic milliseconds.
     private var askedAt: Int64 = 0
 
-    /// - Parameter machine: how often to look, and how long to pause after failures.
+    /// - Parameter machine: determines how often to look, and how long to pause after failures.
     public init(_ machine: ListeningMachine) { self.machine = machine }
 
-    /// Runs until the listener says that it is to end.
+    /// Runs until `stopsNow` is true.
     public mutating func run(_ listener: some AnnouncementListener) {
         var connection: LogConnection?
         while !listener.stopsNow {
@@ -71,21 +73,21 @@ public struct AnnouncementLoop {
     }
 }
 
-/// When a connection that hears announcements is opened, when what was announced is looked at, and when that is done although
-/// nothing was announced. A value without I/O and without a clock: `AnnouncementLoop` does what it asks for.
+/// Decides when to open a connection for announcements and when to look, with or without an announcement. A value
+/// without I/O and clock: `AnnouncementLoop` executes its decisions.
 ///
-/// On each new connection LISTEN comes first and the look second: what is committed between the two is seen by both.
+/// On each new connection LISTEN comes first and the look second. A commit between the two is seen by both.
 public struct ListeningMachine: Sendable {
-    /// What to do next.
+    /// The next action.
     public enum Ask: Sendable, Equatable {
-        /// Open a connection and listen on it; then `connected` or `failed`.
+        /// Open a connection and listen on it; then call `connected` or `failed`.
         case connect
-        /// Look at what may have been announced unheard; then `looked` or `failed`. `isNew`: for the first time on this
-        /// connection, which may be to another database than the one before.
+        /// Look for changes whose announcements may have been missed; then call `looked` or `failed`. `isNew` is true
+        /// for the first look on a connection, which may be to another database than the previous connection.
         case look(isNew: Bool)
-        /// Wait for announcements, at most so long; `failed` where the connection is lost.
+        /// Wait for announcements, at most `milliseconds`; call `failed` if the connection is lost.
         case listen(milliseconds: Milliseconds)
-        /// Wait without a connection; then `paused`.
+        /// Wait without a connection; then call `paused`.
         case pause(milliseconds: Milliseconds)
     }
 
@@ -93,11 +95,11 @@ public struct ListeningMachine: Sendable {
         case away
         case pausing(milliseconds: Milliseconds)
         case connected
-        /// `announcedAt`: before that no look begins for an announcement.
+        /// `announcedAt` is the earliest time of a look that an announcement causes.
         case listening(lookAt: Int64, announcedAt: Int64)
     }
 
-    /// An announced look comes no sooner than this after the start of the look before it.
+    /// The minimum time between the starts of two looks if an announcement causes the second.
     static let spacingMilliseconds: Milliseconds = 50
 
     private let pollMilliseconds: Milliseconds
@@ -106,14 +108,14 @@ public struct ListeningMachine: Sendable {
     private var wantsLook = false
 
     /// - Parameters:
-    ///   - pollMilliseconds: how often to look although nothing was announced.
-    ///   - backoff: the pauses between tries to connect.
+    ///   - pollMilliseconds: the interval between looks without an announcement.
+    ///   - backoff: the pauses between attempts to connect.
     public init(pollMilliseconds: Milliseconds, backoff: Backoff) {
         self.pollMilliseconds = pollMilliseconds
         self.backoff = backoff
     }
 
-    /// What to do next.
+    /// Returns the next action.
     ///
     /// - Parameter now: a monotonic clock, in milliseconds.
     public func next(at now: Int64) -> Ask {
@@ -131,15 +133,15 @@ public struct ListeningMachine: Sendable {
         }
     }
 
-    /// A connection is open and listens.
+    /// Reports that a connection is open and listens.
     public mutating func connected() { state = .connected }
 
-    /// A look has succeeded. Announcements cause a look every `spacingMilliseconds` at most, and take a quarter of the time: every role that
-    /// can connect can send them.
+    /// Reports that a look has succeeded. Announcements cause a look every `spacingMilliseconds` at most, and looks
+    /// take at most a quarter of the time, because every role that can connect can send announcements.
     ///
     /// - Parameters:
-    ///   - start: when it began.
-    ///   - end: when it ended.
+    ///   - start: when the look began.
+    ///   - end: when the look ended.
     public mutating func looked(startingAt start: Int64, endingAt end: Int64) {
         if case .connected = state { backoff.reset() }
         wantsLook = false
@@ -147,15 +149,16 @@ public struct ListeningMachine: Sendable {
         state = .listening(lookAt: start + pollMilliseconds, announcedAt: start + spacing)
     }
 
-    /// Something was announced that a look has to find out more about.
+    /// Reports an announcement about which a look must find out more.
     public mutating func lookSoon() { wantsLook = true }
 
-    /// The connection is lost, or could not be opened, or a look on it has failed: it is given up.
+    /// Reports that the connection is lost or could not be opened, or that a look has failed. The caller gives up the
+    /// connection.
     public mutating func failed() {
         wantsLook = false
         state = .pausing(milliseconds: backoff.nextMilliseconds())
     }
 
-    /// The pause is over.
+    /// Reports the end of the pause.
     public mutating func paused() { if case .pausing = state { state = .away } }
 }

@@ -1,40 +1,42 @@
 public import Runtime
 import Synchronization
 
-/// What one connection of this program hears of a database, for those of its parts that don't listen themselves.
+/// Distributes the announcements that one connection receives to the parts of the program.
 ///
-/// PostgreSQL wakes every session that listens, at each commit of the database, whatever it listens to. So a program has one session that does, whose owner
-/// tells here what it hears; and a part is woken only by what it has asked for. Any thread may use it.
+/// PostgreSQL wakes every listening session of a database at each notification, even on channels to which the session
+/// does not listen. The program therefore has one listening session, whose owner passes announcements on here.
+/// A part is woken only by announcements to which it has subscribed. Thread-safe.
 public final class Announcements: Sendable {
     private let subscriptions = Mutex<[AnnouncementSubscription]>([])
 
     public init() {}
 
-    /// What a part of the program wants to hear of from now on: announcements of `kind`, and commits to the namespaces that it follows.
+    /// Returns a subscription to announcements of `kind`, and to commits of the namespaces that the subscription
+    /// follows.
     public func subscribe(to kind: Announcement.Kind) -> AnnouncementSubscription {
         let subscription = AnnouncementSubscription(kind)
         subscriptions.withLock { $0.append(subscription) }
         return subscription
     }
 
-    /// Something was heard. Returns soon.
+    /// Passes on an announcement. Does not block.
     public func tell(_ announcement: Announcement) {
         for subscription in subscriptions.withLock({ $0 }) { subscription.tell(announcement) }
     }
 
-    /// What was announced until now may have gone unheard: the connection was lost, or has begun to listen.
+    /// Reports that earlier announcements may have been missed: the connection was lost, or has just begun to listen.
     public func tellOfGap() {
         for subscription in subscriptions.withLock({ $0 }) { subscription.tellOfGap() }
     }
 }
 
-/// What one part of the program is told of `Announcements`. Any thread may use it; one waits.
+/// The announcements for one part of the program. Thread-safe; only one thread may wait.
 public final class AnnouncementSubscription: Sendable {
-    /// What was heard since the last wait.
+    /// The announcements since the last wait.
     public struct Heard: Sendable, Equatable {
         /// Newest heads by namespace.
         public var heads: [Int64: Int64]
-        /// Something of the subscription's kind was announced, or anything may have gone unheard.
+        /// Whether something of the subscription's kind was announced, or announcements may have been missed.
         public var wantsLook: Bool
 
         public init(heads: [Int64: Int64] = [:], wantsLook: Bool = false) {
@@ -49,11 +51,12 @@ public final class AnnouncementSubscription: Sendable {
         var heard = Heard()
         var followed: Set<Int64> = []
         var hasEnded = false
-        /// When heads were handed out last, in monotonic milliseconds.
+        /// When `wait` last returned heads, in monotonic milliseconds.
         var toldHeadsAt: Int64 = .min / 2
     }
 
-    /// Between two looks that announced heads cause: who announces more often, be it without reason, causes no more of them.
+    /// The minimum time between two deliveries of heads. Senders that announce more often, even without reason, cause
+    /// no more deliveries.
     private static let spacingMilliseconds: Milliseconds = 20
 
     private let kind: Announcement.Kind
@@ -61,8 +64,8 @@ public final class AnnouncementSubscription: Sendable {
 
     init(_ kind: Announcement.Kind) { self.kind = kind }
 
-    /// From now on commits to these namespaces are heard of, and to no others. To be said before their heads are looked at: what is
-    /// committed between the two is seen by both.
+    /// Receives commits of these namespaces from now on, and of no others. Call it before reading the heads of the
+    /// namespaces, so that a commit between the two is seen by both.
     public func follow(_ namespaces: Set<Int64>) {
         state.withLock { state in
             state.followed = namespaces
@@ -70,12 +73,12 @@ public final class AnnouncementSubscription: Sendable {
         }
     }
 
-    /// Waits until something is heard, for so long or until `end`.
+    /// Waits until there are announcements, the time has passed or `end` is called.
     public func wait(milliseconds: Milliseconds) -> Heard {
         let start = Clock.monotonicMilliseconds
         let rest = state.withLock { $0.toldHeadsAt } + Self.spacingMilliseconds - start
         if rest > 0, milliseconds > 0 {
-            // Heads wait; all else does not.
+            // Only heads are delayed; other announcements end this wait.
             _ = state.wait(milliseconds: min(rest, milliseconds)) { $0.heard.wantsLook || $0.hasEnded ? true : nil }
         }
         let left = max(0, start + milliseconds - Clock.monotonicMilliseconds)
@@ -87,12 +90,12 @@ public final class AnnouncementSubscription: Sendable {
         } ?? Heard()
     }
 
-    /// Nobody is to wait any more.
+    /// Ends waiting, now and in future calls.
     public func end() { state.broadcast { $0.hasEnded = true } }
 
     func tell(_ announcement: Announcement) {
         if case .commit(let namespace, let head) = announcement {
-            // Most commits are to namespaces that a part has nothing to do with: no thread is woken for those.
+            // Most commits concern namespaces that a part does not follow: these wake no thread.
             guard state.withLock({ $0.followed.contains(namespace) }) else { return }
             state.signal { $0.heard.heads[namespace] = head }
         } else if announcement.kind == kind {

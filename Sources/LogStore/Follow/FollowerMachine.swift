@@ -1,84 +1,86 @@
 import Tree
 
-/// What a reader of a namespace's log asks next, and what it makes of the answers: pages, gaps, other histories, entries of
-/// each kind, the log's end and the wait there. A value without I/O and without a clock: `LogFollower` does what it
-/// asks for.
+/// Decides the next request of a reader of a namespace's log, and turns the answers into events: pages, gaps, other
+/// histories, entries of each kind, the end of the log and the wait there. A value without I/O and clock: `LogFollower`
+/// executes its requests.
 ///
-/// The cursor moves when an event is handed out. A page that could not be read is asked for again, so that nothing is left
-/// out and nothing comes twice, however often a connection is lost.
+/// The cursor moves when an event is delivered. A page that could not be read is requested again, so no event is lost
+/// or repeated, however often a connection is lost.
 public struct FollowerMachine: Sendable {
-    /// What is made of entries that are missing.
+    /// The treatment of missing entries.
     public enum Gaps: Sendable, Equatable {
-        /// They end the reading, which goes on after `restart(at:)`. A gap inside a page is an error: pruning leaves none.
+        /// Missing entries end the reading until `restart(at:)`. A gap inside a page is an error, because pruning
+        /// leaves none.
         case refused
-        /// They are reported, and the reading goes on behind them.
+        /// Missing entries are reported, and the reading continues after them.
         case reported
     }
 
-    /// How a log is read; every field has its default.
+    /// The settings of a reader. Every field has a default.
     public struct Settings: Sendable, Equatable {
-        /// The most entries of one page.
+        /// The maximum number of entries of a page.
         public var pageEntries = 1_000
-        /// About how many bytes of changes one page holds; it always holds one entry.
+        /// The approximate maximum number of bytes of changes in a page. A page always holds at least one entry.
         public var pageBytes = 16 << 20
-        /// Whether each page is read together with what the log says of the cursor's place, and compared with it.
+        /// Whether each page is read together with the history record of the cursor's position, and compared with it.
         public var checksHistory = false
-        /// What is made of entries that are missing.
+        /// The treatment of missing entries.
         public var gaps = Gaps.refused
-        /// Whether entries in parts and entries with rules come as events of their own, each in its place among the others.
+        /// Whether entries with parts and entries with rules are separate events, in order with the others.
         public var separatesKinds = false
-        /// How often the log is read at its end although nothing was announced. Nil for a reader that does not wait there.
+        /// The interval in which a reader at the end reads the log without an announcement. Nil for a reader that does
+        /// not wait at the end.
         public var pollMilliseconds: Int64?
 
         public init() {}
     }
 
-    /// A page of the log.
+    /// A request for a page of the log.
     public struct PageRequest: Sendable, Equatable {
-        /// The page begins behind this entry and ends with the bound at the latest.
+        /// The page starts after this entry and ends at `through` at the latest.
         public let after: Int64
         public let through: Int64
         public let entries: Int
         public let bytes: Int
-        /// Whether to ask as well what the log says of the place `after`.
+        /// Whether to read the history record of position `after` as well.
         public let withHistory: Bool
     }
 
-    /// What to do next.
+    /// The next action.
     public enum Ask: Sendable {
-        /// Read the page; then `received`. Where that fails, it is asked for again.
+        /// Read the page; then call `received`. If reading fails, `next` requests the page again.
         case read(PageRequest)
-        /// Hand the event to the reader.
+        /// Deliver the event to the reader.
         case take(LogEvent)
-        /// Wait until something is announced, at most so long.
+        /// Wait for an announcement, at most `milliseconds`.
         case wait(milliseconds: Int64)
     }
 
     public let settings: Settings
-    /// The last entry that was handed out.
+    /// The last entry that was delivered.
     public private(set) var cursor: LogCursor
-    /// Entries behind this one are not asked for. May change between two pages.
+    /// The last entry to read. May change between two pages.
     public var bound: Int64
-    /// The highest head that was announced since a page was asked for last.
+    /// The highest head announced since the last page request.
     private var toldHead: Int64 = 0
-    /// What was read and not handed out yet, in order.
+    /// Events that were read and not delivered yet, in order.
     private var pending: [LogEvent] = []
     private var isAtEnd = false
-    /// When the log is read again at its end.
+    /// When a reader at the end reads the log again.
     private var nextPoll: Int64?
 
     /// - Parameters:
-    ///   - cursor: what was read already.
-    ///   - bound: the last entry that is wanted.
+    ///   - cursor: the last entry that the reader has already.
+    ///   - bound: the last entry to read.
     public init(at cursor: LogCursor, through bound: Int64 = .max, settings: Settings = Settings()) {
         self.cursor = cursor
         self.bound = bound
         self.settings = settings
     }
 
-    /// What to do next.
+    /// Returns the next action.
     ///
-    /// - Parameter now: a monotonic clock, in milliseconds. Only a reader that waits looks at it.
+    /// - Parameter now: a monotonic clock, in milliseconds. Used only by readers that wait.
     public mutating func next(at now: Int64 = 0) -> Ask {
         if !pending.isEmpty { return .take(handOut()) }
         guard cursor.seq < bound else { return .take(.end(head: nil)) }
@@ -91,7 +93,7 @@ public struct FollowerMachine: Sendable {
             isAtEnd = false
             nextPoll = nil
         }
-        // What was announced until now is in the answer, if there is anything in it.
+        // The page will contain the entries announced until now, if there are any.
         toldHead = 0
         return .read(
             PageRequest(
@@ -99,25 +101,25 @@ public struct FollowerMachine: Sendable {
                 withHistory: settings.checksHistory))
     }
 
-    /// The log was announced to reach so far. Late and repeated announcements do no harm.
+    /// Reports that the log was announced to reach `head`. Late and repeated announcements are harmless.
     public mutating func told(head: Int64) { toldHead = max(toldHead, head) }
 
-    /// Goes on from another place: the reader has loaded the state as of that entry.
+    /// Continues from another position, after the reader has loaded the state at that entry.
     public mutating func restart(at cursor: LogCursor) {
         self.cursor = cursor
         pending = []
         isAtEnd = false
         nextPoll = nil
-        // What was announced may have been of a history that is no more; a later head is announced again.
+        // The announced head may belong to a history that was rolled back. A later head is announced again.
         toldHead = 0
     }
 
-    /// The page that was asked for.
+    /// Accepts the requested page.
     ///
     /// - Parameters:
-    ///   - history: what the log says of the cursor's place, where that was asked; nil where the namespace is gone.
-    ///   - entries: in the order of their seqs; the first is the one behind the cursor, or a later one.
-    /// - Throws: `corrupt` where seqs inside the page do not follow one another.
+    ///   - history: the history record of the cursor's position, if requested. Nil if the namespace does not exist.
+    ///   - entries: the entries in order of their seqs. The first is the one after the cursor, or a later one.
+    /// - Throws: `corrupt` if the seqs inside the page have a gap and gaps are refused.
     public mutating func received(history: HistoryRecord?, entries: [LoggedEntry]) throws(LogStoreError) {
         if settings.checksHistory {
             guard let history, history.relation(of: cursor.seq, batch: cursor.batch) != .takenBack else {
@@ -144,7 +146,7 @@ public struct FollowerMachine: Sendable {
 
     private mutating func ended(_ history: HistoryRecord?) {
         if let head = history?.head, head > cursor.seq {
-            // The head is beyond, and there is nothing on the way to it.
+            // The head is after the cursor, but there are no entries up to it.
             pending = [.missing((cursor.seq + 1)..<(head + 1), read: [])]
             return
         }
@@ -209,9 +211,9 @@ public struct FollowerMachine: Sendable {
 }
 
 extension LoggedEntry {
-    /// The place behind this entry.
+    /// The log position after this entry.
     public var cursor: LogCursor { LogCursor(seq: entry.seq, batch: batchID) }
 
-    /// Whether its changes are all that it says. Not where they are in parts, or where it brought rules.
+    /// Whether `changes` is the whole content of the entry. False for entries with parts and entries with rules.
     public var isPlain: Bool { !entry.isBulk && entry.operation != .rules }
 }

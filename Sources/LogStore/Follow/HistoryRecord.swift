@@ -1,20 +1,22 @@
 import Postgres
 
-/// What the database says of a place in a namespace's log: whether somebody's state as of that place goes on here.
+/// The database's record of a position in a namespace's log. It shows whether the log continues a state that was read
+/// at that position.
 ///
-/// A failover to a standby that had not received everything, or a backup that is restored, takes entries back, and others
-/// may get their seqs. The numbers then say nothing; the batches that the entries came in do.
+/// A failover to a standby that had not received everything, or a restored backup, rolls back entries, and other
+/// entries may get their seqs. Equal seqs then prove nothing.
+/// Equal batches do.
 public struct HistoryRecord: Sendable, Equatable {
     public let head: Int64
-    /// The batch of the entry at the head. Of an empty log the namespace's own key stands for it. Nil where nothing has been
-    /// written since the database keeps it.
+    /// The batch of the entry at the head, or the namespace's own key if the log is empty. Nil if nothing has been
+    /// written since the database stores it.
     public let headBatch: [UInt8]?
     public let retainedFrom: Int64
     /// The batch of the entry before `retainedFrom`.
     public let prunedBatch: [UInt8]?
-    /// What stands for the batch of seq 0: the namespace's own key, which no other namespace has.
+    /// Stands for the batch of seq 0: the namespace's own key, which no other namespace has.
     public let origin: [UInt8]
-    /// The batch of the entry at the place itself, where the log has it.
+    /// The batch of the entry at the position itself, or nil if the log does not contain the entry.
     public let batch: [UInt8]?
 
     public init(
@@ -29,7 +31,7 @@ public struct HistoryRecord: Sendable, Equatable {
         self.batch = batch
     }
 
-    /// The batch that stands for the place; nil where nobody knows it any more.
+    /// Returns the batch at the position `seq` of this record, or nil if it is no longer known.
     public func batch(of seq: Int64) -> [UInt8]? {
         if seq == 0 { return origin }
         if let batch { return batch }
@@ -37,33 +39,36 @@ public struct HistoryRecord: Sendable, Equatable {
         return seq == retainedFrom - 1 ? prunedBatch : nil
     }
 
-    /// How a state as of some place relates to the log.
+    /// The relation of a state to the log.
     public enum Relation: Sendable, Equatable {
-        /// The log goes on from it.
+        /// The log continues the state.
         case goesOn
-        /// The log has another history: what the state is made of was taken back.
+        /// The log has another history: entries that the state contains were rolled back.
         case takenBack
-        /// The log doesn't reach back so far.
+        /// The log no longer reaches back to the state.
         case unknown
     }
 
+    /// Compares a state with the log.
+    ///
     /// - Parameters:
-    ///   - seq: the place that this record is of.
-    ///   - known: the batch of the entry that the state has there; nil where its holder doesn't know it.
+    ///   - seq: the position of the state and of this record.
+    ///   - known: the batch of the entry at that position in the state, or nil if unknown. Only the numbers are
+    ///     compared then.
     public func relation(of seq: Int64, batch known: [UInt8]?) -> Relation {
         if seq > head { return .takenBack }
         guard let known else { return .goesOn }
         if let batch = batch(of: seq) { return batch == known ? .goesOn : .takenBack }
-        // An entry that should be there and isn't was never written, as far as this database knows.
+        // The entry should be in the log and is not: in this database's history it was never written.
         return seq >= retainedFrom ? .takenBack : .unknown
     }
 }
 
 extension LogConnection {
-    /// The batch that stands for a namespace's head, as an expression on its row.
+    /// An SQL expression on a namespace's row for the batch at the head.
     static let headBatch = "coalesce(last_batch, case when head = 0 then stream_key end)"
 
-    /// The heads of these namespaces, and the batches that stand for them. Those that are not there are left out.
+    /// Returns the heads of the namespaces and the batches at the heads. Namespaces that do not exist are left out.
     public func heads(
         _ namespaces: [Int64]
     ) throws(LogStoreError) -> [(namespace: Int64, head: Int64, batch: [UInt8]?)] {
@@ -81,7 +86,7 @@ extension LogConnection {
         }
     }
 
-    /// What the log says of a place; nil where there is no such namespace.
+    /// Returns the history record of a position, or nil if the namespace does not exist.
     public func history(_ namespace: Int64, at seq: Int64) throws(LogStoreError) -> HistoryRecord? {
         let results = try translated { () throws(PostgresError) in
             try postgres.pipeline(Self.historySteps(namespace, at: seq))
@@ -89,7 +94,7 @@ extension LogConnection {
         return try Self.history(results)
     }
 
-    /// The batches of the entries that the log has of these.
+    /// Returns the batches of those entries that are in the log.
     public func batches(_ namespace: Int64, at seqs: [Int64]) throws(LogStoreError) -> [Int64: [UInt8]] {
         guard !seqs.isEmpty else { return [:] }
         var list = PostgresArray(of: .int8)
@@ -104,8 +109,8 @@ extension LogConnection {
         }
     }
 
-    // The log is looked at before the head: what is in it then was committed, and an entry below the head that it lacks was
-    // not pruned meanwhile.
+    // The log is read before the head. An entry that is found was committed, and an entry at or below the head that is
+    // missing was not pruned between the two reads.
     static func historySteps(_ namespace: Int64, at seq: Int64) -> [PipelineStep] {
         [
             .prepared(batchStatement, [.int8(namespace), .int8(seq)]),

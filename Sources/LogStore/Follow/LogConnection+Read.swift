@@ -19,15 +19,15 @@ public import Tree
 //                                 4    9     0  {"/c/x": 1, ...}
 //                                 4    9     1  {"/c/y": 1, ...}
 //
-// Seqs have no gaps: a batch of n entries moves `head` by n. All entries of a batch have its `batch_id`, and `last_batch`
-// is the batch of the entry at the head. Both tell a log from another history with the same seqs: see `HistoryRecord`. The
-// changes of an entry with parts are `log.changes` and then the parts in their order; `parts` says how many there are, so
-// a missing part is an error (`partMissing`) and not the end of the entry.
+// Seqs have no gaps: a batch of n entries moves `head` by n. All entries of a batch have its `batch_id`, and
+// `last_batch` is the batch of the entry at the head. Both distinguish a log from another history with the same seqs:
+// see `HistoryRecord`. The changes of an entry with parts are `log.changes` followed by the parts in order.
+// `parts` is the number of parts, so a missing part is an error (`partMissing`) and not the end of the entry.
 //
-// `log` is partitioned. In a new database the seqs below 65,536 of all namespaces share tables; later seqs have tables of one
-// namespace each.
+// `log` is partitioned. In a new database all namespaces share the tables for seqs below 65,536; later seqs have tables
+// of one namespace each.
 
-/// An entry as it was read from the log.
+/// An entry read from the log.
 public struct LoggedEntry: Sendable {
     public let entry: Entry
     public let batchID: [UInt8]
@@ -43,9 +43,10 @@ extension LogConnection {
         "log_page", "select * from pathmirror.log_page($1, $2, $3, $4, $5)",
         types: [.int8, .int8, .int8, .int8, .int8])
 
-    /// A page of a namespace's log, as a follower asks for it: entries in order, each with its changes in the order in which they
-    /// are applied, and from the second on no more than about the page's bytes. The first is the one that follows, or a later
-    /// one when that isn't retained any more. With the history, where that is wanted, in the same round trip.
+    /// Returns a page of a namespace's log for a follower: entries in order, each with its changes in the order in
+    /// which they are applied. From the second entry on, the page holds no more than about `request.bytes`.
+    /// The first entry is the one after `request.after`, or a later one if that entry is not retained any more. If
+    /// requested, the history record is read in the same round trip.
     func page(
         _ namespace: Int64, _ request: FollowerMachine.PageRequest
     ) throws(LogStoreError) -> (history: HistoryRecord?, entries: [LoggedEntry]) {
@@ -61,19 +62,20 @@ extension LogConnection {
                 try postgres.pipeline([Self.pageStep(namespace, request, through: request.through)])[0]
             }
         }
-        // The namespace is gone, or was when the page was read: what is left of its log for a moment is nobody's.
+        // The namespace does not exist, or did not when the page was read. The rest of its log is about to be removed.
         if request.withHistory, history == nil || rows.rowCount > 0 && rows.isNull(0, 8) { return (nil, []) }
         return (history, try decode(rows))
     }
 
-    /// One entry; nil where the log does not have it.
+    /// Returns one entry, or nil if the log does not contain it.
     public func entry(_ namespace: Int64, _ seq: Int64) throws(LogStoreError) -> LoggedEntry? {
         let request = FollowerMachine.PageRequest(
             after: seq - 1, through: seq, entries: 1, bytes: .max, withHistory: false)
         return try page(namespace, request).entries.first
     }
 
-    /// Where a page ends: it is bounded by seq as well as by number (`functions/following.sql` says why).
+    /// Returns the last seq of a page: a page is limited by seq as well as by number (`functions/following.sql`
+    /// explains why).
     private static func end(of seq: Int64, _ limit: Int) -> Int64 {
         let (next, isBeyond) = seq.addingReportingOverflow(Int64(limit))
         return isBeyond ? .max : next
@@ -105,7 +107,8 @@ extension LogConnection {
                 throw LogStoreError.corrupt("entry \(seq) has the unknown operation \"\(name)\"")
             }
             var changes = try ChangeCodec.decode(try rows.bytes(row, 4))
-            // Entries of before that was the rule mean what their order says: so their gateways took them.
+            // Entries from before `any_order_from` are not sorted, because their gateways applied the changes in the
+            // stored order.
             if try rows.bool(row, 8) { changes = ApplicationOrder.sorted(changes) }
             let entry = Entry(
                 seq: seq, committedAt: try rows.int64(row, 1), operation: operation,
@@ -136,9 +139,9 @@ extension LogConnection {
 
     /// Reads one part of the further changes of a bulk entry. The first part has number 0.
     ///
-    /// - Returns: nil if `number` is the number of the entry's parts, so that the part before it was the last.
-    /// - Throws: `partMissing` if the log has no such entry, or the entry another number of parts: a reader that took the absence of a
-    ///   part for the entry's end would take half an entry for a whole one.
+    /// - Returns: nil if `number` is the number of the entry's parts, so that the previous part was the last.
+    /// - Throws: `partMissing` if the log does not contain the entry, or the entry has another number of parts. Without
+    ///   this check, a reader would mistake half an entry for a whole one.
     public func part(_ number: Int32, of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> [Change]? {
         if let changes = try storedPart(number, of: seq, namespace) { return changes }
         let count = try partCount(of: seq, namespace)
@@ -146,7 +149,8 @@ extension LogConnection {
         return nil
     }
 
-    /// Reads one part of a bulk entry, which need not be in the log yet; nil if there is no such part.
+    /// Reads one part of a bulk entry, or returns nil if there is no such part. The entry itself need not be in the log
+    /// yet.
     func storedPart(_ number: Int32, of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> [Change]? {
         let rows = try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -161,7 +165,7 @@ extension LogConnection {
         }
     }
 
-    /// Returns the number of an entry's parts; nil if the log does not have the entry.
+    /// Returns the number of an entry's parts, or nil if the log does not contain the entry.
     private func partCount(of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> Int32? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(

@@ -1,17 +1,18 @@
 public import Postgres
 import Runtime
 
-/// The one way to read a namespace's log from a place on: a `FollowerMachine`, and the statements and waits that it asks for.
+/// Reads a namespace's log from a position on: a `FollowerMachine` with the statements and waits that it requests. All
+/// readers of the log use it.
 ///
-/// A value that belongs to its reader. It is tied to no connection, so that it goes on where it was on another one.
+/// A value that belongs to its reader. It is not tied to a connection and can continue on another one.
 public struct LogFollower: Sendable {
     public let namespace: Int64
     private var machine: FollowerMachine
 
     /// - Parameters:
-    ///   - cursor: what was read already.
-    ///   - bound: the last entry that is wanted.
-    ///   - change: sets what is not as usual.
+    ///   - cursor: the last entry that the reader has already.
+    ///   - bound: the last entry to read.
+    ///   - change: changes the default settings.
     public init(
         _ namespace: Int64, at cursor: LogCursor, through bound: Int64 = .max,
         _ change: (inout FollowerMachine.Settings) -> Void = { _ in }
@@ -22,21 +23,21 @@ public struct LogFollower: Sendable {
         machine = FollowerMachine(at: cursor, through: bound, settings: settings)
     }
 
-    /// The last entry that was handed out.
+    /// The last entry that was delivered.
     public var cursor: LogCursor { machine.cursor }
 
-    /// Entries behind this one are not read. May change at any time.
+    /// The last entry to read. May change at any time.
     public var bound: Int64 {
         get { machine.bound }
         set { machine.bound = newValue }
     }
 
-    /// Goes on from another place: the reader has loaded the state as of that entry.
+    /// Continues from another position, after the reader has loaded the state at that entry.
     public mutating func restart(at cursor: LogCursor) { machine.restart(at: cursor) }
 
-    /// The next event, for a follower that does not wait at the log's end.
+    /// Returns the next event, for a follower that does not wait at the end of the log.
     ///
-    /// On an error the cursor is where it was, and the next call asks for the same page again, on whatever connection.
+    /// On an error the cursor does not move, and the next call requests the page again, on any connection.
     public mutating func next(on connection: LogConnection) throws(LogStoreError) -> LogEvent {
         while true {
             switch machine.next() {
@@ -44,14 +45,14 @@ public struct LogFollower: Sendable {
             case .read(let request):
                 let page = try connection.page(namespace, request)
                 try machine.received(history: page.history, entries: page.entries)
-            // At its end a follower that waits would use the other function.
+            // Followers that wait at the end call `nextOrWait` instead.
             case .wait: return .end(head: nil)
             }
         }
     }
 
-    /// The next event, for a follower that waits at the log's end, on a connection that listens to commits. Nil when it has
-    /// waited: the caller may have something else to do before it calls again.
+    /// Returns the next event, for a follower that waits at the end of the log. The connection must listen to commits.
+    /// Returns nil after a wait, so that the caller can do other work before it calls again.
     public mutating func nextOrWait(
         on connection: LogConnection, wake: WakeHandle? = nil
     ) throws(LogStoreError) -> LogEvent? {
@@ -73,34 +74,35 @@ public struct LogFollower: Sendable {
     }
 }
 
-/// What a reader of the log is told next. The follower's cursor is behind the event already.
+/// An event of a log reader. The follower's cursor has already passed the event.
 public enum LogEvent: Sendable {
-    /// Entries that follow one another, and the cursor, without a gap.
+    /// Entries that follow the cursor and one another without a gap.
     case entries([LoggedEntry])
-    /// An entry whose changes are in parts: an import, or a large write. `LogConnection.forEachPart` reads them.
+    /// An entry with parts: an import or a large write. `LogConnection.forEachPart` reads the parts.
     case bulk(LoggedEntry)
-    /// An entry that brought security rules. `LogConnection.rules(_:at:)` reads them.
+    /// An entry that sets security rules. `LogConnection.rules(_:at:)` reads the rules.
     case rules(LoggedEntry)
-    /// Entries that the log does not have, mostly because they were pruned; the state that they lead to is in the tree only.
-    /// The range is empty where no entry is missing but nobody knows any more whether the log goes on from the cursor. `read`
-    /// is what the log has behind them. A follower that reports gaps goes on with it; another one has to be told by
-    /// `restart(at:)` where to go on.
+    /// Entries that the log does not contain, usually because they were pruned. Their result is only in the tree.
+    /// The range is empty if no entry is missing but it is unknown whether the log continues from the cursor. `read`
+    /// contains the entries after the gap. A follower that reports gaps continues with them; another follower needs a
+    /// call of `restart(at:)`.
     case missing(Range<Int64>, read: [LoggedEntry])
-    /// The log has another history than the cursor is of. Nil where the namespace is gone. `restart(at:)` goes on elsewhere.
+    /// The log has another history than the cursor. Nil if the namespace does not exist.
+    /// Call `restart(at:)` to continue elsewhere.
     case takenBack(HistoryRecord?)
-    /// There is nothing more for now, or up to the follower's bound. The head is told where history is checked.
+    /// The end of the log, or of the follower's range, is reached. The head is reported if history is checked.
     case end(head: Int64?)
 }
 
-/// How far somebody has read a namespace's log.
+/// A reader's position in a namespace's log.
 public struct LogCursor: Sendable, Equatable {
-    /// The last entry that was read; 0 where none was.
+    /// The last entry that was read, or 0 for none.
     public var seq: Int64
-    /// The batch that this entry came in, by which the log's history can be told from others. Nil where it is not known; then
-    /// only the number is compared.
+    /// The batch of this entry, which distinguishes the log's history from others. Nil if unknown: only the number is
+    /// compared then.
     public var batch: [UInt8]?
 
-    /// A place in the log.
+    /// Creates a log position.
     public init(seq: Int64, batch: [UInt8]? = nil) {
         self.seq = seq
         self.batch = batch

@@ -1,19 +1,20 @@
 import Postgres
 
-/// How a mirror fares, as the gateway that runs it reports.
+/// The state of a mirror, as reported by the gateway that runs it.
 public struct MirrorRun: Sendable {
     public let namespace: Int64
     public let mirror: [UInt8]
-    /// Why it is broken; nil while it runs.
+    /// The reason why the mirror is broken, or nil while it runs.
     public let trouble: String?
     public let seq: Int64
-    /// Errors that are kept, and errors that were found and not kept; nil where the table is in this database, which knows.
+    /// The numbers of errors that are stored and of errors that were found and not stored. Nil if the table is in this
+    /// database, which counts them itself.
     public let errors: Int64?
     public let unkeptErrors: Int64?
-    /// When something broken is tried again, from now.
+    /// The time until the next attempt to run a broken mirror.
     public let retryMilliseconds: Int64?
 
-    /// A report of one mirror.
+    /// Creates a report of one mirror.
     public init(
         namespace: Int64, mirror: [UInt8], trouble: String?, seq: Int64, errors: Int64?, unkeptErrors: Int64?,
         retryMilliseconds: Int64?
@@ -28,7 +29,7 @@ public struct MirrorRun: Sendable {
     }
 }
 
-/// A mirror as `pathmirror.mirror_status` shows it.
+/// A mirror's row in `pathmirror.mirror_status`.
 public struct MirrorStatus: Sendable {
     public let namespace: String
     public let name: String
@@ -40,15 +41,15 @@ public struct MirrorStatus: Sendable {
     public let lagEntries: Int64?
     public let lagMilliseconds: Int64?
     public let errors: Int64
-    /// Errors that were found and, as there were too many, not kept since the table was made.
+    /// The number of errors that were found since the table was created and not stored, because there were too many.
     public let unkeptErrors: Int64
     public let message: String?
     public let gateway: String?
 }
 
-/// How mirrors fare: what their gateways report, and what operators are shown.
+/// The states of mirrors: reports of gateways, and the view for operators.
 extension LogConnection {
-    /// Stores how mirrors fare that the gateway of that name runs.
+    /// Stores the states of the mirrors that the gateway runs.
     public func reportMirrors(_ runs: [MirrorRun], gateway: String) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.pipeline(
@@ -76,7 +77,8 @@ extension LogConnection {
         }
     }
 
-    /// Stores that a mirror's database is out of this gateway's reach. A gateway that does run the mirror knows better.
+    /// Stores that this gateway can't reach a mirror's database. Does not overwrite a recent report of another gateway
+    /// that runs the mirror.
     public func reportMirrorOutOfReach(
         _ namespace: Int64, _ mirror: [UInt8], message: String, gateway: String, retryMilliseconds: Int64
     ) throws(LogStoreError) {
@@ -98,7 +100,7 @@ extension LogConnection {
         }
     }
 
-    /// All mirrors' states, by namespace and name.
+    /// Returns the states of all mirrors, ordered by namespace and name.
     public func mirrorStatuses() throws(LogStoreError) -> [MirrorStatus] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -129,16 +131,17 @@ extension LogConnection {
     }
 }
 
-/// A build that begins with an old entry keeps the log from there on: until its mirror has a cursor, nothing else does.
+/// A build that starts from an old entry holds the log from there on, because its mirror has no cursor yet.
 extension LogConnection {
-    /// What `log_cursor` calls such builds.
+    /// The kind of such builds in `log_cursor`.
     private static let kind = "mirror build"
 
-    /// Keeps all of the log that a namespace has now, for a mirror that is being made of it. A build that was killed leaves this
-    /// behind, until the mirror is built again or dropped.
+    /// Holds the whole current log of a namespace for a mirror that is being built. A build that was killed leaves the
+    /// hold in place until the mirror is built again or dropped.
     public func holdLog(_ namespace: Int64, for mirror: String) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
-            // The row lock waits for who is shortening the log, and lets nobody begin with it until this is committed.
+            // The row lock waits for a transaction that is shortening the log, and blocks others until this statement
+            // has committed.
             _ = try postgres.execute(
                 """
                 insert into pathmirror.cursor (namespace_id, kind, name, seq)
@@ -148,10 +151,10 @@ extension LogConnection {
         }
     }
 
-    /// Ends that.
+    /// Releases the log held by `holdLog`.
     ///
-    /// - Parameter seq: where the mirror's cursor is now, for mirrors whose table is in another database; nil where the build came
-    ///   to nothing.
+    /// - Parameter seq: the position of the mirror's cursor, for mirrors whose table is in another database. Nil if the
+    ///   build failed.
     public func releaseLog(
         _ namespace: Int64, for mirror: String, _ id: [UInt8], at seq: Int64?
     ) throws(LogStoreError) {
@@ -171,7 +174,7 @@ extension LogConnection {
         }
     }
 
-    /// What ends it for a mirror that is still in the catalog.
+    /// Returns the step that releases the log for a mirror that is still in the catalog.
     static func releaseStep(_ namespace: Int64, of mirror: [UInt8]) -> PipelineStep {
         .query(
             """

@@ -1,26 +1,26 @@
 import Postgres
 
-/// A mirror's row of the catalog.
+/// A mirror's row in the catalog.
 public struct MirrorRecord: Sendable {
     public let namespaceID: Int64
     public let namespace: String
     public let name: String
     public let id: [UInt8]
-    /// The definition as it was applied last, as JSON.
+    /// The definition that was applied last, as JSON.
     public let definition: [UInt8]
-    /// Where its table is; nil for this database.
+    /// The address of the database with the mirror's table, or nil for this database.
     public let target: String?
     public let isPaused: Bool
-    /// Different whenever something about the mirror has changed.
+    /// Differs after every change of the mirror.
     public let revision: Int64
 }
 
-/// Which mirrors there are.
+/// The catalog of mirrors.
 extension LogConnection {
     /// The channel on which changes of the catalog are announced.
     static let mirrorChannel = "pathmirror_mirror"
 
-    /// All mirrors, by namespace and name.
+    /// Returns all mirrors, ordered by namespace and name.
     public func mirrors() throws(LogStoreError) -> [MirrorRecord] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -58,9 +58,9 @@ extension LogConnection {
         }
     }
 
-    /// Notes the definition that a mirror has from now on, and announces it.
+    /// Stores a new definition of a mirror, and announces it.
     ///
-    /// - Throws: `misplaced` where its namespace has left this database.
+    /// - Throws: `misplaced` if the namespace has left this database.
     public func redefineMirror(_ mirror: [UInt8], definition: [UInt8]) throws(LogStoreError) {
         try mayBeMisplaced { () throws(PostgresError) in
             var parameters: PostgresParameters = [.uuid(mirror)]
@@ -79,9 +79,9 @@ extension LogConnection {
         }
     }
 
-    /// Takes a mirror out of the catalog, and announces it.
+    /// Removes a mirror from the catalog, and announces the removal.
     ///
-    /// - Throws: `misplaced` where the namespace has left this database.
+    /// - Throws: `misplaced` if the namespace has left this database.
     public func removeMirror(_ namespace: Int64, _ mirror: [UInt8]) throws(LogStoreError) {
         try mayBeMisplaced { () throws(PostgresError) in
             let parameters: PostgresParameters = [.int8(namespace), .uuid(mirror)]
@@ -96,9 +96,9 @@ extension LogConnection {
         }
     }
 
-    /// Stops or restarts a mirror's following of the log, and announces it.
+    /// Pauses or resumes a mirror, and announces the change.
     ///
-    /// - Throws: `misplaced` where the namespace has left this database.
+    /// - Throws: `misplaced` if the namespace has left this database.
     public func setMirrorPaused(_ namespace: Int64, _ mirror: [UInt8], _ isPaused: Bool) throws(LogStoreError) {
         try mayBeMisplaced { () throws(PostgresError) in
             _ = try holding(
@@ -116,7 +116,7 @@ extension LogConnection {
         _ = try postgres.execute("select pg_notify($1, '')", [.text(Self.mirrorChannel)])
     }
 
-    /// Names this database among others.
+    /// Returns the id that distinguishes this database from others.
     public func installation() throws(LogStoreError) -> String {
         try translated { () throws(PostgresError) in
             try postgres.execute("select id::text from pathmirror.installation").string(0, 0)

@@ -1,24 +1,25 @@
 public import Postgres
 
-/// Where a mirror's table is, as the database says that has the table.
+/// The cursor of a mirror's table, as stored in the database of the table.
 public struct MirrorCursorRecord: Sendable {
     public let mirror: [UInt8]
     public let seq: Int64
-    /// The batch of the entry there; nil in a cursor that has not moved since this is kept.
+    /// The batch of the entry at `seq`. Nil if the cursor has not moved since batches are stored.
     public let batch: [UInt8]?
     public let generation: Int64
-    /// The definition that the table obeys, as JSON.
+    /// The definition of the table, as JSON.
     public let definition: [UInt8]
     public let hasErrors: Bool
-    /// Where the history begins that the table is; nil for a table that is none.
+    /// The beginning of the history if the table is a history, otherwise nil.
     public var begins: MirrorHistoryBeginning?
 }
 
-/// Where a mirror's history begins.
+/// The beginning of a mirror's history.
 public struct MirrorHistoryBeginning: Sendable, Equatable {
-    /// The first entry that the history has all of.
+    /// The first entry from which on the history is complete.
     public let seq: Int64
-    /// When the entry before it was committed, in milliseconds since 1970; nil for the beginning of the log, or where nobody knows.
+    /// The commit time of the entry before `seq`, in milliseconds since 1970. Nil at the beginning of the log, or if
+    /// unknown.
     public let at: Int64?
 
     public init(seq: Int64, at: Int64?) {
@@ -27,10 +28,11 @@ public struct MirrorHistoryBeginning: Sendable, Equatable {
     }
 }
 
-/// Cursors of mirrors: rows of `pathmirror.mirror_cursor` in the database of the mirrors' tables, which need not be the
-/// gateways'. Cursors move in the transactions that change the tables; therefore most of this is steps for a pipeline.
+/// The cursors of mirrors: rows of `pathmirror.mirror_cursor` in the database of the mirrors' tables, which may differ
+/// from the gateways' database. Cursors move in the transactions that change the tables, so most functions return
+/// pipeline steps.
 public enum MirrorCursors {
-    /// Cursors that somebody else holds are left out, so that nobody waits for them.
+    /// Skips cursors locked by other transactions instead of waiting for them.
     private static let lock = PostgresStatement(
         "lock_mirror_cursors",
         """
@@ -55,14 +57,14 @@ public enum MirrorCursors {
         where namespace_id = $1 and mirror = any($2)
         """, types: [.int8, .uuidArray, .int8, .timestamptz, .uuid])
 
-    /// The cursors of some mirrors of a namespace; mirrors without a table have none.
+    /// Reads the cursors of some mirrors of a namespace. Mirrors without a table have none.
     ///
-    /// - Parameter locking: keeps them from moving until the transaction ends.
+    /// - Parameter locking: whether to lock the cursors until the transaction ends.
     public static func read(
         _ target: PostgresConnection, _ namespace: Int64, _ mirrors: [[UInt8]], locking: Bool = false
     ) throws(PostgresError) -> [MirrorCursorRecord] {
-        // By a statement of its own: where it waits for who moves a cursor, it goes on with the row as that one has left it,
-        // but with all other rows, such as errors, as they were when it began.
+        // Locking is a separate statement: if it waits for a transaction that moves a cursor, it continues with the new
+        // version of that row, but with old versions of all other rows, such as errors.
         if locking {
             _ = try target.execute(
                 "select from pathmirror.mirror_cursor where namespace_id = $1 and mirror = any($2) order by mirror for update",
@@ -91,12 +93,13 @@ public enum MirrorCursors {
         return cursors
     }
 
-    /// Locks cursors until the transaction ends; `locked` reads which those are. Cursors that somebody else holds are left out.
+    /// Returns a step that locks cursors until the transaction ends. `locked` reads its result.
+    /// Skips cursors locked by other transactions.
     public static func lockStep(_ namespace: Int64, _ mirrors: [[UInt8]]) -> PipelineStep {
         .prepared(lock, [.int8(namespace), .array(ids(mirrors))])
     }
 
-    /// The cursors that a `lockStep` has locked.
+    /// Returns the cursors that a `lockStep` has locked.
     public static func locked(
         _ result: PostgresResult
     ) throws(PostgresError) -> [(mirror: [UInt8], seq: Int64, generation: Int64)] {
@@ -107,7 +110,7 @@ public enum MirrorCursors {
         return cursors
     }
 
-    /// Of the cursors that are there, the mirrors whose cursors somebody else holds.
+    /// Returns the mirrors whose existing cursors are locked by other transactions.
     public static func held(
         _ target: PostgresConnection, _ namespace: Int64, _ mirrors: [[UInt8]]
     ) throws(PostgresError) -> [[UInt8]] {
@@ -117,11 +120,11 @@ public enum MirrorCursors {
         return found
     }
 
-    /// Moves cursors to an entry.
+    /// Returns a step that moves cursors to an entry.
     ///
     /// - Parameters:
-    ///   - time: when the entry was committed, in milliseconds since 1970; nil leaves what is there.
-    ///   - batch: the entry's; nil leaves what is there.
+    ///   - time: the commit time of the entry, in milliseconds since 1970. Nil keeps the stored time.
+    ///   - batch: the batch of the entry. Nil keeps the stored batch.
     public static func moveStep(
         _ namespace: Int64, _ mirrors: [[UInt8]], to seq: Int64, _ time: Int64?, batch: [UInt8]?
     ) -> PipelineStep {
@@ -135,7 +138,7 @@ public enum MirrorCursors {
         return .prepared(move, parameters)
     }
 
-    /// Locks one cursor, waiting for who holds it, and reads its generation; nil where there is none.
+    /// Locks one cursor, waiting for other transactions, and returns its generation, or nil if there is no cursor.
     public static func lockedGeneration(
         _ target: PostgresConnection, _ namespace: Int64, _ mirror: [UInt8]
     ) throws(PostgresError) -> Int64? {
@@ -146,7 +149,7 @@ public enum MirrorCursors {
         return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
     }
 
-    /// Makes a mirror's cursor, or sets all of it: another table has taken the mirror's place.
+    /// Creates a mirror's cursor, or replaces it after another table has become the mirror's table.
     public static func put(
         _ target: PostgresConnection, _ namespace: Int64, _ cursor: MirrorCursorRecord
     ) throws(PostgresError) {
@@ -164,8 +167,8 @@ public enum MirrorCursors {
             """, parameters)
     }
 
-    /// Sets the definition that a mirror's table obeys, and the table's generation: another one where what was written with
-    /// the old definition's names can't be written any more.
+    /// Returns a step that sets the definition and the generation of a mirror's table. The generation changes if writes
+    /// under the old definition's names must not succeed any more.
     public static func redefineStep(
         _ namespace: Int64, _ mirror: [UInt8], definition: [UInt8], generation: Int64
     ) -> PipelineStep {
@@ -178,7 +181,7 @@ public enum MirrorCursors {
             """, parameters)
     }
 
-    /// Notes where a mirror's history begins.
+    /// Returns a step that stores the beginning of a mirror's history.
     public static func beginStep(
         _ namespace: Int64, _ mirror: [UInt8], _ beginning: MirrorHistoryBeginning
     ) -> PipelineStep {
@@ -194,7 +197,7 @@ public enum MirrorCursors {
             """, parameters)
     }
 
-    /// Removes a mirror's cursor.
+    /// Returns a step that removes a mirror's cursor.
     public static func removeStep(_ namespace: Int64, _ mirror: [UInt8]) -> PipelineStep {
         .query(
             "delete from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2",
@@ -209,16 +212,16 @@ public enum MirrorCursors {
 }
 
 extension MirrorCursorRecord {
-    /// A cursor for `MirrorCursors.put`, of a table whose errors, if any, are stored already.
+    /// Creates a cursor for `MirrorCursors.put`. Errors of the table are stored already, if there are any.
     public init(mirror: [UInt8], seq: Int64, batch: [UInt8]?, generation: Int64, definition: [UInt8]) {
         self.init(
             mirror: mirror, seq: seq, batch: batch, generation: generation, definition: definition, hasErrors: false)
     }
 }
 
-/// What other programs ask of how far a mirror has come.
+/// Queries with which other programs check how current a mirror is.
 public enum MirrorFreshness {
-    /// A query, for programs that take no parameters: as of when a mirror's table has all that was written.
+    /// Returns a query without parameters for the time up to which a mirror's table contains all writes.
     ///
     /// - Parameters:
     ///   - namespace: the namespace's name.

@@ -1,19 +1,19 @@
 public import Postgres
 
-/// A value that did not fit into a mirror's table.
+/// A conversion error: a value that a mirror's table can't store.
 public struct MirrorErrorRecord: Sendable {
     /// The record's path.
     public let record: String
-    /// Empty for a whole row.
+    /// Empty if the error concerns the whole row.
     public let column: String
-    /// The value's place.
+    /// The value's path.
     public let path: String
     public let seq: Int64
-    /// JSON, cut where it is long; nil for no value.
+    /// The value as JSON, truncated if long. Nil if there is no value.
     public let value: String?
     public let reason: String
 
-    /// An error to store.
+    /// Creates an error to store.
     public init(record: String, column: String, path: String, seq: Int64, value: String?, reason: String) {
         self.record = record
         self.column = column
@@ -24,42 +24,42 @@ public struct MirrorErrorRecord: Sendable {
     }
 }
 
-/// One table of a mirror, whose errors are kept apart from those of the tables before it.
+/// One generation of a mirror's table. The errors of each generation are stored separately.
 public struct MirrorGeneration: Sendable {
     public let namespace: Int64
     public let mirror: [UInt8]
     public let generation: Int64
 
-    /// The table of that generation.
+    /// Creates a reference to a generation of a mirror's table.
     public init(namespace: Int64, mirror: [UInt8], generation: Int64) {
         self.namespace = namespace
         self.mirror = mirror
         self.generation = generation
     }
 
-    /// The three of them, which statements begin with.
+    /// The three properties as the first parameters of statements.
     public var parameters: PostgresParameters { [.int8(namespace), .uuid(mirror), .int8(generation)] }
 }
 
-/// What did not fit into mirrors' tables: rows of `pathmirror.mirror_error` in the database of the tables. Up to as many as a
-/// mirror's definition has kept are stored, and up to `mostWaiting` of records that are tried again; more are counted only. Thus
-/// writers who write what does not fit can't fill the disk with errors.
+/// The conversion errors of mirrors: rows of `pathmirror.mirror_error` in the database of the tables. The mirror's
+/// definition limits the number of stored errors, and `mostWaiting` limits those of records that are retried. Further
+/// errors are only counted, so clients that write unsuitable values can't fill the disk with errors.
 public enum MirrorErrors {
-    /// Which generations' errors are meant.
+    /// Selects generations.
     public enum Generations: String, Sendable {
         case all = ">= 0"
         case from = ">= $3"
         case allBut = "<> $3"
     }
 
-    /// The prefix of a reason that is temporary: a foreign key refuses the row or its removal, and the gateway tries the record again.
-    /// These errors have a limit of their own.
+    /// The prefix of a temporary reason: a foreign key rejects the row or its removal, and the gateway retries the
+    /// record. These errors have a separate limit.
     public static let forNow = "for now, "
 
-    /// The most records of a table that wait for other tables.
+    /// The maximum number of records of a table that wait for other tables.
     public static let mostWaiting = 100_000
 
-    /// What is known already is brought up to date, whatever the limit.
+    /// Errors that are already stored are updated regardless of the limit.
     private static let insert = PostgresStatement(
         "insert_mirror_errors",
         """
@@ -115,12 +115,14 @@ public enum MirrorErrors {
         and ($4 = '/' or record = $4 or starts_with(record, $4 || '/'))
         """, types: [.int8, .uuid, .int8, .text])
 
-    /// Stores errors.
+    /// Returns a step that stores errors.
     ///
     /// - Parameters:
-    ///   - errors: no two of a record and column, and entry if those are kept apart. All of them or none begin with `forNow`.
-    ///   - limit: how many of the kind are kept of the table.
-    ///   - entries: what different entries made of a record are errors of their own, as they are rows of their own.
+    ///   - errors: at most one error per record and column, and per entry if `entries` is true. Either all or none
+    ///     begin with `forNow`.
+    ///   - limit: the maximum number of stored errors of this kind for the table.
+    ///   - entries: whether errors of different entries for one record are separate errors, as in a history with a row
+    ///     per entry.
     public static func storeStep(
         _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int,
         apartByEntries entries: Bool = false
@@ -147,7 +149,7 @@ public enum MirrorErrors {
         return .prepared(insert, parameters)
     }
 
-    /// Removes the errors of these records, by their paths.
+    /// Returns a step that removes the errors of the records with these paths.
     public static func removeStep(_ records: [String], of table: MirrorGeneration) -> PipelineStep {
         var paths = PostgresArray(of: .text)
         for record in records { paths.appendText(record) }
@@ -156,14 +158,14 @@ public enum MirrorErrors {
         return .prepared(deleteRecords, parameters)
     }
 
-    /// Removes the errors of all records at or below a path.
+    /// Returns a step that removes the errors of all records at or below a path.
     public static func removeStep(below path: String, of table: MirrorGeneration) -> PipelineStep {
         var parameters = table.parameters
         parameters.appendText(path)
         return .prepared(deleteBelow, parameters)
     }
 
-    /// Forgets all errors of a mirror's tables, and how many were not kept.
+    /// Returns steps that remove all errors of a mirror's tables, and the counts of errors that were not stored.
     public static func forgetSteps(_ table: MirrorGeneration, _ generations: Generations) -> [PipelineStep] {
         ["mirror_error", "mirror_error_excess"].map { name in
             let parameters: PostgresParameters =
@@ -174,7 +176,8 @@ public enum MirrorErrors {
         }
     }
 
-    /// Takes the errors of a mirror's table to its next generation, as the table itself has become that, with columns renamed.
+    /// Returns steps that move the errors of a mirror's table to its next generation, because the table itself becomes
+    /// that generation with renamed columns.
     public static func moveSteps(
         _ table: MirrorGeneration, renaming renames: [(old: String, new: String)]
     ) -> [PipelineStep] {
@@ -203,7 +206,7 @@ public enum MirrorErrors {
         return steps
     }
 
-    /// How many errors of the table were found and not kept since it was made.
+    /// Returns the number of errors of the table that were found since its creation and not stored.
     public static func unkept(
         _ target: PostgresConnection, _ table: MirrorGeneration
     ) throws(PostgresError) -> Int64 {
@@ -215,7 +218,7 @@ public enum MirrorErrors {
         ).int64(0, 0)
     }
 
-    /// How many errors of the table are kept.
+    /// Returns the number of stored errors of the table.
     public static func kept(_ target: PostgresConnection, _ table: MirrorGeneration) throws(PostgresError) -> Int64 {
         try target.execute(
             "select count(*) from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3",
@@ -223,8 +226,8 @@ public enum MirrorErrors {
         ).int64(0, 0)
     }
 
-    /// The kept errors of the table that a mirror has now, by record, each with when it was found in milliseconds since 1970;
-    /// at most so many.
+    /// Returns the stored errors of a mirror's current table, ordered by record, at most `limit`. The times are in
+    /// milliseconds since 1970.
     public static func list(
         _ target: PostgresConnection, _ namespace: Int64, _ mirror: [UInt8], limit: Int
     ) throws(PostgresError) -> [(error: MirrorErrorRecord, foundAt: Int64)] {
@@ -247,7 +250,7 @@ public enum MirrorErrors {
         return found
     }
 
-    /// The records that have kept errors, by their paths.
+    /// Returns the paths of the records with stored errors.
     public static func records(
         _ target: PostgresConnection, _ table: MirrorGeneration
     ) throws(PostgresError) -> [String] {
@@ -260,9 +263,9 @@ public enum MirrorErrors {
         return records
     }
 
-    /// Records that wait for other tables, in an order of their own: some of those after a place in it, by their paths and places.
+    /// Returns records that wait for other tables, by path and position, in the order of their positions.
     ///
-    /// - Parameter place: that of the record before; nil begins with the first.
+    /// - Parameter place: the position of the previous record, or nil to begin with the first.
     public static func waiting(
         _ target: PostgresConnection, _ table: MirrorGeneration, after place: [UInt8]?, limit: Int
     ) throws(PostgresError) -> [(record: String, place: [UInt8])] {
@@ -281,9 +284,9 @@ public enum MirrorErrors {
         return records
     }
 
-    /// Of these records, by their paths, the ones that have kept errors.
+    /// Returns those of the records, by path, that have stored errors.
     ///
-    /// - Parameter refusedOnly: only those that the table has refused whole.
+    /// - Parameter refusedOnly: whether to return only records that the table has rejected as a whole.
     public static func records(
         _ target: PostgresConnection, _ table: MirrorGeneration, among records: [String], refusedOnly: Bool = false
     ) throws(PostgresError) -> Set<[UInt8]> {
@@ -303,10 +306,11 @@ public enum MirrorErrors {
         return found
     }
 
-    /// Of these rows of a history, by the paths of their records and their entries, the ones that the table has refused.
+    /// Returns those rows of a history that the table has rejected. The rows are given by their records' paths and
+    /// their entries.
     ///
-    /// - Parameter entries: as they were stored.
-    /// - Returns: the places in the list.
+    /// - Parameter entries: whether the errors of different entries were stored separately.
+    /// - Returns: indexes in `rows`.
     public static func refused(
         _ target: PostgresConnection, _ table: MirrorGeneration, of rows: [(record: String, seq: Int64)],
         apartByEntries entries: Bool

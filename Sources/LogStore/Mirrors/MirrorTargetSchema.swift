@@ -1,9 +1,10 @@
 public import Postgres
 
-/// The tables and the view that a database with mirrors' tables needs: cursors, errors and former records. Pathmirror's own database has the
-/// same from its migrations and from `mirror_misfit.sql`, whose view also has the namespaces' names.
+/// The tables and the view that a database with mirrors' tables needs: cursors, errors and record versions. In
+/// Pathmirror's own database, the migrations and `mirror_misfit.sql` create them, with a view that also contains the
+/// names of namespaces.
 public enum MirrorTargetSchema {
-    /// Makes what is missing of it.
+    /// Creates the missing tables and the view.
     public static func make(_ target: PostgresConnection) throws(PostgresError) { try target.executeScript(sql) }
 
     private static let sql = """

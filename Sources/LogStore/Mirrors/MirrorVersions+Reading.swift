@@ -3,10 +3,10 @@ public import Postgres
 extension MirrorVersions {
     // MARK: The newest
 
-    /// What is known of a record now: the entry that made it so, and its value, nil where it is gone.
+    /// The newest version of a record: the entry that wrote it and the value, or nil if the record was deleted.
     public typealias Newest = (seq: Int64, record: [UInt8]?)
 
-    /// Sizes are looked at before anything is sent, without reading the values.
+    /// The query limits the total size before it sends values, without reading them.
     private static let newest = PostgresStatement(
         "newest_mirror_versions",
         """
@@ -21,9 +21,9 @@ extension MirrorVersions {
         ) as newest where total <= $4 or n <= $5 order by n
         """, types: [.int8, .uuid, .textArray, .int8, .int8])
 
-    /// Asks for the newest versions of the first of some records: as many as weigh up to so many bytes together.
+    /// Returns a step that reads the newest versions of the first of some records, up to a total size in bytes.
     ///
-    /// - Parameter least: so many come, whatever they weigh.
+    /// - Parameter least: the number of versions to return regardless of their size.
     public func newestStep(of keys: [String], upTo bytes: Int, least: Int = 1) -> PipelineStep {
         var list = PostgresArray(of: .text)
         for key in keys { list.appendText(key) }
@@ -34,7 +34,7 @@ extension MirrorVersions {
         return .prepared(Self.newest, parameters)
     }
 
-    /// What `newestStep` found, in the order of the keys; nil for a record of which nothing is known.
+    /// Reads the result of `newestStep`, in the order of the keys. Nil for a record without versions.
     public static func newest(_ rows: PostgresResult) throws(PostgresError) -> [Newest?] {
         var found: [Newest?] = []
         found.reserveCapacity(rows.rowCount)
@@ -48,9 +48,10 @@ extension MirrorVersions {
         return found
     }
 
-    /// Goes through the newest versions of some records, in the order of the keys. Memory holds some megabytes of them, or one.
+    /// Calls `body` with the newest versions of some records, in the order of the keys. Holds some megabytes of
+    /// versions in memory, or a single larger one.
     ///
-    /// - Parameter body: is given the key's index, and nil for a record of which nothing is known.
+    /// - Parameter body: receives the key's index, and nil for a record without versions.
     public func forEachNewest(
         _ target: PostgresConnection, of keys: [String], _ body: (_ index: Int, _ newest: Newest?) throws -> Void
     ) throws {
@@ -65,7 +66,7 @@ extension MirrorVersions {
         }
     }
 
-    /// The newest versions of some records, in the order of the keys; nil for a record that has none.
+    /// Returns the newest versions of some records, in the order of the keys. Nil for a record without versions.
     public func newest(_ target: PostgresConnection, of keys: [String]) throws -> [Newest?] {
         var found: [Newest?] = []
         try forEachNewest(target, of: keys) { found.append($1) }
@@ -79,7 +80,7 @@ extension MirrorVersions {
         where namespace_id = $1 and mirror = $2 and \(isKey("key", "$3")) and seq < $4 order by key desc, seq desc limit 1
         """, types: [.int8, .uuid, .text, .int8])
 
-    /// Goes through the versions of a record, the newest first, until `body` returns false. Memory holds one.
+    /// Calls `body` with the versions of a record, newest first, until it returns false. Holds one version in memory.
     public func forEachBackwards(
         _ target: PostgresConnection, of key: String, _ body: (Newest) throws -> Bool
     ) throws {
@@ -95,14 +96,15 @@ extension MirrorVersions {
         }
     }
 
-    /// Records that are asked for in one query, and what they may weigh.
+    /// The maximum number of records in one query, and the maximum of their total size.
     public static let keysAtOnce = 500
     public static let bytesAtOnce = 8 << 20
 
-    /// How many to ask for next: where few came, they are large, and of more nothing would come.
+    /// Returns the number of records for the next query. After a small result the records are large, and a query for
+    /// many would return only few.
     public static func count(after found: Int) -> Int { min(keysAtOnce, max(1, found * 2)) }
 
-    /// How many records there are now. Goes through the key backwards, which sorts nothing.
+    /// Returns the current number of records. Scans the key backwards, which needs no sort.
     public func count(_ target: PostgresConnection) throws(PostgresError) -> Int64 {
         try target.execute(
             """
@@ -116,24 +118,24 @@ extension MirrorVersions {
 
     // MARK: Many
 
-    /// Which versions a reading goes through.
+    /// Selects versions to read.
     public enum Selection: Sendable {
-        /// All of them, each record's together, oldest first.
+        /// All versions. The versions of each record come together, oldest first.
         case all
-        /// The newest of each record that is there.
+        /// The newest version of each record that exists.
         case now
-        /// The newest behind an entry of each record in which it was there.
+        /// For each record, the newest version after an entry in which the record existed.
         case lastValues(after: Int64)
-        /// Those that one entry made, with what was there before.
+        /// The versions that one entry wrote, each with the previous value.
         case entry(Int64)
-        /// Those of the entries behind one, up to another; each record's together, oldest first, and with the first what was
-        /// there before.
+        /// The versions of the entries after one entry, up to another. The versions of each record come together,
+        /// oldest first, and the first has the previous value.
         case between(Int64, Int64)
     }
 
-    /// Goes through versions a slice at a time, in the transaction that is open on the connection. Between two slices, other
-    /// statements may run there, which change nothing of records that are still to come. Memory holds some megabytes, or one
-    /// version with what was before it.
+    /// Reads versions in slices, in the open transaction of the connection. Between two slices, the caller may run
+    /// other statements that change nothing of records still to come. Holds some megabytes of versions in memory, or a
+    /// single version with its previous value.
     public func read(
         _ target: PostgresConnection, _ selection: Selection, _ body: ([MirrorVersionChange]) throws -> Void
     ) throws {
@@ -147,7 +149,7 @@ extension MirrorVersions {
                     slice.append(try Self.change(rows, row))
                     continue
                 }
-                // One by one: together they may be too much.
+                // Large versions are read one by one, because several may not fit into memory.
                 if !slice.isEmpty { try body(slice) }
                 slice.removeAll(keepingCapacity: true)
                 try body([try large(target, rows, row)])
@@ -158,7 +160,7 @@ extension MirrorVersions {
     }
 
     private static let versionsAtOnce = 250
-    /// A value that is longer does not come with others.
+    /// The maximum size of a value that is returned in a slice with others.
     private static let manyBytes = 32 << 10
 
     private static func columns(_ version: String, _ before: String) -> String {
@@ -173,7 +175,7 @@ extension MirrorVersions {
         return all.joined(separator: ", ")
     }
 
-    /// Places of the columns that `columns` has.
+    /// The indexes of the columns in `columns`.
     private enum Column {
         static let key = 0, seq = 1, uid = 2, isAdmin = 3, via = 4, isBegin = 5, at = 6, isFirst = 7
         static let record = 8, size = 9, before = 10, sizeBefore = 11
@@ -192,7 +194,7 @@ extension MirrorVersions {
                 where made.namespace_id = $1 and made.mirror = $2 order by made.key, made.seq
                 """
         case .now:
-            // Backwards, as for `count`.
+            // The scan runs backwards, as in `count`.
             query = """
                 select \(columns) from (
                     select distinct on (key) * from pathmirror.mirror_version
@@ -228,7 +230,7 @@ extension MirrorVersions {
         _ = try target.execute("declare mirror_versions no scroll cursor for \(query)", parameters)
     }
 
-    /// What there was of a record before an entry.
+    /// Returns a query for the last version of a record before an entry.
     private static func older(_ key: String, _ seq: String) -> String {
         """
         select older.key, older.record from pathmirror.mirror_version as older
@@ -268,7 +270,7 @@ extension MirrorVersions {
             before: before, isFirst: try rows.bool(row, Column.isFirst))
     }
 
-    /// A version whose values were too long to come with others.
+    /// Reads a version whose values are too large for a slice.
     private func large(
         _ target: PostgresConnection, _ rows: PostgresResult, _ row: Int
     ) throws(PostgresError) -> MirrorVersionChange {

@@ -1,6 +1,6 @@
 public import Postgres
 
-/// Who made an entry, as far as histories tell it.
+/// The author of an entry, as stored in histories.
 public struct MirrorAuthor: Sendable, Equatable {
     public let uid: String?
     public let isAdmin: Bool
@@ -13,18 +13,18 @@ public struct MirrorAuthor: Sendable, Equatable {
     }
 }
 
-/// What a record was from one entry on.
+/// A version of a record: its value from one entry on.
 public struct MirrorVersionRecord: Sendable, Equatable {
     /// The captured keys, joined by `/`.
     public let key: String
     public let seq: Int64
-    /// When the entry was committed, in milliseconds since 1970.
+    /// The commit time of the entry, in milliseconds since 1970.
     public let at: Int64?
-    /// Nil where nobody knows it.
+    /// Nil if unknown.
     public let author: MirrorAuthor?
-    /// So the record was when its history began.
+    /// Whether this is the state of the record at the beginning of its history.
     public let isBegin: Bool
-    /// JSON in export form; nil where the record was gone.
+    /// JSON in export form, or nil if the record was deleted.
     public let record: [UInt8]?
 
     public init(key: String, seq: Int64, at: Int64?, author: MirrorAuthor?, isBegin: Bool, record: [UInt8]?) {
@@ -37,21 +37,21 @@ public struct MirrorVersionRecord: Sendable, Equatable {
     }
 }
 
-/// What an entry left of a record, and what was there before.
+/// The change of a record by an entry, with the previous value.
 public struct MirrorVersionChange: Sendable {
     public let version: MirrorVersionRecord
     public let before: [UInt8]?
-    /// Nothing was known of the record before.
+    /// Whether the record has no earlier version.
     public let isFirst: Bool
 }
 
-/// What records of a mirror were: rows of `pathmirror.mirror_version` in the database of the mirror's table, whose rows are
-/// made of them. They change in the transactions that change the table and move the cursor.
+/// The versions of a mirror's records: rows of `pathmirror.mirror_version` in the database of the mirror's table, whose
+/// rows are derived from them. They change in the transactions that change the table and move the cursor.
 public struct MirrorVersions: Sendable {
     public let namespace: Int64
     public let mirror: [UInt8]
 
-    /// Those of a mirror.
+    /// Creates a reference to the versions of a mirror.
     public init(namespace: Int64, mirror: [UInt8]) {
         self.namespace = namespace
         self.mirror = mirror
@@ -59,8 +59,8 @@ public struct MirrorVersions: Sendable {
 
     var parameters: PostgresParameters { [.int8(namespace), .uuid(mirror)] }
 
-    /// A condition that keeps to the primary key's order: told that the key is equal, PostgreSQL may look for the newest version
-    /// by another index, through versions of all records.
+    /// Returns a condition that preserves the order of the primary key. Given an equality, PostgreSQL may search for
+    /// the newest version in another index, through versions of all records.
     static func isKey(_ key: String, _ other: String) -> String { "\(key) >= \(other) and \(key) <= \(other)" }
 
     private static let insert = PostgresStatement(
@@ -76,9 +76,9 @@ public struct MirrorVersions: Sendable {
             .textArray,
         ])
 
-    /// The keys of a range, each once. It looks from key to key: what it takes goes by the number of records, not by that of their
-    /// versions. The upper end is looked at outside: as a condition of the look for the next key it would have all behind it read
-    /// where there is none.
+    /// Selects the distinct keys of a range. It skips from key to key, so the cost depends on the number of records and
+    /// not of versions. The upper bound is checked outside: as a condition of the search for the next key, it would
+    /// make PostgreSQL read all following versions if no key is left in the range.
     private static let keysOfRange = """
         with recursive keys as (
             (
@@ -93,7 +93,7 @@ public struct MirrorVersions: Sendable {
         )
         select key from keys where key is not null and (given.high is null or key < given.high)
         """
-    /// Whether the newest version of a picked key says that the record is gone.
+    /// Selects whether the newest version of a picked key is a deletion.
     private static let newestOfPicked = """
         select record is null as is_gone from pathmirror.mirror_version as newest
         where newest.namespace_id = $1 and newest.mirror = $2 and \(isKey("newest.key", "picked.key"))
@@ -148,7 +148,7 @@ public struct MirrorVersions: Sendable {
 
     // MARK: Writing
 
-    /// Stores versions; one that is there already gets another record.
+    /// Returns a step that stores versions. It replaces the value of a version that exists already.
     public func storeStep(_ versions: [MirrorVersionRecord]) -> PipelineStep {
         var keys = PostgresArray(of: .text)
         var seqs = PostgresArray(of: .int8)
@@ -173,12 +173,12 @@ public struct MirrorVersions: Sendable {
         return .prepared(Self.insert, parameters)
     }
 
-    /// Says that all records are gone whose keys begin with some keys, in the transaction that is open: some thousands at a time,
-    /// so that no statement takes long.
+    /// Marks all records below some keys as deleted, in the open transaction. Each statement handles some thousands of
+    /// records, so that none takes long.
     ///
     /// - Parameters:
-    ///   - beginnings: those keys joined by `/`; nil for all records. None begins another.
-    ///   - version: the entry and who made it.
+    ///   - beginnings: the leading keys joined by `/`, or nil for all records. No beginning is a prefix of another.
+    ///   - version: the entry and its author.
     public func clear(
         _ target: PostgresConnection, below beginnings: [String?], by version: MirrorVersionRecord
     ) throws(PostgresError) {
@@ -198,16 +198,17 @@ public struct MirrorVersions: Sendable {
         }
     }
 
-    /// Asks for the records whose keys begin with some keys: those that `clear` says are gone.
+    /// Returns a step that reads the records below some keys, which are those that `clear` marks as deleted.
     ///
-    /// - Parameter count: so many keys of each range are looked at, the lowest.
+    /// - Parameter count: the maximum number of keys to read in each range, from the lowest.
     public func keysStep(below beginnings: [String?], atMost count: Int) -> PipelineStep {
         var parameters = parameters(beginnings.map(Self.range))
         parameters.appendInt8(Int64(count))
         return .prepared(Self.keys, parameters)
     }
 
-    /// What `keysStep` found: keys, nil for each record that is gone, and the index of the beginning that it is below.
+    /// Reads the result of `keysStep`: keys, or nil for each deleted record, with the index of the beginning above the
+    /// record.
     public static func keys(_ rows: PostgresResult) throws(PostgresError) -> [(place: Int, key: String?)] {
         var found: [(place: Int, key: String?)] = []
         found.reserveCapacity(rows.rowCount)
@@ -219,7 +220,7 @@ public struct MirrorVersions: Sendable {
 
     private typealias KeyRange = (low: [UInt8], high: String?)
 
-    /// 0 is the character behind /.
+    /// "0" is the character after "/".
     private static func range(_ beginning: String?) -> KeyRange {
         (low: beginning.map { Array(($0 + "/").utf8) } ?? [], high: beginning.map { $0 + "0" })
     }
@@ -237,7 +238,7 @@ public struct MirrorVersions: Sendable {
         return parameters
     }
 
-    /// Records of a range, and ranges, that one statement clears.
+    /// The maximum numbers of records per range and of ranges in one statement.
     private static let clearedAtOnce: Int64 = 5_000
     private static let rangesAtOnce = 100
 
@@ -253,7 +254,7 @@ public struct MirrorVersions: Sendable {
         parameters.append((version.author?.via).map { .text($0) } ?? .null(.text))
     }
 
-    /// Removes what an entry is said to have made of some records.
+    /// Returns a step that removes the versions that an entry wrote of some records.
     public func removeStep(_ keys: [String], at seq: Int64) -> PipelineStep {
         var list = PostgresArray(of: .text)
         for key in keys { list.appendText(key) }
@@ -263,7 +264,7 @@ public struct MirrorVersions: Sendable {
         return .prepared(Self.remove, parameters)
     }
 
-    /// Removes what is older than these versions, or of that all but the two oldest.
+    /// Returns a step that removes the versions older than these, or all of them except the two oldest.
     public func thinStep(_ versions: [(key: String, seq: Int64)], keepingTwo: Bool) -> PipelineStep {
         var keys = PostgresArray(of: .text)
         var seqs = PostgresArray(of: .int8)
@@ -277,10 +278,10 @@ public struct MirrorVersions: Sendable {
         return .prepared(keepingTwo ? Self.removeBetween : Self.removeBefore, parameters)
     }
 
-    /// Removes all versions that entries behind one have made; without one, all there are.
+    /// Returns a step that removes all versions written by entries after `seq`, or all versions if it is nil.
     public func forgetStep(after seq: Int64? = nil) -> PipelineStep {
         var parameters = parameters
-        // Only where it is wanted: without statistics the index by seq would seem good for it.
+        // The condition is added only if needed: without statistics, PostgreSQL would choose the index by seq.
         if let seq { parameters.appendInt8(seq) }
         return .query(
             """
@@ -290,7 +291,8 @@ public struct MirrorVersions: Sendable {
 }
 
 extension LogConnection {
-    /// When an entry was committed, or, where only the log behind it is known, the entry behind it; nil where nobody knows.
+    /// Returns the commit time of an entry, in milliseconds since 1970. If the log only contains the next entry,
+    /// returns the time of that. Returns nil if neither is known.
     public func entryTime(_ namespace: Int64, _ seq: Int64) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(

@@ -1,14 +1,14 @@
 import Postgres
 
-/// A move that is under way, or whose mover has ended, as the home knows it.
+/// A move that is in progress or was interrupted, as recorded in the primary database.
 public struct MoveRecord: Sendable, Equatable {
     public let namespace: String
-    /// Names of databases.
+    /// The names of databases.
     public let source: String
     public let target: String
-    /// For people.
+    /// A text for display.
     public let beganAt: String
-    /// The namespace is served in the target: only clearing up is left.
+    /// Whether the target serves the namespace already, so that only cleanup is left.
     public let hasLeft: Bool
 
     public init(namespace: String, source: String, target: String, beganAt: String, hasLeft: Bool = false) {
@@ -20,11 +20,11 @@ public struct MoveRecord: Sendable, Equatable {
     }
 }
 
-/// What a database has of namespaces that nobody serves from there.
+/// The namespaces in a database that are not served from there.
 public struct HiddenNamespaces: Sendable, Equatable {
-    /// The namespaces of which it has dormant copies.
+    /// The names of the namespaces of which the database has dormant copies.
     public var copies: [String] = []
-    /// The names of those that were put aside by hand.
+    /// The names of the namespaces that were put aside by hand.
     public var aside: [String] = []
 
     public init(copies: [String] = [], aside: [String] = []) {
@@ -34,7 +34,7 @@ public struct HiddenNamespaces: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// All moves that the home knows of, by namespace.
+    /// Returns all moves recorded in the primary database, ordered by namespace.
     public func moves() throws(LogStoreError) -> [MoveRecord] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -54,7 +54,7 @@ extension LogConnection {
         }
     }
 
-    /// What this database has besides the namespaces that live here.
+    /// Returns the hidden namespaces of this database.
     public func hiddenNamespaces() throws(LogStoreError) -> HiddenNamespaces {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(

@@ -1,22 +1,22 @@
 import Postgres
 
-/// What there is of a namespace, as an administrator wants to know before it goes.
+/// The contents of a namespace, shown to an administrator before its removal.
 public struct NamespaceFacts: Sendable, Equatable {
-    /// Leaves and priorities.
+    /// The number of leaves and priorities.
     public let rows: Int64
-    /// Entries in the log.
+    /// The number of entries in the log.
     public let entries: Int64
     public let snapshots: Int64
     public let rules: Int64
-    /// Realtime sessions whose onDisconnect operations are kept.
+    /// The number of realtime sessions with stored onDisconnect operations.
     public let sessions: Int64
-    /// The names of its feeds and mirrors.
+    /// The names of the namespace's feeds and mirrors.
     public let feeds: [String]
     public let mirrors: [String]
 }
 
 extension LogConnection {
-    /// Counts what there is of a namespace; it takes a look at each of its rows.
+    /// Counts the contents of a namespace. Scans all its rows.
     public func facts(of namespace: Int64) throws(LogStoreError) -> NamespaceFacts {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -42,23 +42,26 @@ extension LogConnection {
         return found
     }
 
-    /// Removes a namespace with all that is of it, in one transaction: whoever writes to it meanwhile fails. False where it is not
-    /// there any more. Takes the schema's owner. Its mirrors' tables are not touched: drop the mirrors first.
+    /// Removes a namespace with all its contents, in one transaction. Writes to it in the meantime fail.
+    /// Returns false if the namespace does not exist. Requires the schema's owner.
+    /// Does not touch the tables of its mirrors: drop the mirrors first.
     ///
-    /// Tables of its own that its log has are left to `removeLeftovers`.
+    /// Leaves the log's own partitions to `removeLeftovers`.
     public func removeNamespace(_ namespace: Int64) throws(LogStoreError) -> Bool {
         try inTransaction { () throws(PostgresError) in try remove(namespace) }
     }
 
-    /// Drops the tables that the logs of removed namespaces had of their own, one by one. While somebody reads the log for long it tries
-    /// again and again, for some minutes; cut short it goes on when it is called again. False where there is nothing.
+    /// Drops the log partitions of removed namespaces, one by one. If a long read of the log blocks it, it retries for
+    /// some minutes. After an interruption, another call continues.
+    /// Returns false if there are no partitions.
     ///
-    /// - Parameter name: what the namespaces were called.
+    /// - Parameter name: the former name of the namespaces.
     public func removeLeftovers(of name: String) throws(LogStoreError) -> Bool { try dropPartitions(ofRemoved: name) }
 
-    /// Whether a namespace is gone from this database on purpose.
+    /// Whether a namespace was deliberately removed from this database.
     ///
-    /// - Parameter streamKey: its key, by which a namespace is told from an older one with its id; nil where only the id is known.
+    /// - Parameter streamKey: the namespace's key, which distinguishes it from an older namespace with its id. Nil if
+    ///   only the id is known.
     public func wasRemoved(_ namespace: Int64, streamKey: String? = nil) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -72,7 +75,7 @@ extension LogConnection {
         }
     }
 
-    /// Whether a namespace has left this database for another one, by its id or by its name.
+    /// Whether the namespace with this id has moved from this database to another one.
     public func hasMoved(_ namespace: Int64) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -82,7 +85,7 @@ extension LogConnection {
         }
     }
 
-    /// The database for which the last namespace of a name has left this one; nil where none has.
+    /// Returns the database to which the last namespace with this name has moved, or nil if it has not moved.
     public func formerlyMoved(_ name: String) throws(LogStoreError) -> String? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -92,7 +95,7 @@ extension LogConnection {
         }
     }
 
-    /// Whether a namespace that is not here is in another database, or on its way.
+    /// Whether a namespace that is not in this database is in another one, or is being moved.
     public func livesElsewhere(_ name: String) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -110,8 +113,8 @@ extension LogConnection {
         }
     }
 
-    /// Removes what is left of a namespace that has left this database by a move; nothing where its id is another's by now. What is cut
-    /// short goes on when it is called again.
+    /// Removes the remaining rows of a namespace that a move has taken out of this database. Does nothing if another
+    /// namespace has the id by now. After an interruption, another call continues.
     public func clearFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) {
         guard try isFormerNamespace(namespace, move: move) else { return }
         try dropPartitions(of: namespace)
@@ -121,7 +124,7 @@ extension LogConnection {
         }
     }
 
-    /// Whether a namespace has left this database by a move, and its id is no other one's by now.
+    /// Whether a move has taken the namespace out of this database, and no other namespace has its id by now.
     private func isFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in try isFormer(namespace, move, "") }
     }
@@ -136,8 +139,8 @@ extension LogConnection {
         ).rowCount == 1
     }
 
-    /// Removes the copies that a move of a namespace has made here, as long as they are dormant. Takes the schema's owner. What is cut short
-    /// goes on when it is called again; the copies are gone by then.
+    /// Removes the dormant copies that a move of a namespace has made here. Requires the schema's owner.
+    /// After an interruption, another call drops the remaining partitions.
     public func removeCopies(of move: String, of name: String) throws(LogStoreError) {
         try inTransaction { () throws(PostgresError) in
             let copies = try postgres.execute(
@@ -155,7 +158,7 @@ extension LogConnection {
         _ body: () throws(PostgresError) -> Result
     ) throws(LogStoreError) -> Result {
         try translated { () throws(PostgresError) in
-            // A statement sees what was committed before it, whatever the role has for its default.
+            // Each statement must see all earlier commits, regardless of the role's default isolation level.
             try postgres.executeScript("begin isolation level read committed")
             do throws(PostgresError) {
                 let result = try body()
@@ -169,7 +172,7 @@ extension LogConnection {
     }
 
     private func remove(_ namespace: Int64) throws(PostgresError) -> Bool {
-        // The head's row goes first: its lock keeps writers out.
+        // The namespace's row is deleted first, because its lock blocks writers.
         let removed = try postgres.execute(
             """
             with gone as (delete from pathmirror.namespace where id = $1 returning id, name, stream_key)
@@ -197,7 +200,7 @@ extension LogConnection {
         for row in 0..<tables.rowCount {
             let table = try tables.string(row, 0)
             guard table != "log" else { continue }
-            // The database may also have tables of mirrors of others, whose namespaces have numbers of their own.
+            // The database may also contain tables of other databases' mirrors, whose namespaces have ids of their own.
             let own =
                 try tables.bool(row, 1)
                 ? " and mirror in (select id from pathmirror.mirror where namespace_id = $1 and target is null)" : ""

@@ -1,17 +1,17 @@
 public import Postgres
 
-/// Which database has which namespace; all of it is asked of the home.
+/// The placement of namespaces in databases, as stored in the primary database.
 extension LogConnection {
     static let placementChannel = "pathmirror_placement"
 
-    /// Counts the changes of databases and placements.
+    /// Returns the number of changes of databases and placements.
     public func placementVersion() throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             try postgres.execute("select version from pathmirror.placement_version").int64(0, 0)
         }
     }
 
-    /// All databases besides the home, by name.
+    /// Returns all databases except the primary database, ordered by name.
     public func databases() throws(LogStoreError) -> [DatabaseRecord] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -31,14 +31,16 @@ extension LogConnection {
         }
     }
 
-    /// What has been placed since a version: each namespace with its database, nil where it has none but the home.
+    /// Returns the placements that changed since a version: each namespace with its database, or nil for the primary
+    /// database.
     public func placements(
         since version: Int64
     ) throws(LogStoreError) -> [(namespace: String, database: String?)] {
         guard version < 0 else {
             return try placements("where version > $1 order by namespace", [.int8(version)])
         }
-        // All of them, in pieces: what is changed meanwhile has a newer version, and is found by that.
+        // All placements are read in pieces. A placement that changes in the meantime gets a newer version, by which a
+        // later call finds it.
         var found: [(namespace: String, database: String?)] = []
         while true {
             let piece = try placements(
@@ -49,7 +51,7 @@ extension LogConnection {
         }
     }
 
-    /// So many placements one statement reads, where all are read.
+    /// The number of placements per statement if all are read.
     private static let placementsAtOnce: Int64 = 10_000
 
     private func placements(
@@ -66,7 +68,7 @@ extension LogConnection {
         }
     }
 
-    /// The database in which a namespace lives; nil for the home.
+    /// Returns the database in which a namespace lives, or nil for the primary database.
     public func database(of namespace: String) throws(LogStoreError) -> DatabaseRecord? {
         let name = try translated { () throws(PostgresError) -> String? in
             let rows = try postgres.execute(
@@ -78,8 +80,9 @@ extension LogConnection {
         return try databases().first { $0.name == name }
     }
 
-    /// Says that a namespace lives in a database, where it is to be made then; nil: in none but the home. Nothing changes where
-    /// that is so already. Throws `misplaced` where it can't be. Takes the schema's owner.
+    /// Places a namespace in a database, which creates it there when needed. Nil places it in the primary database.
+    /// Does nothing if the placement is the same already. Throws `misplaced` if the namespace can't be placed there.
+    /// Requires the schema's owner.
     public func place(_ namespace: String, in database: String?) throws(LogStoreError) {
         try mayBeMisplaced { () throws(PostgresError) in
             _ = try postgres.execute(
@@ -87,7 +90,7 @@ extension LogConnection {
         }
     }
 
-    /// A move that is under way, or was interrupted: from which database to which.
+    /// Returns the source and target of a move that is in progress or was interrupted, or nil if there is none.
     public func move(of namespace: String) throws(LogStoreError) -> (source: String, target: String)? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -96,7 +99,8 @@ extension LogConnection {
         }
     }
 
-    /// The namespaces that live in a database besides the home, are still leaving it, or are on their way there.
+    /// Returns the namespaces that are placed in a database other than the primary database, or are moving to or from
+    /// it.
     public func namespaces(in database: String) throws(LogStoreError) -> [String] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -110,9 +114,9 @@ extension LogConnection {
         }
     }
 
-    /// Adds a database, or says where one is now that was there before. Takes the schema's owner.
+    /// Adds a database, or changes the address of a known database. Requires the schema's owner.
     ///
-    /// - Throws: `misplaced` where the name, or the database itself, is another's.
+    /// - Throws: `misplaced` if another database has the name, or the database is known under another name.
     public func addDatabase(_ record: DatabaseRecord) throws(LogStoreError) {
         let added = try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -137,8 +141,8 @@ extension LogConnection {
         }
     }
 
-    /// From now on, or not any more, no namespace is placed in a database. False where there is none of that name. Takes the
-    /// schema's owner.
+    /// Sets whether namespaces may no longer be placed in a database. Returns false if there is no database with this
+    /// name. Requires the schema's owner.
     public func drainDatabase(_ name: String, _ isDraining: Bool) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -149,12 +153,12 @@ extension LogConnection {
         }
     }
 
-    /// Forgets a database. False where there is none of that name, or a namespace lives there, is leaving it or is on its way there.
-    /// Takes the schema's owner.
+    /// Removes a database from the table. Returns false if there is no database with this name, or if it contains a
+    /// namespace or one is moving to or from it. Requires the schema's owner.
     public func removeDatabase(_ name: String) throws(LogStoreError) -> Bool {
         try inTransaction { () throws(PostgresError) in
-            // Whoever places a namespace holds the first lock, and who begins a move the second: what they have done is seen by a
-            // statement that begins behind both.
+            // Placing a namespace takes the first lock, and beginning a move the second. A statement that begins after
+            // both are taken sees their results.
             _ = try postgres.execute("select pathmirror.next_placement_version()")
             _ = try postgres.execute("select from pathmirror.database where name = $1 for update", [.text(name)])
             return try postgres.execute(
@@ -167,9 +171,9 @@ extension LogConnection {
         }
     }
 
-    /// Asks the database whether it is the one that was added.
+    /// Checks that this connection leads to the database that was added.
     ///
-    /// - Throws: `anotherInstallation` where it is not, or has no schema of this program.
+    /// - Throws: `anotherInstallation` if it is another database, or has no schema of this program.
     public func check(is record: DatabaseRecord) throws(LogStoreError) {
         let found = try installationIfAny()
         guard found != record.installation else { return }
@@ -180,13 +184,14 @@ extension LogConnection {
         do throws(LogStoreError) {
             return try installation()
         } catch {
-            // There is no such table.
+            // The table does not exist.
             guard case .database(let cause) = error, cause.sqlState == "42P01" else { throw error }
             return nil
         }
     }
 
-    /// Runs statements in one transaction in which a namespace, if one is given, stays in this database; returns their results.
+    /// Runs statements in one transaction and returns their results. If a namespace is given, it can't leave this
+    /// database during the transaction.
     func holding(
         _ namespace: Int64?, _ steps: [PipelineStep]
     ) throws(PostgresError) -> [PostgresResult] {
@@ -198,7 +203,7 @@ extension LogConnection {
         return Array(try postgres.pipeline(all)[first..<first + steps.count])
     }
 
-    /// Runs what may make a namespace, or place one, or change what is of one.
+    /// Runs statements that may create, place or change a namespace, and translates PM005 to `misplaced`.
     func mayBeMisplaced<Result>(_ body: () throws(PostgresError) -> Result) throws(LogStoreError) -> Result {
         do throws(PostgresError) {
             return try body()
@@ -209,19 +214,20 @@ extension LogConnection {
     }
 }
 
-/// A database besides the home in which namespaces live, as the home's table has it: where it is, and not how to get in.
+/// A database other than the primary database in which namespaces live, as stored in the primary database: its address,
+/// without credentials.
 public struct DatabaseRecord: Sendable, Equatable {
     public let name: String
-    /// As libpq takes them: several hosts and ports are separated by commas.
+    /// The host in libpq's format: several hosts and ports are separated by commas.
     public let host: String
     public let port: String?
     public let databaseName: String
-    /// What the database says of itself, in `pathmirror.installation`.
+    /// The database's own id, from `pathmirror.installation`.
     public let installation: String
-    /// No namespace is placed there any more.
+    /// Whether namespaces may no longer be placed in the database.
     public let isDraining: Bool
 
-    /// What the home is called among databases.
+    /// The name of the primary database among databases.
     public static let home = "home"
 
     public init(
@@ -235,13 +241,14 @@ public struct DatabaseRecord: Sendable, Equatable {
         self.isDraining = isDraining
     }
 
-    /// `host:port/database`, for people.
+    /// `host:port/database`, for display.
     public var address: String { "\(host)\(port.map { ":\($0)" } ?? "")/\(databaseName)" }
 
-    /// How to get in: as into the home, but for the place and for what `login` says. Where that names a user, it has to say how
-    /// that one logs in, too: the home's password is for the home's user.
+    /// Returns the connection settings: those of the primary database with this address and the options of `login`. If
+    /// `login` names a user, it must contain that user's authentication as well, because the primary database's
+    /// password belongs to the primary database's user.
     ///
-    /// - Parameter login: a user, a password, other options of libpq; nil for the home's.
+    /// - Parameter login: a user, a password and other options of libpq, or nil for those of the primary database.
     public func url(home: PostgresURL, login: PostgresURL?) -> PostgresURL {
         let place = home.at(host: host, port: port, database: databaseName)
         return login.map { place.with($0) } ?? place
@@ -249,8 +256,8 @@ public struct DatabaseRecord: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// Whether another session is of the same database on the same server, whatever the addresses: one of them holds a lock, and the other sees whether it
-    /// can have it.
+    /// Whether another session is connected to the same database on the same server, regardless of the addresses. One
+    /// session takes an advisory lock, and the other tests whether it is free.
     public func isSameDatabase(as other: LogConnection) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             let lock = "hashtextextended($1, 7061746864)"
@@ -263,7 +270,8 @@ extension LogConnection {
         }
     }
 
-    /// Holds a namespace's name until the connection is closed: nobody makes one of that name here, or places one elsewhere, meanwhile. Waits for those who are at it.
+    /// Locks a namespace's name until the connection is closed. Meanwhile no other session can create a namespace with
+    /// this name here, or place it elsewhere. Waits for sessions that are doing so.
     public func holdName(_ namespace: String) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(
@@ -271,7 +279,7 @@ extension LogConnection {
         }
     }
 
-    /// Lets go of what `holdName` holds.
+    /// Releases the lock of `holdName`.
     public func releaseName(_ namespace: String) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.execute(

@@ -1,44 +1,46 @@
-/// What is found of a namespace that is to move, or was being moved when its mover ended. Each of the databases may have gone back to
-/// a backup since.
+/// The state of a namespace that is to move, or whose mover ended during the move. Each of the databases may have been
+/// restored from a backup since.
 public struct MoveFacts: Sendable, Hashable {
-    /// How far the home says that the move has come; nil where it knows of none.
+    /// The progress of the move as recorded in the primary database.
     public enum Record: Sendable, Hashable {
         case copying
-        /// The home says that the namespace lives in the target now.
+        /// The primary database records that the namespace lives in the target.
         case left
     }
 
-    /// What the source has of it: of that id, name and stream key.
+    /// The state in the source of the namespace with the move's id, name and stream key.
     public enum Source: Sendable, Hashable {
-        /// It lives there.
+        /// The namespace lives in the source.
         case living
-        /// It has left by this move.
+        /// The namespace has left the source by this move.
         case former
-        /// It was removed there for good.
+        /// The namespace was removed from the source for good.
         case removed
-        /// There is no trace of it, or its id is another's.
+        /// The source has no trace of the namespace, or another namespace has its id.
         case unknown
     }
 
-    /// What the target has of it.
+    /// The state of the copy in the target.
     public enum Copy: Sendable, Hashable {
-        /// No copy of this move, nor of another one.
+        /// There is no copy of this or another move.
         case none
-        /// This move's copy, which nobody works on. Its last entry is one of the source's; it has all that the source had when it left.
+        /// There is a dormant copy of this move. `isOfTheSource`: its last entry is in the source's log.
+        /// `isWhole`: it contains everything that the source had when the namespace left.
         case dormant(isOfTheSource: Bool, isWhole: Bool)
-        /// This move's copy, which lives.
+        /// The copy of this move is live.
         case arrived(isWhole: Bool)
-        /// The dormant copy of a move that the home does not know, or not any more; of the namespace that the source has, or not.
+        /// There is an orphaned copy: a dormant copy of a move that the primary database does not know, or no longer
+        /// knows. `isOfThisSource`: it is a copy of the source's namespace.
         case stranger(isOfThisSource: Bool)
     }
 
     public var record: Record?
     public var source: Source
     public var copy: Copy
-    /// The target has a living namespace of the name that this move has not brought there.
+    /// Whether the target has a live namespace with this name that this move has not brought there.
     public var isNameTaken: Bool
 
-    /// The source's log begins behind the copy's last entry.
+    /// Whether the source's log begins after the entry that follows the copy's last entry.
     public var isLogShortened: Bool
 
     public init(record: Record?, source: Source, copy: Copy, isNameTaken: Bool, isLogShortened: Bool = false) {
@@ -50,62 +52,65 @@ public struct MoveFacts: Sendable, Hashable {
     }
 }
 
-/// Decides how a move goes on, or back, from whatever is found: whoever moved it before may have ended at any instant. Pure.
+/// Decides how a move continues or is undone. Handles every state, because an earlier mover may have ended at any
+/// moment. Pure.
 ///
-/// Only two steps remove anything: `goBack` a dormant copy, while the namespace lives in the source or was removed there for good;
-/// and `clearUp` what is left in the source, where the target's lives and has all of it.
+/// Only two steps remove data: `goBack` removes a dormant copy while the namespace lives in the source or was removed
+/// there for good, and `clearUp` removes the rest in the source when the target's namespace is live and complete.
 public enum MoveMachine {
-    /// What the administrator wants.
+    /// The administrator's request.
     public enum Wish: Sendable, CaseIterable {
         case move
         case abort
     }
 
-    /// The next step. Each leads to facts from which another one follows, until `done`.
+    /// The next step. Each step leads to facts from which the next one follows, until `done`.
     public enum Step: Sendable, Hashable {
-        /// Writes down that the namespace moves.
+        /// Record the move.
         case begin
-        /// Writes down once more that the namespace moves: the home has forgotten it, and the copy says it.
+        /// Record the move again: the primary database has lost the record, but the copy contains it.
         case adopt
-        /// Makes an empty copy, which nobody works on.
+        /// Create an empty dormant copy.
         case makeCopy
-        /// Copies what has changed, until little does; then fences, copies the rest and leaves the source.
+        /// Copy changes until only few are left. Then block writers, copy the rest and remove the namespace from the
+        /// source.
         case follow
-        /// Has the copy live.
+        /// Activate the copy.
         case arrive
-        /// Has the home say that it lives in the target.
+        /// Record in the primary database that the namespace lives in the target.
         case change
-        /// Throws away what is left in the source, and the record.
+        /// Remove the rest in the source, and the record of the move.
         case clearUp
-        /// Throws away the record; there is nothing to clear up.
+        /// Remove the record of the move, because there is nothing else to remove.
         case forget
-        /// Throws away the dormant copy, and the record.
+        /// Remove the dormant copy, and the record of the move.
         case goBack
         case done
-        /// Nothing may be done before somebody has looked.
+        /// Stop, because an administrator must check the databases first.
         case refuse(Reason)
     }
 
     public enum Reason: Sendable, Hashable, CaseIterable {
         /// The source has no such namespace.
         case unknown
-        /// The target has another namespace of that name.
+        /// The target has another namespace with this name.
         case nameTaken
-        /// The target has a copy of a move that the home does not know.
+        /// The target has a copy of a move that the primary database does not know.
         case copyOfAnotherMove
-        /// The source has gone back to a backup: the copy has entries that it lacks.
+        /// The source was restored from a backup: the copy contains entries that the source lacks.
         case copyIsAhead
-        /// The source's log was shortened to behind where the copy is: nobody can tell what the copy lacks.
+        /// The source's log was shortened beyond the copy's position, so it is unknown which changes the copy lacks.
         case logShortened
-        /// The source has let it go, and the target has not what it had said it kept. All rows are still in the source.
+        /// The namespace has left the source, and the target lacks data that it had stored. All rows are still in the
+        /// source.
         case targetLostIt
-        /// The source knows nothing of it any more; the copy, if there is one, may be the only one.
+        /// The source has no trace of the namespace. The copy, if there is one, may be the only one.
         case sourceLostIt
-        /// The source has let it go once, and has it again since it went back to a backup.
+        /// The namespace had left the source, and lives there again because the source was restored from a backup.
         case livesInBoth
-        /// It has left already: it can only go on.
+        /// The namespace has already left the source: the move can only be completed.
         case tooLateToAbort
-        /// What is found fits no move.
+        /// The facts fit no move.
         case unclear
     }
 
@@ -142,7 +147,7 @@ public enum MoveMachine {
         case (.former, _): .refuse(.targetLostIt)
         case (.removed, .arrived): .refuse(.unclear)
         case (.removed, _): .goBack
-        // That it lives there says that the source had let it go.
+        // A live copy proves that the namespace had left the source.
         case (.unknown, .arrived): goingOn(wish, facts)
         case (.unknown, _): .refuse(.sourceLostIt)
         }
@@ -157,7 +162,7 @@ public enum MoveMachine {
     private static func leaving(_ wish: Wish, _ facts: MoveFacts) -> Step {
         switch (facts.source, facts.copy) {
         case (.former, .arrived(isWhole: true)): wish == .move ? .clearUp : .refuse(.tooLateToAbort)
-        // The target alone went back to just before it arrived.
+        // Only the target was restored, to a state just before the copy was activated.
         case (.former, .dormant(_, isWhole: true)): goingOn(wish, facts)
         case (.former, _): .refuse(.targetLostIt)
         case (.unknown, .arrived): wish == .move ? .forget : .refuse(.tooLateToAbort)

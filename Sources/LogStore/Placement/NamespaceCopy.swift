@@ -1,7 +1,8 @@
 import Postgres
 
-/// A namespace's copy in another database while it is written to in its own: brought up to date round by round, each one snapshot
-/// of the source and one transaction of the target. No entry is interpreted: what entries name is copied as it is then.
+/// The copy of a namespace in another database, brought up to date in rounds while clients write to the source. Each
+/// round is one snapshot of the source and one transaction of the target. Entries are not interpreted: the rows at the
+/// paths that they name are copied in their current state.
 final class NamespaceCopy {
     let source: PostgresConnection
     let target: PostgresConnection
@@ -9,31 +10,34 @@ final class NamespaceCopy {
     let targetID: Int64
     private let pipe: RowPipe
 
-    /// Columns of the namespace's row that mean the same in both databases.
+    /// Columns of the namespace's row with the same meaning in both databases.
     private static let rowColumns =
         "head, retained_from, stream_key, any_order_from, stamped_at, last_batch, pruned_batch, created_at"
-    /// What changes with entries only, and is never changed afterwards.
+    /// Tables that change only with entries, and whose rows never change afterwards.
     static let appended = ["log", "log_part", "rule"]
-    /// What is small, or changes without entries: copied whole in the last round.
+    /// Tables that are small, or change without entries. The last round copies them whole.
     static let whole = [
         "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session",
     ]
-    /// Feeds, and what is kept of them. Rows of later ones refer to the first.
+    /// Feeds and their state. Rows of the later tables refer to the first.
     static let ofFeeds = ["feed", "feed_progress", "feed_owner", "feed_message"]
-    /// Paths are cut to so many bytes: rows of longer paths have no more than their first 2,000 bytes to be found by.
+    /// The length in bytes to which paths are truncated. Rows with longer paths can only be found by their first 2,000
+    /// bytes.
     static let mostPathBytes = 1_500
-    /// What the names of dormant copies begin with: no client can ask for them, and whatever looks for work leaves them out.
+    /// The prefix of the names of dormant copies. Clients can't request such names, and gateways ignore them when they
+    /// look for work.
     static let namePrefix = ".moving/"
-    /// For so long a statement of the last round waits, and takes: writers stand meanwhile.
+    /// The limits for waiting and for the duration of statements in the last round, during which writers wait.
     private static let limits = "set local lock_timeout = '2s'; set local statement_timeout = '30s'"
 
-    /// What a namespace's copy is called until it lives.
+    /// Returns the name of a namespace's copy until the copy is activated.
     static func hiddenName(_ namespace: String) -> String { namePrefix + namespace }
 
-    /// Whether a name is of a dormant copy, or of a namespace that was put aside by hand: nobody serves those, nor works on them.
+    /// Whether a name belongs to a dormant copy, or to a namespace that was put aside by hand. Gateways do not serve or
+    /// process these.
     static func isHidden(_ name: String) -> Bool { name.utf8.first == UInt8(ascii: ".") }
 
-    /// - Parameter onRows: told now and then how many more rows have been copied.
+    /// - Parameter onRows: called at intervals with the number of rows copied since the last call.
     init(
         _ source: LogConnection, _ sourceID: Int64, _ target: LogConnection, _ targetID: Int64,
         onRows: @escaping (Int) -> Void
@@ -53,12 +57,12 @@ final class NamespaceCopy {
         }
     }
 
-    /// What one round has copied.
+    /// The result of one round.
     struct Round {
         let entries: Int64
     }
 
-    /// Copies what the source has and the target has not, as of one moment.
+    /// Copies everything that the target lacks, from one snapshot of the source.
     func round() throws -> Round {
         try source.executeScript("begin isolation level repeatable read")
         do {
@@ -71,26 +75,31 @@ final class NamespaceCopy {
         }
     }
 
-    /// Copies the rest; the source's transaction, and its lock on the namespace, are the caller's. The copy stays dormant.
+    /// Copies the rest. The caller has opened the source's transaction and locked the namespace.
+    /// The copy stays dormant.
     ///
-    /// - Parameter farewell: by which the copy is known as the one that has all, once the source notes it too.
+    /// - Parameter farewell: the hand-over token, which the caller stores in the source as well. It identifies the
+    ///   complete copy.
     func lastRound(farewell: String) throws { _ = try copy(farewell) }
 
     private func copy(_ farewell: String?) throws -> Round {
         let newest = try source.execute(
             "select head from pathmirror.namespace where id = $1", [.int8(sourceID)]
         ).int64(0, 0)
-        // By itself: it locks what others write to, and they are not to wait for the round.
+        // This runs in its own transaction, because it locks tables to which other sessions write, and these must not
+        // wait for the round.
         try makeRoom(newest + 1)
         try target.executeScript("begin")
         do {
             if farewell != nil { try target.executeScript(Self.limits) }
             let (last, isNew) = try lockedHead()
-            // Entries before those that are retained stay where they are until their partition goes: a new copy has none of them.
+            // Entries that are not retained any more stay in the source until their partition is dropped. A new copy
+            // contains none of them.
             let behind = isNew ? max(last, try retainedFrom() - 1) : last
             for table in Self.appended {
                 let count = try pipe(table, "n.seq > \(table == "rule" ? last : behind)")
-                // The log was shortened meanwhile: nobody can tell which rows of the tree the others concern.
+                // The log was shortened in the meantime. It is unknown which rows of the tree the missing entries
+                // changed.
                 if table == "log", !isNew, Int64(count) != newest - last { throw CopyDiverged() }
             }
             try copySnapshots(isLast: farewell != nil)
@@ -114,7 +123,8 @@ final class NamespaceCopy {
         ).int64(0, 0)
     }
 
-    /// Makes sure that entries up to one have a table to go to. A new copy's partitions begin with the first that is retained.
+    /// Creates the partitions for entries up to `seq`. The partitions of a new copy begin with the first retained
+    /// entry.
     private func makeRoom(_ seq: Int64) throws {
         _ = try target.execute(
             """
@@ -125,9 +135,9 @@ final class NamespaceCopy {
             "select pathmirror.ensure_log_partition($1, $2, 1000000)", [.int8(targetID), .int8(seq)])
     }
 
-    /// How far the copy is, and whether nothing was copied yet.
+    /// Locks the copy's row, and returns the copy's head and whether nothing has been copied yet.
     ///
-    /// - Throws: `CopyDiverged` where it is not there as a dormant one, or the source has gone back to a backup.
+    /// - Throws: `CopyDiverged` if there is no such dormant copy, or the source was restored from a backup.
     private func lockedHead() throws -> (head: Int64, isNew: Bool) {
         let row = try target.execute(
             """
@@ -145,7 +155,8 @@ final class NamespaceCopy {
         return (head, false)
     }
 
-    /// Whether a namespace has an entry, or ends with one. Each begins with 0, which is none, as long as its log does.
+    /// Whether a namespace's log contains the entry, or ends with it. Position 0, which is no entry, matches as long as
+    /// the log reaches back to its beginning.
     static func has(
         _ connection: PostgresConnection, _ namespace: Int64, _ seq: Int64, _ batch: [UInt8]?
     ) throws -> Bool {
@@ -160,11 +171,11 @@ final class NamespaceCopy {
 
     // MARK: Rows
 
-    /// Copies the rows of a table for which `condition` holds, which is made of numbers and names of ours only: COPY takes no
-    /// parameters.
+    /// Copies the rows of a table that match `condition`. The condition must contain only numbers and fixed names,
+    /// because COPY takes no parameters.
     ///
-    /// - Parameter rows: where else than in all of the table they are looked for.
-    /// - Returns: how many they were.
+    /// - Parameter rows: the source of the rows, if not the whole table.
+    /// - Returns: the number of rows.
     @discardableResult
     func pipe(
         _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows place: String? = nil
@@ -172,10 +183,11 @@ final class NamespaceCopy {
         try pipe.copy(table, condition, replaced, rows: place)
     }
 
-    /// Those that the target lacks; those that the source has no more go. What the rows say of those that stay may have changed.
+    /// Copies the snapshots that the target lacks, and removes those that the source no longer has. Copies all rows of
+    /// table `snapshot`, because they may have changed.
     ///
-    /// - Parameter isLast: the source's transaction does not see it as of one moment: the rows are locked, so that what is copied of
-    ///   them belongs together.
+    /// - Parameter isLast: whether this is the last round, whose source transaction does not use a single snapshot. The
+    ///   rows are then locked, so that the copied state is consistent.
     private func copySnapshots(isLast: Bool) throws {
         func kept(_ connection: PostgresConnection, _ id: Int64, _ lock: String = "") throws -> Set<Int64> {
             let rows = try connection.execute(
@@ -226,12 +238,12 @@ final class NamespaceCopy {
     }
 }
 
-/// The copy has entries that the source has not, or not any more, or lacks some of those: it can't be gone on with.
+/// The copy has entries that the source lacks, or lacks entries that the source has removed. It can't be continued.
 struct CopyDiverged: Error {}
 
-/// The tree's rows: of what entries name, those that are there now.
+/// The rows of the tree. For the paths that entries name, the current rows are copied.
 extension NamespaceCopy {
-    /// All rows into a new copy; else those that entries behind a seq concern.
+    /// Copies all rows into a new copy, or else the rows that entries after `last` affect.
     func copyNodes(behind last: Int64) throws {
         let version = ["version": "pathmirror.version_seq(n.version)"]
         let isNew = try target.execute(
@@ -247,8 +259,9 @@ extension NamespaceCopy {
         try pipe("node", "true", version, rows: Self.movedRows(sourceID))
     }
 
-    /// Those rows of the tree that `moved_row` names. Each is looked up by itself (so says `offset 0`): of a table that nobody has analysed,
-    /// as the target's is then, the planner believes that there is next to nothing in it, and would compare each row with each path.
+    /// Returns a query for the rows of the tree named in `moved_row`. `offset 0` forces a separate lookup for each: for
+    /// a table without statistics, as the target's is at this time, the planner assumes few rows and would compare each
+    /// row with each path.
     private static func movedRows(_ id: Int64) -> String {
         """
         (select known.* from (select distinct path from moved_row) as moved cross join lateral (
@@ -257,8 +270,8 @@ extension NamespaceCopy {
         """
     }
 
-    /// Notes on both sides which rows of the tree entries concern: those of the parts that they name, and single ones above these.
-    /// The entries are those that were copied: in the source's log there may be fewer by now.
+    /// Records on both sides which rows of the tree are affected by entries: the rows of the parts that they name, and
+    /// single rows above. The entries are read from the copy, because the source's log may have been shortened since.
     private func noteTouched(behind last: Int64) throws {
         var parts = Set<[UInt8]>()
         var rows = Set<[UInt8]>()
@@ -278,7 +291,7 @@ extension NamespaceCopy {
                 "truncate moved_part, moved_row; set local enable_seqscan = off; set local jit = off")
             try fill("moved_part", parts, connection)
             try fill("moved_row", rows, connection)
-            // By the index, a part at a time: see `movedRows`.
+            // Searches the index one part at a time: see `movedRows`.
             _ = try connection.execute(
                 """
                 insert into moved_row select below.path from (select distinct path from moved_part) as part cross join lateral (
@@ -301,10 +314,11 @@ extension NamespaceCopy {
     }
 }
 
-/// What of the tree an entry's path concerns: the rows at and below a part of it, and single rows above. Bytes, as keys that are
-/// the same text for Unicode are different ones, and a mark that combines with a slash is a key of its own.
+/// The rows of the tree that an entry's path affects: the rows at and below a part of the path, and single rows above.
+/// Uses bytes, because keys that are equivalent in Unicode are different keys, and a slash may be followed by a
+/// combining mark.
 struct TouchedPart: Equatable {
-    /// Empty for all of the tree.
+    /// Empty for the whole tree.
     let part: [UInt8]
     let above: Set<[UInt8]>
 
@@ -327,9 +341,9 @@ struct TouchedPart: Equatable {
     }
 }
 
-/// Feeds are told by their numbers within a database: a copy's get new ones.
+/// The ids of feeds are local to a database, so the feeds of a copy get new ids.
 extension NamespaceCopy {
-    /// Copies the namespace's feeds with all that is kept of them, as a whole.
+    /// Replaces the copy's feeds and their state with those of the source.
     func copyFeeds() throws {
         for table in Self.ofFeeds.reversed() {
             _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])

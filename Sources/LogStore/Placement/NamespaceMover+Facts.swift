@@ -1,8 +1,8 @@
 import Postgres
 
-/// What a mover finds.
+/// The queries for the facts of a move.
 extension NamespaceMover {
-    /// What the home says of the move.
+    /// The record of the move in the primary database.
     struct Record {
         let id: String
         let sourceID: Int64
@@ -10,7 +10,8 @@ extension NamespaceMover {
         let hasLeft: Bool
     }
 
-    /// A dormant copy of the name in the target, of a move that the home does not know.
+    /// An orphaned copy: a dormant copy of the namespace in the target, of a move that the primary database does not
+    /// know.
     struct Stranger {
         let move: String
         let source: String
@@ -19,15 +20,16 @@ extension NamespaceMover {
         let madeAt: String
     }
 
-    /// The home's record of the move.
+    /// Returns the record of the move, or nil if there is none.
     ///
-    /// - Throws: `misplaced` where it moves between other databases than this mover's: these were looked up before its lock was taken.
+    /// - Throws: `misplaced` if the record names other databases than this mover's, which were determined before the
+    ///   mover took its lock.
     func record() throws -> Record? {
         try Self.record(of: namespace, from: source.name, to: target.name, home)
     }
 
     /// - Parameters:
-    ///   - source, target: Names of databases.
+    ///   - source, target: the names of the databases.
     static func record(
         of namespace: String, from source: String, to target: String, _ home: LogConnection
     ) throws -> Record? {
@@ -116,7 +118,7 @@ extension NamespaceMover {
         return (try stranger() == nil ? .none : .stranger(isOfThisSource: false), nil)
     }
 
-    /// Whether the source's log begins behind what a dormant copy has.
+    /// Whether the source's log begins after the entry that follows a dormant copy's head.
     private func isLogShortened(_ record: Record) throws -> Bool {
         guard let id = try copyID(record, isDormant: true) else { return false }
         let head = try target.connection.postgres.execute(
@@ -128,7 +130,8 @@ extension NamespaceMover {
         ).bool(0, 0)
     }
 
-    /// The move's copy in the target, by what this says of it: an id alone may be another's, where it went back to a backup.
+    /// Returns the id of the move's copy in the target, identified by the move and the stream key. The id alone may
+    /// belong to another namespace after a restore from a backup.
     func copyID(_ record: Record, isDormant: Bool) throws -> Int64? {
         let rows = try target.connection.postgres.execute(
             """
@@ -145,7 +148,7 @@ extension NamespaceMover {
         return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
     }
 
-    /// The dormant copy of the name, of whatever move.
+    /// Returns the dormant copy of the namespace, of any move.
     func stranger() throws -> Stranger? {
         let rows = try target.connection.postgres.execute(
             """
@@ -164,7 +167,8 @@ extension NamespaceMover {
         return living.id != arrived
     }
 
-    /// Whether the copy is the one with which the source ended. What came behind that was written there.
+    /// Whether the copy has the hand-over token with which the namespace left the source. Later entries of the copy
+    /// were written in the target.
     private func isWhole(_ record: Record, _ targetID: Int64) throws -> Bool {
         let last = try source.connection.postgres.execute(
             """

@@ -1,19 +1,20 @@
 import Postgres
 
-/// What a mover does. Each step looks itself whether what it changes is the move's: see `MoveMachine` for when it is done.
+/// The steps of a mover. Each step checks that it only changes the move's own data.
+/// `MoveMachine` decides when a step runs.
 extension NamespaceMover {
     private static let mostRounds = 50
-    /// So often it tries to hold writers up where locks of others are in the way.
+    /// The number of attempts to block writers if other locks are in the way.
     private static let mostAttempts = 5
-    /// Writers stand for no longer than this where the mover, or its machine, stands still.
+    /// The timeouts limit how long writers wait if the mover or its machine hangs.
     private static let fence =
         "begin isolation level read committed; set local lock_timeout = '2s'; set local statement_timeout = '30s'; set local idle_in_transaction_session_timeout = '10s'"
 
     // MARK: Beginning
 
     /// - Parameters:
-    ///   - copy: of a move that the home has forgotten, and goes on with.
-    ///   - isAborting: to throw the copy away next, which nothing is in the way of.
+    ///   - copy: the orphaned copy whose move is recorded again.
+    ///   - isAborting: whether the copy will be removed next. The checks are skipped then.
     func begin(adopting copy: Stranger?, isAborting: Bool = false) throws {
         guard let record = try source.connection.namespace(named: namespace) else { return }
         if !isAborting { try refuseMirrors(record.id) }
@@ -38,7 +39,8 @@ extension NamespaceMover {
         }
     }
 
-    /// Whoever drains a database waits for the lock of its row, and finds the move then, or this finds that it is being drained.
+    /// A session that drains the database waits for this row lock and then finds the move, or this call finds that the
+    /// database is being drained.
     private func refuseDraining(_ postgres: PostgresConnection) throws {
         guard let name = target.placement else { return }
         let free = try postgres.execute(
@@ -56,7 +58,7 @@ extension NamespaceMover {
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
             let living = try postgres.execute(
                 "select from pathmirror.namespace where name = $1", [.text(namespace)])
-            // The next look finds it.
+            // The next read of the facts finds it.
             guard living.rowCount == 0 else { return }
             _ = try postgres.execute(
                 """
@@ -73,7 +75,7 @@ extension NamespaceMover {
         }
     }
 
-    /// Rounds until little is left, and then the fence.
+    /// Copies in rounds until little is left, and then removes the namespace from the source.
     func follow() throws {
         guard let record = try record(), let id = try copyID(record, isDormant: true) else { return }
         progress(.copying)
@@ -108,10 +110,10 @@ extension NamespaceMover {
         }
     }
 
-    /// From the lock on, writers wait; once it is committed the source takes no write any more.
+    /// Blocks writers from the lock on. Once it has committed, the source accepts no writes any more.
     private func leave(_ copy: NamespaceCopy, _ record: Record) throws {
         try inTransaction(source.connection, Self.fence) { postgres in
-            // Saves of sessions take it shared.
+            // Saves of sessions take this lock in shared mode.
             _ = try postgres.execute("select pg_advisory_xact_lock(706174686, hashint8($1))", [.int8(copy.sourceID)])
             let row = try postgres.execute(
                 """
@@ -123,13 +125,13 @@ extension NamespaceMover {
                     "\"\(namespace)\" is not in \(source.name) any more as it was: run the command again.")
             }
             let farewell = try row.string(0, 0)
-            // No acknowledgement of a feed's messages is taken from here on.
+            // From here on the source rejects acknowledgements of feed messages.
             for table in ["feed_progress", "feed_owner"] {
                 _ = try postgres.execute(
                     "update pathmirror.\(table) set worker = null, generation = generation + 1 where namespace_id = $1",
                     [.int8(copy.sourceID)])
             }
-            // Nobody adds one while the row is locked.
+            // No session can add a mirror while the row is locked.
             try refuseMirrors(copy.sourceID)
             try copy.lastRound(farewell: farewell)
             let left = try postgres.execute(
@@ -153,7 +155,7 @@ extension NamespaceMover {
                 _ = try postgres.execute(
                     "delete from pathmirror.\(table) where namespace_id = $1", [.int8(copy.sourceID)])
             }
-            // Otherwise a gateway could make it anew before the home says where it is.
+            // Otherwise a gateway could create the namespace again before the primary database names the target.
             if source.isHome { try place(postgres) }
         }
     }
@@ -166,7 +168,7 @@ extension NamespaceMover {
 
     // MARK: Arriving
 
-    /// Has the copy live, and gateways look for what there is to do.
+    /// Activates the copy, and makes gateways look for its feeds and mirrors.
     func arrive() throws {
         guard let record = try record(), let id = try copyID(record, isDormant: true) else { return }
         try inTransaction(target.connection) { postgres in
@@ -193,7 +195,7 @@ extension NamespaceMover {
         }
     }
 
-    /// Has the home say where it lives now.
+    /// Records in the primary database that the namespace lives in the target.
     func change() throws {
         guard let record = try record() else { return }
         try inTransaction(home) { postgres in
@@ -212,7 +214,7 @@ extension NamespaceMover {
     func clearUp() throws {
         guard let record = try record() else { return }
         progress(.clearing)
-        // Gateways stop working for it there.
+        // Gateways stop their work for the namespace in the source.
         try announce(to: source)
         try source.connection.clearFormerNamespace(record.sourceID, move: record.id)
         try forget()
@@ -254,24 +256,24 @@ extension NamespaceMover {
     }
 }
 
-/// Decides when a copy has come near enough to its source to hold writers up: they then stand for about as long as the last
+/// Decides when a copy is near enough to its source to block writers. Writers then wait for about as long as the last
 /// round took. Pure.
 struct CopyApproach {
-    /// A round that brings fewer entries, or takes no longer, is the last one.
+    /// A round with fewer entries or a shorter time is the last one.
     private static let fewEntries: Int64 = 200
     private static let shortMilliseconds: Int64 = 100
-    /// A round with many entries that takes longer is never the last one, and the first round isn't either.
+    /// A longer round with many entries is never the last one, and neither is a longer first round.
     private static let longMilliseconds: Int64 = 1_000
 
     private var lastMilliseconds = Int64.max
 
-    /// Whether the round that has just ended was the last one. As long as each takes less than three quarters of the one before,
-    /// another one is worth it.
+    /// Whether the round that has just ended was the last one. Another round is worthwhile as long as each takes less
+    /// than three quarters of the time of the previous one.
     mutating func isNear(entries: Int64, milliseconds: Int64) -> Bool {
         defer { lastMilliseconds = milliseconds }
         if milliseconds < Self.shortMilliseconds { return true }
         let isLong = milliseconds >= Self.longMilliseconds
-        // Behind a long first round, which copied the whole tree, there may be more.
+        // A long first round copied the whole tree, and many entries may have been written meanwhile.
         if entries < Self.fewEntries { return !isLong || lastMilliseconds < .max }
         return !isLong && milliseconds >= lastMilliseconds / 4 * 3
     }

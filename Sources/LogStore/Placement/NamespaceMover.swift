@@ -1,10 +1,11 @@
 import Postgres
 import Tree
 
-/// Moves a namespace to another database while clients write: see docs/guides/placement.md. It may end at any instant; another one goes
-/// on, or back, from what it finds. One mover of a namespace at a time.
+/// Moves a namespace to another database while clients write to it: see docs/placement.md. A mover may end at any
+/// moment; another one continues or undoes the move from the state that it finds. Only one mover of a namespace runs at
+/// a time.
 public final class NamespaceMover {
-    /// A database of a move: how it is called, and two sessions' worth of access to it.
+    /// A database of a move: its name, and a connection to it.
     public struct Place {
         public let name: String
         public let connection: LogConnection
@@ -15,14 +16,14 @@ public final class NamespaceMover {
         }
 
         var isHome: Bool { name == DatabaseRecord.home }
-        /// As placements name it.
+        /// The database's name in placements: nil for the primary database.
         var placement: String? { isHome ? nil : name }
     }
 
-    /// How far it is, for people.
+    /// The progress of a move, for display.
     public enum Progress: Sendable, Equatable {
         case copying
-        /// So many more rows.
+        /// The number of rows copied since the last report.
         case copied(rows: Int)
         case followed(entries: Int64)
         case left(milliseconds: Int64)
@@ -37,8 +38,9 @@ public final class NamespaceMover {
     let clock: () -> Int64
 
     /// - Parameters:
-    ///   - home, source, target: three sessions, also where databases are the same.
-    ///   - clock: monotonic milliseconds.
+    ///   - home, source, target: three separate sessions, even if databases are the same. `home` is the primary
+    ///     database.
+    ///   - clock: returns monotonic milliseconds.
     public init(
         _ namespace: String, home: LogConnection, from source: Place, to target: Place, clock: @escaping () -> Int64,
         progress: @escaping (Progress) -> Void
@@ -51,9 +53,9 @@ public final class NamespaceMover {
         self.clock = clock
     }
 
-    /// Does what is wished, step by step.
+    /// Executes the request step by step.
     ///
-    /// - Throws: `misplaced` where it can't be done.
+    /// - Throws: `misplaced` if the request can't be executed.
     public func run(_ wish: MoveMachine.Wish) throws {
         try Self.lock(namespace, home, seed: Self.homeSeed)
         try Self.lock(namespace, source.connection, seed: Self.placeSeed)
@@ -89,7 +91,7 @@ public final class NamespaceMover {
     static let homeSeed: Int64 = 7_061_746_864
     static let placeSeed: Int64 = 7_061_746_865
 
-    /// Keeps other movers of a namespace away for as long as the session lasts.
+    /// Locks a namespace against other movers until the session ends.
     static func lock(_ namespace: String, _ connection: LogConnection, seed: Int64) throws {
         let isMine = try connection.postgres.execute(
             "select pg_try_advisory_lock(hashtextextended($1, $2))", [.text(namespace), .int8(seed)]
@@ -142,7 +144,7 @@ public final class NamespaceMover {
     }
 }
 
-/// Tables of mirrors do not move: a namespace moves when it has no mirrors.
+/// The tables of mirrors do not move, so only namespaces without mirrors can move.
 extension NamespaceMover {
     /// Makes sure that the namespace has no mirrors in the source.
     ///
@@ -173,7 +175,7 @@ extension NamespaceMover {
         return (try? PostgresURL(target))?.hasPassword ?? true
     }
 
-    /// The definition as `mirror apply` reads it: the catalog has the target beside it.
+    /// Returns the definition as `mirror apply` reads it. The catalog stores the target separately.
     private static func definition(_ mirror: MirrorRecord) -> String {
         let text = String(decoding: mirror.definition, as: UTF8.self)
         guard let target = mirror.target, let brace = text.firstIndex(of: "{") else { return text }
@@ -182,17 +184,18 @@ extension NamespaceMover {
     }
 }
 
-/// Ends a move whose target is gone for good, from what the home and the source know. Whatever the target has stays as it is.
+/// Ends a move whose target is lost, using only the primary database and the source. Does not change anything in the
+/// target.
 public struct AbandonedMove {
-    /// What has become of the namespace.
+    /// The outcome for the namespace.
     public enum Outcome: Sendable, Equatable {
-        /// It lives in the source, as it did all the time.
+        /// The namespace lives in the source and never left it.
         case stays
-        /// It was removed from the source for good before.
+        /// The namespace had been removed from the source for good.
         case removed
-        /// It had left the source, so that only the target had it. The home says from now on that it is placed in the source, where it is
-        /// not: its name can be used again. What the source has not cleared up is still there, under this id; nil where nothing is
-        /// known of it there.
+        /// The namespace had left the source, so only the target had it. The primary database now records the source as
+        /// its database, where it does not exist, so its name can be used again. Rows that the source has not removed
+        /// yet are still there under `id`, which is nil if the source has no trace of the namespace.
         case isLost(id: Int64?)
 
         fileprivate var isLost: Bool { if case .isLost = self { true } else { false } }
@@ -203,7 +206,7 @@ public struct AbandonedMove {
     private let source: NamespaceMover.Place
     private let target: String
 
-    /// - Parameter target: The target's name. The caller has found that it can't be reached.
+    /// - Parameter target: the target's name. The caller has found that the target can't be reached.
     public init(_ namespace: String, home: LogConnection, from source: NamespaceMover.Place, to target: String) {
         self.namespace = namespace
         self.home = home
@@ -211,7 +214,10 @@ public struct AbandonedMove {
         self.target = target
     }
 
-    /// - Throws: `misplaced` where the home does not know of this move any more, or somebody else moves the namespace.
+    /// Ends the move.
+    ///
+    /// - Throws: `misplaced` if the primary database does not have the move any more, or another mover is moving the
+    ///   namespace.
     public func run() throws -> Outcome {
         try NamespaceMover.lock(namespace, home, seed: NamespaceMover.homeSeed)
         try NamespaceMover.lock(namespace, source.connection, seed: NamespaceMover.placeSeed)

@@ -1,11 +1,12 @@
 import Synchronization
 
-/// What a gateway knows of the databases and of which namespace lives in which. Any thread may ask. Where all namespaces live in
-/// the home, asking costs one load.
+/// A gateway's knowledge of the databases and of the placement of namespaces. Thread-safe.
+/// If all namespaces live in the primary database, a lookup costs one atomic load.
 ///
-/// What is known may be old. In the databases that does no harm: a namespace is made in another one only under its name's lock and
-/// behind its placement, so whoever asks the home, or a database where it lived before, finds none there. Whoever keeps in memory
-/// what a namespace was in a database is told before it is looked for there again (`beforeArrivals`).
+/// The knowledge may be outdated, which does no harm in the databases: a namespace is created in another database only
+/// under its name's lock and after its placement, so a query to the primary database or to a former database finds no
+/// namespace there. Components that keep a namespace's state of a database in memory are notified before the namespace
+/// is looked up there again (`beforeArrivals`).
 public final class PlacementMap: Sendable {
     private struct State {
         var version: Int64 = -1
@@ -14,49 +15,51 @@ public final class PlacementMap: Sendable {
         var onNews: (@Sendable ([DatabaseRecord]) -> Void)?
         var beforeArrivals: (@Sendable ([Arrival]) -> Void)?
     }
-    /// A namespace that will be looked for in a database.
+    /// A namespace that will be looked up in a database.
     public struct Arrival: Sendable, Equatable {
         public let namespace: String
-        /// Nil for the home.
+        /// Nil for the primary database.
         public let database: String?
-        /// It was known to be in another one. Else it may have left and come back since, or nothing may have happened.
+        /// Whether the namespace was known to be in another database. If false, it may have left and come back since,
+        /// or nothing may have happened.
         public let isNewThere: Bool
     }
     private let state = Mutex(State())
-    /// So many changes are made in place.
+    /// Up to this number, changes are applied in place.
     private static let fewChanges = 100
     private let isUsed = Atomic<Bool>(false)
 
-    /// Knows nothing: all namespaces are in the home.
+    /// Creates a map in which all namespaces are in the primary database.
     public init() {}
 
-    /// The database in which a namespace lives; nil for the home.
+    /// Returns the name of the database in which a namespace lives, or nil for the primary database.
     public func database(of namespace: String) -> String? {
         guard isUsed.load(ordering: .acquiring) else { return nil }
         return state.withLock { $0.places[namespace] }
     }
 
-    /// All databases besides the home.
+    /// All databases except the primary database.
     public var databases: [DatabaseRecord] { state.withLock { $0.databases } }
 
-    /// Calls back with all databases when something has changed, on the thread that looked; must return soon.
+    /// Sets a callback that receives all databases when something has changed. It runs on the thread that calls `look`,
+    /// and must not block.
     public func onNews(_ body: @escaping @Sendable ([DatabaseRecord]) -> Void) {
         state.withLock { $0.onNews = body }
     }
 
-    /// Calls back with namespaces whose place has been set, before anybody is told of the place; on the thread that looked. Must
-    /// return soon.
+    /// Sets a callback that receives namespaces with changed placements before `database(of:)` returns them. It runs on
+    /// the thread that calls `look`, and must not block.
     public func beforeArrivals(_ body: @escaping @Sendable ([Arrival]) -> Void) {
         state.withLock { $0.beforeArrivals = body }
     }
 
-    /// Reads what has changed. For one thread at a time.
+    /// Reads the changes. Must not be called by two threads at a time.
     ///
-    /// - Parameter isNew: this is the first look on a connection: the home may be an older one than before, such as one that a
-    ///   backup was restored to. All of it is read then.
+    /// - Parameter isNew: whether this is the first look on a connection. The primary database may then be an older
+    ///   one, for example restored from a backup, so everything is read.
     public func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
         let known = isNew ? -1 : state.withLock { $0.version }
-        // Taken first: what is changed meanwhile is read once more by the next look.
+        // The version is read first, so that the next look reads changes made in the meantime again.
         let version = try connection.placementVersion()
         guard version != known else { return }
         let databases = try connection.databases()
@@ -80,7 +83,7 @@ public final class PlacementMap: Sendable {
                 isNewThere: old[place.namespace] != place.database)
         }
         if isAll {
-            // Most of them are where they were, and nothing says that they have left meanwhile.
+            // Most namespaces are where they were, and nothing shows that they have left in the meantime.
             arrivals.removeAll { !$0.isNewThere }
             let known = Set(placements.map(\.namespace))
             for name in old.keys where !known.contains(name) {
@@ -90,7 +93,8 @@ public final class PlacementMap: Sendable {
         if !arrivals.isEmpty { body(arrivals) }
     }
 
-    /// Many changes make another dictionary, which then takes the place of the old one: each request waits for the lock.
+    /// Many changes are made in a new dictionary, which then replaces the old one, because each request waits for the
+    /// lock.
     private func apply(_ placements: [(namespace: String, database: String?)], isAll: Bool) {
         guard isAll || placements.count > Self.fewChanges else {
             return state.withLock { state in
@@ -101,7 +105,7 @@ public final class PlacementMap: Sendable {
         var places = isAll ? [:] : state.withLock { $0.places }
         for (namespace, database) in placements { places[namespace] = database }
         let made = places
-        // The old one is taken apart outside of the lock as well.
+        // The old dictionary is freed outside the lock as well.
         _ = state.withLock { state -> [String: String] in
             let old = state.places
             state.places = made

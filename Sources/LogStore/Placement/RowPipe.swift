@@ -1,24 +1,24 @@
 import Postgres
 
-/// Copies rows of Pathmirror's own tables from a namespace in one database to one in another, by COPY.
+/// Copies rows of Pathmirror's own tables from a namespace in one database to a namespace in another one, with COPY.
 struct RowPipe {
     let source: PostgresConnection
     let target: PostgresConnection
     let sourceID: Int64
     let targetID: Int64
-    /// Told now and then how many more rows have been copied.
+    /// Called at intervals with the number of rows copied since the last call.
     let onRows: (Int) -> Void
 
-    /// So many rows are copied between two words about it.
+    /// The number of rows between two calls of `onRows`.
     private static let rowsBetweenNews = 5_000
 
-    /// Copies the rows of a table for which `condition` holds, which is made of numbers and names of ours only: COPY takes no
-    /// parameters.
+    /// Copies the rows of a table that match `condition`. The condition must contain only numbers and fixed names,
+    /// because COPY takes no parameters.
     ///
     /// - Parameters:
-    ///   - replaced: expressions for columns that are not the same in the target.
-    ///   - place: where else than in all of the table the rows are looked for.
-    /// - Returns: how many they were.
+    ///   - replaced: expressions for columns with other values in the target.
+    ///   - place: the source of the rows, if not the whole table.
+    /// - Returns: the number of rows.
     func copy(
         _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows place: String? = nil
     ) throws -> Int {

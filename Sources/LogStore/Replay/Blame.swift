@@ -5,21 +5,21 @@ public import Tree
 public struct Blame: Sendable {
     public struct Line: Sendable {
         public let entry: Entry
-        /// What the entry put at the path, or below or above it; null for what it removed.
+        /// The entry's changes at, below or above the path. A value is null if the entry removed it.
         public let changes: [Change]
-        /// Whether some of what is there now was written by it.
+        /// Whether the entry wrote part of the current data.
         public let isCurrent: Bool
     }
 
     private static let page: Int64 = 20_000
 
-    /// Calls `body` for each entry until it returns false or the log's beginning is reached. Memory holds one entry (of a
-    /// bulk entry, one part).
+    /// Calls `body` for each entry until it returns false or the beginning of the log is reached. Holds one entry in
+    /// memory, or one part of a bulk entry.
     ///
     /// - Parameters:
-    ///   - first: the oldest entry that is looked at; nil for the log's beginning.
-    ///   - last: the newest one; nil for the head.
-    ///   - looked: is told before which seq it looks on.
+    ///   - first: the oldest entry to examine, or nil for the beginning of the log.
+    ///   - last: the newest entry to examine, or nil for the head.
+    ///   - looked: called with the seq before which the search continues.
     public static func run(
         _ connection: LogConnection, _ namespace: NamespaceRecord, _ path: Path, from first: Int64? = nil,
         to last: Int64? = nil, looked: (Int64) -> Void = { _ in }, _ body: (Line) throws -> Bool
@@ -35,7 +35,7 @@ public struct Blame: Sendable {
                 var changes = entry.changes.compactMap { $0.narrowed(to: path) }
                 if entry.isBulk {
                     try connection.forEachPart(namespace.id, of: seq) { (part) throws(LogStoreError) in
-                        // Some show what came; all could be millions.
+                        // A sample is enough: all changes may be millions.
                         guard changes.count < 100 else { return }
                         changes.append(contentsOf: part.compactMap { $0.narrowed(to: path) })
                     }
@@ -48,7 +48,7 @@ public struct Blame: Sendable {
         }
     }
 
-    /// The seqs of one page that touch the path, newest first.
+    /// Returns the seqs of one page that touch the path, newest first.
     private static func touching(
         _ connection: LogConnection, _ namespace: Int64, _ path: Path, after: Int64, before: Int64
     ) throws -> [Int64] {
@@ -69,7 +69,7 @@ public struct Blame: Sendable {
         return try (0..<rows.rowCount).map { try rows.int64($0, 0) }
     }
 
-    /// The seqs that wrote what is at and below the path now.
+    /// Returns the seqs of the entries that wrote the current data at and below the path.
     private static func versions(_ connection: LogConnection, _ namespace: Int64, _ path: Path) throws -> Set<Int64> {
         let rows = try connection.postgres.execute(
             """

@@ -2,20 +2,21 @@ import Crypto
 import Postgres
 import Tree
 
-/// Applies entries of another log to a namespace: each becomes an entry there, which its gateways, listeners and mirrors
-/// follow like any other. What was applied is remembered in the same transaction, so that nothing is applied twice,
-/// however often and in whatever order files are given.
+/// Applies entries of another log to a namespace. Each becomes an entry of the namespace, which its gateways, listeners
+/// and mirrors follow like any other. The same transaction records the applied entries, so that none is applied twice,
+/// regardless of how often and in which order files are given.
 ///
-/// The tree is not needed: the database changes its rows (`pathmirror.apply_change`). Memory holds one batch, or one part.
+/// The tree is not loaded: the database changes its rows (`pathmirror.apply_change`). Memory holds one batch, or one
+/// part.
 public final class EntryApplier {
-    /// Entries in one transaction, which holds the head's lock.
+    /// The maximum number of entries in one transaction, which holds the head's lock.
     public var batchEntries = 200
     private static let batchBytes = 4 << 20
 
     public private(set) var appliedCount = 0
-    /// Entries that were applied before.
+    /// The number of entries that had been applied before.
     public private(set) var knownCount = 0
-    /// Entries that carry no data, such as security rules.
+    /// The number of entries without data, such as security rules.
     public private(set) var skippedCount = 0
     public private(set) var lastSeq: Int64 = 0
 
@@ -33,21 +34,21 @@ public final class EntryApplier {
     private var waitingBytes = 0
     private var bulk: Bulk?
 
-    /// A bulk entry whose parts are coming.
+    /// A bulk entry whose parts are being read.
     private struct Bulk {
         let line: LogLine
         let head: LogLine.Head
         let changes: [Change]
-        /// Nil where it isn't to be applied.
+        /// Nil if the entry is not to be applied.
         let seq: Int64?
         var parts = 0
-        /// Places that are cleared and that nothing has come to yet: see `BulkApplication`.
+        /// Paths that must be cleared and have received no values yet: see `BulkApplication`.
         var cleared: [Path] = []
-        /// Whether the parts have to be gone through once more when all are there, for what must come last.
+        /// Whether the parts must be read again at the end, for changes that come last.
         var passes = PartPasses()
     }
 
-    /// - Parameter pace: told how many entries each batch had, outside of transactions; may wait.
+    /// - Parameter pace: called with the number of entries of each batch, outside of transactions. It may block.
     public convenience init(
         _ connection: LogConnection, _ namespace: NamespaceRecord, isDryRun: Bool = false,
         pace: @escaping (Int) throws -> Void = { _ in }
@@ -55,7 +56,8 @@ public final class EntryApplier {
         self.init(connection, Destination(namespace), isDryRun, pace)
     }
 
-    /// To the namespace of that name, which is made together with the first entries if it isn't there.
+    /// Applies entries to the namespace with this name. If the namespace does not exist, it is created together with
+    /// the first entries.
     public convenience init(
         _ connection: LogConnection, named name: String, isDryRun: Bool = false,
         pace: @escaping (Int) throws -> Void = { _ in }
@@ -73,7 +75,7 @@ public final class EntryApplier {
         self.pace = pace
     }
 
-    /// Takes the file's next line. After an error no transaction is open.
+    /// Processes the file's next line. After an error no transaction is open.
     public func add(_ line: LogLine, number: Int, byteCount: Int) throws {
         do {
             try take(line, number, byteCount)
@@ -116,7 +118,7 @@ public final class EntryApplier {
         }
     }
 
-    /// Applies what is left. After an error no transaction is open.
+    /// Applies the remaining entries. After an error no transaction is open.
     public func finish() throws {
         if let bulk {
             abandon()
@@ -130,7 +132,7 @@ public final class EntryApplier {
         }
     }
 
-    /// Undoes the open transaction.
+    /// Rolls back the open transaction.
     public func abandon() {
         bulk = nil
         undo()
@@ -148,7 +150,7 @@ public final class EntryApplier {
         let batch = waiting
         waiting.removeAll()
         waitingBytes = 0
-        // One source at a time; files of several were put together by hand.
+        // Each source is applied separately, because a file may have been concatenated from several.
         var start = 0
         while start < batch.count {
             var end = start
@@ -190,7 +192,7 @@ public final class EntryApplier {
         knownCount += all - applied
     }
 
-    /// Who wrote it there, and by which entry.
+    /// Returns the origin of an applied entry: its author, and the entry of the other log.
     private func origin(_ line: LogLine, _ head: LogLine.Head) -> [UInt8] {
         var writer = JSONWriter(form: .export)
         let uid = head.origin.flatMap { RawJSON($0.json).members?.first { $0.key == "uid" }?.value }
@@ -259,7 +261,7 @@ public final class EntryApplier {
                 if leaves.append(change) { continue }
                 try connection.apply(destination.id, seq, change)
             case .priorities:
-                // Of what is among these leaves; what can't be told yet waits for the end.
+                // Priorities of leaves in this run are added to it. The others wait for the end.
                 if !leaves.append(change) { _ = bulk?.passes.select([change]) }
             case .removals: _ = bulk?.passes.select([change])
             }
@@ -276,7 +278,7 @@ public final class EntryApplier {
         bulk?.cleared.removeAll { $0.contains(path) }
     }
 
-    /// What has to wait until all values are there: places that nothing came to, removals, priorities.
+    /// Applies the changes that must wait until all values are stored: paths without values, removals and priorities.
     private func completeBulk(_ bulk: Bulk, _ seq: Int64) throws {
         for path in bulk.cleared { try connection.apply(destination.id, seq, Change(path: path, value: .null)) }
         var passes = bulk.passes
@@ -320,7 +322,7 @@ public final class EntryApplier {
 
     // MARK: The database
 
-    /// The seq that comes next, under the head's lock.
+    /// Locks the head and returns the next seq.
     private func begin() throws -> Int64 {
         try destination.begin(connection) {
             try connection.postgres.pipeline([
@@ -346,6 +348,6 @@ public final class EntryApplier {
             [.int8(destination.id), .uuid(source), .int8(sourceSeq), .int8(seq)])
     }
 
-    /// 16 bytes that stand for a source's name.
+    /// Returns 16 bytes that represent a source's name.
     private static func hash(_ source: String) -> [UInt8] { Array(Digest.sha256(Array(source.utf8)).prefix(16)) }
 }

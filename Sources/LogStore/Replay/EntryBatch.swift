@@ -1,7 +1,7 @@
 import Postgres
 import Tree
 
-/// Entries of another log on their way to `pathmirror.append_entries`, which applies them in one call.
+/// Entries of another log as parameters of `pathmirror.append_entries`, which applies them in one call.
 struct EntryBatch {
     static let append = PostgresStatement(
         "append_entries", "select pathmirror.append_entries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
@@ -70,8 +70,8 @@ struct ChangeRows {
     }
 }
 
-/// Changes that may be made all at once by `pathmirror.put_leaves`, as they would be one after another: leaves of which
-/// none is above another or there already, and priorities of what is among them.
+/// Changes that `pathmirror.put_leaves` can make all at once with the same result as one after another: new leaves of
+/// which none is above another, and priorities of nodes among them.
 struct LeafRun {
     private(set) var branches = PostgresArray(of: .text)
     private(set) var paths = PostgresArray(of: .text)
@@ -81,12 +81,14 @@ struct LeafRun {
 
     var isEmpty: Bool { paths.count == 0 }
 
-    /// Takes a change, if it is such a one; otherwise what was taken must be made first.
+    /// Adds a change. Returns false if the change does not qualify; the caller must then apply the collected changes
+    /// first.
     mutating func append(_ change: Change) -> Bool {
         let value = change.value
         guard !value.isNull, !value.isBranch, value.priority.isNull, !change.path.isRoot else { return false }
         let path = Array(change.path.description.utf8)
-        // Below it there are rows to be removed, up to a key that is one byte longer.
+        // The statement removes rows below the path, with a bound that is one byte longer than the path and must not be
+        // cut.
         guard path.count < StoredPath.maxPlainBytes, !taken.contains(path), !above.contains(path) else { return false }
         if change.path.namesPriority {
             let place = Self.parent(path)
@@ -94,7 +96,7 @@ struct LeafRun {
         } else {
             var new: [[UInt8]] = []
             var place = path
-            // What is above a known branch is known, too.
+            // The ancestors of a known branch are known as well.
             while place.count > 1 {
                 place = Self.parent(place)
                 if above.contains(place) { break }

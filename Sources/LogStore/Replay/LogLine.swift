@@ -1,12 +1,13 @@
 import Postgres
 public import Tree
 
-/// One line of a file of entries: an entry, or a piece of a bulk entry. A bulk entry is a line that says `"bulk":true`, a
-/// line for each part of its changes, and a line that says how many parts there were, so that a cut file shows.
+/// One line of a file of entries: an entry, or a piece of a bulk entry. A bulk entry consists of a line with
+/// `"bulk":true`, a line for each part of its changes, and a line with the number of parts, so that a truncated file is
+/// detected.
 public struct LogLine: Sendable, Equatable {
     public enum Content: Sendable, Equatable {
         case entry(Head, [Change])
-        /// What a bulk entry changes first; its parts follow.
+        /// The changes that a bulk entry makes first. Its parts follow.
         case bulk(Head, [Change])
         case part([Change])
         case end(parts: Int)
@@ -15,7 +16,7 @@ public struct LogLine: Sendable, Equatable {
     public struct Head: Sendable, Equatable {
         public let operation: Tree.Operation
         public let path: Path
-        /// As text, milliseconds since 1970 having gone through ISO 8601.
+        /// The commit time in ISO 8601, with milliseconds.
         public let committedAt: String
         public let origin: Origin?
 
@@ -27,7 +28,7 @@ public struct LogLine: Sendable, Equatable {
         }
     }
 
-    /// Names the log that it is from, and the path that it was narrowed to. No two logs have the same.
+    /// Identifies the log, and the path to which it was narrowed. Unique to each log.
     public let source: String
     public let seq: Int64
     public let content: Content
@@ -38,7 +39,7 @@ public struct LogLine: Sendable, Equatable {
         self.content = content
     }
 
-    /// The line, without its end.
+    /// The line without its terminator.
     public var json: [UInt8] {
         var writer = JSONWriter(form: .export)
         writer.beginObject()
@@ -73,7 +74,7 @@ public struct LogLine: Sendable, Equatable {
         return writer.bytes
     }
 
-    /// - Parameter number: the line's, for errors.
+    /// - Parameter number: the number of the line, for errors.
     public init(_ text: [UInt8], number: Int) throws(ReplayError) {
         guard let members = RawJSON(text).members else { throw .badLine(number, reason: "it is no JSON object") }
         var found: [String: RawJSON] = [:]
@@ -108,26 +109,27 @@ public struct LogLine: Sendable, Equatable {
     }
 }
 
-/// Makes the lines of one log's entries, or of what in them concerns one path.
+/// Creates the lines of a log's entries, optionally narrowed to one path.
 public struct LogLineMaker: Sendable {
-    /// What the lines name as their log.
+    /// The name of the log in the lines.
     public let source: String
     private let path: Path?
     private let hasOrigins: Bool
 
     /// - Parameters:
-    ///   - installation: names the database among others.
-    ///   - path: only what concerns it; nil for everything.
-    ///   - hasOrigins: whether lines say who wrote.
+    ///   - installation: the id that distinguishes the database from others.
+    ///   - path: the path to which entries are narrowed, or nil for everything.
+    ///   - hasOrigins: whether lines contain the author of the entry.
     public init(installation: String, namespace: String, within path: Path? = nil, hasOrigins: Bool = true) {
         self.path = path.flatMap { $0.isRoot ? nil : $0 }
         self.hasOrigins = hasOrigins
         source = "\(installation)/\(namespace)" + (self.path?.description ?? "")
     }
 
-    /// The line of an entry; of a bulk entry the first. Nil for one that doesn't concern the path.
+    /// Returns the line of an entry, or the first line of a bulk entry. Returns nil if the entry does not affect the
+    /// path.
     ///
-    /// - Parameter time: when it was committed, as text.
+    /// - Parameter time: the commit time as text.
     public func line(of entry: Entry, time: String) -> LogLine? {
         let changes = narrowed(entry.changes)
         let head = LogLine.Head(
@@ -140,13 +142,13 @@ public struct LogLineMaker: Sendable {
         return LogLine(source: source, seq: entry.seq, content: .bulk(head, changes))
     }
 
-    /// The line of a bulk entry's part; nil for one that doesn't concern the path.
+    /// Returns the line of a bulk entry's part, or nil if the part does not affect the path.
     public func line(ofPart changes: [Change], of seq: Int64) -> LogLine? {
         let changes = narrowed(changes)
         return changes.isEmpty ? nil : LogLine(source: source, seq: seq, content: .part(changes))
     }
 
-    /// The last line of a bulk entry, behind so many lines of parts.
+    /// Returns the last line of a bulk entry, after `parts` lines of parts.
     public func end(of seq: Int64, parts: Int) -> LogLine {
         LogLine(source: source, seq: seq, content: .end(parts: parts))
     }
@@ -157,13 +159,13 @@ public struct LogLineMaker: Sendable {
     }
 }
 
-/// Writes entries of a log as lines.
+/// Writes the entries of a log as lines.
 public struct LogLines {
     private let connection: LogConnection
     private let namespace: NamespaceRecord
     private let lines: LogLineMaker
 
-    /// - Parameter path: only what concerns it; nil for everything.
+    /// - Parameter path: the path to which entries are narrowed, or nil for everything.
     public init(_ connection: LogConnection, _ namespace: NamespaceRecord, within path: Path? = nil) throws {
         self.connection = connection
         self.namespace = namespace
@@ -172,7 +174,7 @@ public struct LogLines {
 
     public var source: String { lines.source }
 
-    /// Calls `body` with each line of the entries from `first` to `last`; `progress` after each page of them.
+    /// Calls `body` with each line of the entries from `first` to `last`, and `progress` after each page.
     public func run(
         from first: Int64, to last: Int64, pageLimit: Int = 1_000, time: (Int64) -> String,
         progress: (Int64) throws -> Void = { _ in }, _ body: (LogLine) throws -> Void

@@ -1,11 +1,11 @@
 import Postgres
 import Runtime
 
-/// A moment of a namespace, as an operator names it.
+/// A position in a namespace's log, as an operator writes it.
 public enum LogPosition: Sendable, Equatable {
     case head
     case seq(Int64)
-    /// A time, as PostgreSQL reads it; without a zone it is UTC. Or how long ago: `1h`, `-2d`.
+    /// A time in PostgreSQL's syntax, in UTC unless it contains a zone. Or a time span before now: `1h`, `-2d`.
     case time(String)
 
     public init(_ text: String) throws(ReplayError) {
@@ -22,8 +22,9 @@ public enum LogPosition: Sendable, Equatable {
         }
     }
 
-    /// The same, and how long ago: `90s`, `15m`, `1h`, `2d`, `1w`, each also with a `-` before it; `now`. What that means
-    /// depends on when it is asked for: for commands, not for definitions that are kept.
+    /// Parses a position, including time spans before now: `90s`, `15m`, `1h`, `2d`, `1w`, each optionally with a
+    /// leading `-`; and `now`. The meaning depends on the current time, so this is for commands and not for stored
+    /// definitions.
     public init(moment text: String) throws(ReplayError) {
         if text == "now" {
             self = .head
@@ -34,21 +35,22 @@ public enum LogPosition: Sendable, Equatable {
         }
     }
 
-    /// Seconds before now that a text such as `-2d` says; nil for other texts.
+    /// Returns the seconds before now for a text such as `-2d`, or nil for other texts.
     static func secondsAgo(_ text: String) -> Int64? {
         let bare = text.hasPrefix("-") ? text.dropFirst() : text[...]
         guard let seconds = TimeSpan.seconds(bare), seconds <= 1_000 * 366 * 86_400 else { return nil }
         return seconds
     }
 
-    /// The first entry that "from this moment on" means: that of a seq itself, and of a time the first committed after it.
+    /// Returns the first entry for "from this position on": the entry of a seq itself, or the first entry committed
+    /// after a time.
     public func firstSeq(_ connection: LogConnection, _ namespace: NamespaceRecord) throws -> Int64 {
         let seq = try seq(connection, namespace)
         if case .seq = self { return seq }
         return seq + 1
     }
 
-    /// The seq of the last entry that had been committed then. Costs a few look-ups, whatever the length of the log.
+    /// Returns the seq of the last entry at the position. Costs a few lookups, regardless of the length of the log.
     public func seq(_ connection: LogConnection, _ namespace: NamespaceRecord) throws -> Int64 {
         guard let record = try connection.namespace(id: namespace.id) else {
             throw LogStoreError.unknownNamespace(namespace.name)
@@ -66,10 +68,10 @@ public enum LogPosition: Sendable, Equatable {
     }
 
     private static func microseconds(_ text: String, _ connection: LogConnection) throws -> Int64 {
-        // As a time of UTC unless the text has a zone.
+        // The time is in UTC unless the text contains a zone.
         try connection.postgres.executeScript("set timezone to 'UTC'")
         if let seconds = secondsAgo(text) {
-            // By the clock that entries have their times of.
+            // The database's clock, which also stamps the entries.
             return try connection.postgres.execute(
                 "select ((extract(epoch from clock_timestamp()) - $1::bigint) * 1000000)::bigint", [.int8(seconds)]
             ).int64(0, 0)
@@ -79,7 +81,7 @@ public enum LogPosition: Sendable, Equatable {
                 "select (extract(epoch from $1::timestamptz) * 1000000)::bigint", [.text(text)]
             ).int64(0, 0)
         } catch {
-            // Infinity is a time, but none that has a number: 0A000.
+            // Infinity is a valid time without a number: 0A000.
             guard let state = error.sqlState, state.hasPrefix("22") || state == "0A000" else { throw error }
             throw ReplayError.badPosition(text)
         }
@@ -87,10 +89,11 @@ public enum LogPosition: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// The last entry that was committed at or before a time (in microseconds since 1970); 0 for the empty tree before the
-    /// first. Nil when the log and the snapshots don't reach back so far.
+    /// Returns the last entry that was committed at or before a time in microseconds since 1970, or 0 for the empty
+    /// tree before the first entry. Returns nil if neither the log nor the snapshots reach back that far.
     func lastSeq(_ namespace: NamespaceRecord, committedBy time: Int64) throws -> Int64? {
-        // Times follow the order of seqs. `low` is by then, or unknown; `high` is not.
+        // Times follow the order of seqs. The entry at `low` was committed by the time, or is unknown; the entry at
+        // `high` was not.
         var low = namespace.retainedFrom - 1
         var high = namespace.head + 1
         while high - low > 1 {
@@ -104,7 +107,7 @@ extension LogConnection {
             if try rows.bool(0, 0) { low = middle } else { high = middle }
         }
         guard low == namespace.retainedFrom - 1, low > 0 else { return low }
-        // Before the log that is left: only a snapshot right before it knows.
+        // The time is before the retained log: only a snapshot directly before the log can give the answer.
         let rows = try postgres.execute(
             """
             select seq from pathmirror.snapshot where namespace_id = $1 and seq = $2

@@ -2,8 +2,8 @@ import Postgres
 public import Tree
 
 extension Change {
-    /// What of the change concerns a path: itself where it is at or below the path; where it is above, the path's part of
-    /// its value; nil elsewhere.
+    /// Returns the part of the change that affects a path: the change itself if it is at or below the path; if it is
+    /// above, the path's part of its value; otherwise nil.
     public func narrowed(to path: Path) -> Change? {
         if path.contains(self.path) { return self }
         guard self.path.contains(path) else { return nil }
@@ -11,33 +11,34 @@ extension Change {
     }
 }
 
-/// A namespace's tree as it was, rebuilt from a snapshot and the log behind it; can be moved on to later entries.
+/// A past tree of a namespace, rebuilt from a snapshot and the log after it. Can advance to later entries.
 ///
-/// Memory holds the tree, or the part of it that is asked for, and one page of the log. With a room for it, what is too much goes into pages.
+/// Memory holds the tree, or the requested part of it, and one page of the log. With a `TreeRoom`, the part that
+/// exceeds its budget is paged out.
 public struct PastTree {
     public private(set) var root: Node
-    /// Counts the tree for as long as it lives; nil where nobody wants to know.
+    /// Tracks the memory of the tree. Nil if it is not tracked.
     private var meter: TreeMeter?
-    /// The entry that the tree is after.
+    /// The last entry that the tree contains.
     public private(set) var seq: Int64
-    /// The snapshot that it began with, or 0.
+    /// The seq of the snapshot at the start, or 0.
     public let startSeq: Int64
     public private(set) var entryCount: Int64 = 0
 
     private let connection: LogConnection
     private let namespace: Int64
     private let path: Path?
-    /// Entries that are read at once.
+    /// The maximum number of entries per page.
     public var pageLimit = 5_000
     private var bulk = BulkRead()
-    /// Is told of it in between: a single entry may have millions of leaves.
+    /// Called during the reading of bulk entries, because a single entry may have millions of leaves.
     private let tellBulk: (BulkRead) throws -> Void
 
-    /// Begins with the newest tree that is kept whole, at or before `seq`.
+    /// Starts with the newest snapshot at or before `seq`.
     ///
     /// - Parameters:
-    ///   - path: what is needed of the tree; nil for all of it.
-    ///   - room: where the tree goes; nil for memory, however much it takes.
+    ///   - path: the part of the tree to rebuild, or nil for the whole tree.
+    ///   - room: the memory budget of the tree, or nil for no limit.
     public init(
         _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64, within path: Path? = nil,
         in room: (any TreeRoom)? = nil
@@ -46,9 +47,9 @@ public struct PastTree {
         try self.init(connection, start.namespace, from: start.snapshot?.seq, within: path, in: room)
     }
 
-    /// Begins where `start` says.
+    /// Starts with `start`.
     ///
-    /// - Parameter bulk: is told now and then what was read of the snapshot and of bulk entries.
+    /// - Parameter bulk: called at intervals with the amount read from the snapshot and from bulk entries.
     public init(
         _ connection: LogConnection, from start: Start, within path: Path? = nil,
         bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
@@ -56,17 +57,17 @@ public struct PastTree {
         try self.init(connection, start.namespace, from: start.snapshot?.seq, within: path, bulk: tellBulk)
     }
 
-    /// From what a tree is rebuilt.
+    /// The starting point for rebuilding a tree.
     public struct Start: Sendable {
         let namespace: Int64
-        /// The newest tree that is kept whole, at or before the one that is asked for; nil for the empty one.
+        /// The newest snapshot at or before the requested position, or nil for the empty tree.
         public let snapshot: TreeSnapshot?
 
-        /// The entry that it begins after.
+        /// The last entry that the starting point contains.
         public var seq: Int64 { snapshot?.seq ?? 0 }
     }
 
-    /// Finds from what the tree of a moment is rebuilt.
+    /// Finds the starting point for rebuilding the tree at a position.
     public static func start(
         _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64
     ) throws -> Start {
@@ -75,7 +76,7 @@ public struct PastTree {
         }
         guard seq <= record.head else { throw ReplayError.beyondHead(seq: seq, head: record.head) }
         let snapshots = try connection.snapshots(record.id)
-        // What follows a snapshot must still be in the log.
+        // The entries after a snapshot must still be in the log.
         let usable = snapshots.last { $0.seq == seq || ($0.seq < seq && $0.seq >= record.retainedFrom - 1) }
         guard usable != nil || record.retainedFrom == 1 else {
             let oldest = snapshots.first { $0.seq >= record.retainedFrom - 1 }?.seq ?? record.head
@@ -84,7 +85,7 @@ public struct PastTree {
         return Start(namespace: record.id, snapshot: usable)
     }
 
-    /// What there is to read, beside plain entries, for the tree of entry `last`.
+    /// Returns the amount to read, apart from plain entries, for the tree at entry `last`.
     public static func bulk(_ connection: LogConnection, from start: Start, to last: Int64) throws -> BulkRead {
         let parts = try connection.postgres.execute(
             "select count(*) from pathmirror.log_part where namespace_id = $1 and seq > $2 and seq <= $3",
@@ -93,9 +94,9 @@ public struct PastTree {
         return BulkRead(snapshotLeaves: start.snapshot?.rowCount ?? 0, parts: parts)
     }
 
-    /// Begins with a tree that somebody knows.
+    /// Starts with a known tree.
     ///
-    /// - Parameter meter: counts the tree.
+    /// - Parameter meter: tracks the memory of the tree.
     public init(_ connection: LogConnection, _ namespace: Int64, root: Node, at seq: Int64, meter: TreeMeter? = nil) {
         self.meter = meter
         self.connection = connection
@@ -107,7 +108,7 @@ public struct PastTree {
         tellBulk = { _ in }
     }
 
-    /// Begins with a snapshot, or with the empty tree.
+    /// Starts with a snapshot, or with the empty tree.
     init(
         _ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil,
         in room: (any TreeRoom)? = nil, bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
@@ -133,7 +134,7 @@ public struct PastTree {
         bulk = read
     }
 
-    /// Applies the entries up to `last`. `progress` is told of the seq now and then.
+    /// Applies the entries up to `last`. Calls `progress` with the seq after each page.
     public mutating func advance(to last: Int64, progress: (Int64) throws -> Void = { _ in }) throws {
         var follower = LogFollower(namespace, at: LogCursor(seq: seq), through: last) { $0.pageEntries = pageLimit }
         while seq < last {
@@ -146,7 +147,7 @@ public struct PastTree {
         }
     }
 
-    /// Takes the tree for one of a later entry, whatever there was between.
+    /// Sets the seq to a later entry without applying the entries in between.
     mutating func skip(to seq: Int64) { self.seq = seq }
 
     /// Applies the next entry.
@@ -178,7 +179,7 @@ public struct PastTree {
                     meter?.wasPacked(application.root, packer)
                 }
                 number += 1
-                // What is gone over again was read before.
+                // Later passes read parts again that have been counted.
                 if isFirstPass { bulk.take(part.count) }
                 try tellBulk(bulk)
             }
@@ -192,12 +193,12 @@ public struct PastTree {
     }
 }
 
-/// What is read, beside plain entries, when a tree is rebuilt: of a snapshot, and of the parts of bulk entries.
+/// The amount read for rebuilding a tree, apart from plain entries: leaves of a snapshot, and parts of bulk entries.
 public struct BulkRead: Sendable, Equatable {
     public internal(set) var snapshotLeaves: Int64 = 0
-    /// Parts, each of some megabytes.
+    /// The number of parts, of some megabytes each.
     public internal(set) var parts: Int64 = 0
-    /// Leaves of the parts.
+    /// The number of leaves in the parts.
     public internal(set) var partLeaves: Int64 = 0
 
     public init(snapshotLeaves: Int64 = 0, parts: Int64 = 0, partLeaves: Int64 = 0) {
@@ -206,10 +207,10 @@ public struct BulkRead: Sendable, Equatable {
         self.partLeaves = partLeaves
     }
 
-    /// Leaves of both.
+    /// The number of leaves in the snapshot and the parts.
     public var leaves: Int64 { snapshotLeaves + partLeaves }
 
-    /// What it costs, where a plain entry costs 1.
+    /// The estimated cost, relative to a plain entry.
     public var work: Int64 { snapshotLeaves + parts * 50_000 }
 
     mutating func take(_ leaves: Int) {

@@ -1,16 +1,18 @@
 import Postgres
 import Runtime
 
-/// Shortens a namespace's log: keeps the tree before the first entry that stays as a snapshot, then drops what is before.
+/// Shortens a namespace's log: stores the tree before the first retained entry as a snapshot, and drops the entries
+/// before.
 public struct Pruning {
-    /// What is to stay.
+    /// The entries to keep.
     public enum Keeping: Sendable, Equatable {
         case entries(Int64)
         case seconds(Int64)
-        /// Everything from that entry on.
+        /// All entries from this seq on.
         case from(Int64)
 
-        /// Reads a duration of whole seconds, such as `30d` or `12h`, or a count such as `30 entries`. A number alone is neither.
+        /// Parses a duration of whole seconds, such as `30d` or `12h`, or a count such as `30 entries`. A bare number
+        /// is rejected.
         public init?(_ text: String) {
             if let seconds = TimeSpan.seconds(text) {
                 guard seconds < Self.endlessSeconds else { return nil }
@@ -24,34 +26,37 @@ public struct Pruning {
             }
         }
 
-        /// A million days. PostgreSQL computes the time so long ago, and its times begin 2.4 million days ago.
+        /// A million days. PostgreSQL subtracts the duration from the current time, and its times begin 2.4 million
+        /// days ago.
         private static let endlessSeconds: Int64 = 1_000_000 * 86_400
     }
 
-    /// Somebody who still needs entries.
+    /// A reader that still needs entries.
     public struct Cursor: Sendable, Equatable {
         public let kind: String
         public let name: String
         public let seq: Int64
     }
 
-    /// What there is to do.
+    /// The steps of a prune.
     public struct Plan: Sendable, Equatable {
         /// The oldest entry in the log now, and afterwards.
         public let oldFrom: Int64
         public let newFrom: Int64
-        /// What was asked for, where cursors or the size of partitions keep more.
+        /// The requested oldest entry. It differs from `newFrom` if cursors or the size of partitions keep more.
         public let wantedFrom: Int64
         public let head: Int64
-        /// Cursors that keep entries which were to go; when forced, those that lose entries.
+        /// Cursors that keep entries of the requested range. If forced, cursors that lose entries.
         public let holders: [Cursor]
-        /// Feeds that lose what they have not delivered: when forced, and where their definition says so once their retention is over.
+        /// Feeds that lose undelivered entries: if forced, or if their definition allows it at the end of their
+        /// retention.
         public let skipping: [Cursor]
-        /// Partitions that go whole.
+        /// Partitions to drop as a whole.
         public let partitions: [String]
-        /// Entries that go one by one.
+        /// The number of entries to delete one by one.
         public let deletedEntries: Int64
-        /// Before which entry: those behind it that are before `newFrom` stay in a partition until it goes whole.
+        /// The entry before which entries are deleted one by one. Entries between it and `newFrom` stay in a partition
+        /// until that is dropped as a whole.
         let deletesBefore: Int64
         public var isEmpty: Bool { newFrom == oldFrom && partitions.isEmpty && deletedEntries == 0 }
     }
@@ -59,13 +64,13 @@ public struct Pruning {
     let connection: LogConnection
     let namespace: Int64
     private let machineClock: () -> Int64
-    /// Only up to so many entries of a partition that stays are deleted: more would bloat it.
+    /// The maximum number of entries to delete from a partition that stays. Deleting more would bloat it.
     public static let mostDeleted: Int64 = 100_000
     private static let deletedAtOnce: Int64 = 10_000
-    /// What `log_cursor` calls feeds.
+    /// The kind of feeds in `log_cursor`.
     private static let feedKind = "feed"
 
-    /// - Parameter machineClock: this machine's, in milliseconds since 1970; nil for the real one.
+    /// - Parameter machineClock: returns this machine's time, in milliseconds since 1970. Nil for the real clock.
     public init(
         _ connection: LogConnection, _ namespace: NamespaceRecord,
         machineClock: (() -> Int64)? = nil
@@ -75,11 +80,14 @@ public struct Pruning {
         self.machineClock = machineClock ?? { Clock.unixMilliseconds }
     }
 
+    /// Plans a prune.
+    ///
     /// - Parameters:
-    ///   - force: past cursors.
-    ///   - trustsClock: by age even where `ClockCheck` finds PostgreSQL's clock wrong.
-    ///   - leavesPartitions: whether entries that go may stay in a partition that doesn't, until that goes whole. Otherwise the log
-    ///     is kept from the partition's beginning where too many would have to be deleted one by one.
+    ///   - force: whether to ignore cursors.
+    ///   - trustsClock: whether to prune by age even if `ClockReading` finds PostgreSQL's clock wrong.
+    ///   - leavesPartitions: whether removed entries may stay in a partition with retained entries until it is dropped
+    ///     as a whole. Otherwise the log is kept from the beginning of the partition if too many entries would be
+    ///     deleted one by one.
     public func plan(
         _ keeping: Keeping, force: Bool, trustsClock: Bool = false, leavesPartitions: Bool = false
     ) throws -> Plan {
@@ -96,7 +104,8 @@ public struct Pruning {
         let all = try partitions()
         var kept: Int64?
         if !leavesPartitions, let last = all.first(where: { $0.first < from && from < $0.end }) {
-            // Rows below its beginning are in other tables. Some below what is retained may be there still.
+            // Rows before the beginning of the partition are in other tables. Some rows before the retained log may
+            // still exist.
             let oldest = try connection.postgres.execute(
                 "select coalesce(min(seq), $3) from pathmirror.log where namespace_id = $1 and seq >= $2 and seq < $3",
                 [.int8(namespace), .int8(last.first), .int8(from)])
@@ -110,7 +119,8 @@ public struct Pruning {
         let rest = all.first { $0.first < from && from < $0.end }
         var deleted: Int64 = 0
         if !leavesPartitions {
-            // Of the tables that namespaces share everything goes, however much: it is a small part of them.
+            // From the tables that namespaces share, all entries are deleted regardless of their number, which is a
+            // small part of these tables.
             deleted += try entries(from: 0, before: min(from, sharedTo))
             if let rest, kept == nil { deleted += try entries(from: rest.first, before: from) }
         }
@@ -121,11 +131,11 @@ public struct Pruning {
             deletesBefore: kept ?? from)
     }
 
-    /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
-    /// what this one began.
+    /// Executes a plan. If it is interrupted, the log stays complete from `retained_from` on, and the next run finishes
+    /// the removal.
     ///
-    /// - Parameter drop: drops what is before the plan's first entry, once nobody is told of it any more; nil for dropping it as
-    ///   the schema's owner.
+    /// - Parameter drop: drops the entries before the plan's first entry, after `retained_from` has moved. Nil drops
+    ///   them as the schema's owner.
     public func run(
         _ plan: Plan, progress: (String) -> Void = { _ in }, dropping drop: (() throws -> Void)? = nil
     ) throws {
@@ -141,7 +151,7 @@ public struct Pruning {
                 try connection.saveSnapshot(namespace, at: needed, tree.root, for: .prune)
             }
             let batch = try connection.batches(namespace, at: [needed])[needed]
-            // Before the entries go: a feed that misses some can't go on.
+            // Feeds are moved before the entries are removed, because a feed with missing entries can't continue.
             for feed in plan.skipping {
                 let skipped = try connection.skipFeed(namespace, named: feed.name, to: needed, batch: batch)
                 if let skipped { progress("feed \(feed.name) skips \(skipped) entries that it has not delivered") }
@@ -173,12 +183,12 @@ public struct Pruning {
             let clock = try connection.clockReading(record, machineClock)
             if !trustsClock { try clock.check() }
             let time = clock.database - seconds * 1_000_000
-            // Older than the log: nothing is too old.
+            // The time is before the log, so no entry is too old.
             return try connection.lastSeq(record, committedBy: time).map { $0 + 1 } ?? record.retainedFrom
         }
     }
 
-    /// Everybody who still needs entries, and the last seq that each is done with.
+    /// Returns all readers that still need entries, with the last seq that each has finished.
     public func cursors() throws -> [Cursor] {
         let rows = try connection.postgres.execute(
             "select kind, name, seq from pathmirror.log_cursor where namespace_id = $1 order by seq, kind, name",
@@ -194,7 +204,8 @@ public struct Pruning {
         let end: Int64
     }
 
-    /// Seqs below this are in the tables that namespaces share; 0 where the namespace is older than these.
+    /// Returns the seq below which entries are in the tables that namespaces share, or 0 if the namespace is older than
+    /// these tables.
     private func sharedTo() throws -> Int64 {
         try connection.postgres.execute(
             "select shared_to from pathmirror.namespace where id = $1", [.int8(namespace)]
@@ -202,7 +213,7 @@ public struct Pruning {
     }
 
     private func partitions() throws -> [Partition] {
-        // Names are log_<namespace>_<first seq>. Detached ones are of a prune that was cut short.
+        // Names are log_<namespace>_<first seq>. Detached partitions are left from an interrupted prune.
         let rows = try connection.postgres.execute(
             """
             select relname, split_part(relname, '_', 3)::bigint as first from pg_class
@@ -231,7 +242,8 @@ public struct Pruning {
     private func dropAsOwner(_ plan: Plan, _ progress: (String) -> Void) throws {
         for name in plan.partitions {
             progress("partition \(name)")
-            // Gateways can write where the last partition ends.
+            // Gateways can change `partitioned_to`, from which the end of the last partition is taken, so the
+            // partition's rows are checked.
             let kept = try connection.postgres.execute(
                 "select from pathmirror.\(name) where namespace_id = $1 and seq >= $2 limit 1",
                 [.int8(namespace), .int8(plan.newFrom)])
@@ -256,7 +268,7 @@ public struct Pruning {
             """, [.text(name)])
         if state.rowCount == 1 {
             try endOthers(of: try state.string(0, 1), but: name)
-            // Detaching in this way keeps nobody from writing or reading meanwhile.
+            // Detaching concurrently does not block readers and writers.
             let word = try state.bool(0, 0) ? "finalize" : "concurrently"
             try connection.postgres.executeScript(
                 "alter table pathmirror.\(try state.string(0, 1)) detach partition pathmirror.\(name) \(word)")
@@ -264,7 +276,8 @@ public struct Pruning {
         try connection.postgres.executeScript("drop table pathmirror.\(name)")
     }
 
-    /// A table lets go of one partition at a time: what a prune of any namespace has begun there and not ended is ended.
+    /// Finishes detaching other partitions of the table that interrupted prunes of any namespace have begun, because a
+    /// table can detach only one partition at a time.
     private func endOthers(of parent: String, but name: String) throws {
         let begun = try connection.postgres.execute(
             """
@@ -278,7 +291,7 @@ public struct Pruning {
         }
     }
 
-    /// Deletes a namespace's rows below a seq, a stretch of them a transaction.
+    /// Deletes a namespace's rows below a seq, a limited number per transaction.
     private func deleteRows(of table: String, before seq: Int64) throws {
         while true {
             let oldest = try connection.postgres.execute(
@@ -286,7 +299,8 @@ public struct Pruning {
                 [.int8(namespace), .int8(seq)])
             if oldest.isNull(0, 0) { return }
             let end = min(seq, try oldest.int64(0, 0) + Self.deletedAtOnce)
-            // One transaction. Nobody is looking through a partition meanwhile, and whoever does next looks at what is left of it.
+            // Both deletions are one transaction. The lock excludes `look_through_log`, which then starts over on the
+            // remaining rows.
             try connection.postgres.executeScript(
                 """
                 lock table pathmirror.retention_look in share row exclusive mode;
@@ -297,17 +311,17 @@ public struct Pruning {
     }
 }
 
-/// What is needed to tell whether PostgreSQL's clock may decide which entries are old. All in microseconds since 1970.
+/// The clock values that decide whether entries may be pruned by age. All in microseconds since 1970.
 struct ClockReading: Equatable {
     let database: Int64
     let machine: Int64
-    /// When the newest entry was committed, by PostgreSQL's clock then; nil where the log is empty.
+    /// The commit time of the newest entry by PostgreSQL's clock, or nil if the log is empty.
     let newestEntry: Int64?
 
-    /// Clocks further apart than this are not a matter of the network.
+    /// The maximum difference between the clocks that network delays can explain.
     static let mostApart: Int64 = 5 * 60 * 1_000_000
 
-    /// Throws where what the clock says is not to be trusted: too much of the log, or too little, would go.
+    /// Throws if PostgreSQL's clock can't be trusted, because too many or too few entries would be removed.
     func check() throws(ReplayError) {
         if let newestEntry, database < newestEntry {
             throw .clockBehindLog(seconds: (newestEntry - database) / 1_000_000)
@@ -321,7 +335,7 @@ extension LogConnection {
     func clockReading(
         _ namespace: NamespaceRecord, _ machineClock: () -> Int64
     ) throws -> ClockReading {
-        // The entry first: what is read then was committed before the clock is looked at.
+        // The entry is read first, so it was committed before the clock is read.
         let newest = try postgres.execute(
             """
             select (extract(epoch from committed_at) * 1000000)::bigint from pathmirror.log

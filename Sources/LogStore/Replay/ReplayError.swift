@@ -1,21 +1,21 @@
-/// Why something can't be replayed.
+/// An error of a replay, a snapshot or a prune.
 public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Neither the log nor a snapshot reaches back so far.
+    /// Neither the log nor a snapshot reaches back to `seq`.
     case notRetained(seq: Int64, oldest: Int64)
     case beyondHead(seq: Int64, head: Int64)
-    /// No moment in any form that is known.
+    /// The text has no known form of a position.
     case badPosition(String)
     case beforeTheLog(time: String, oldest: String)
-    /// A line of a file of entries.
+    /// A line in a file of entries is invalid.
     case badLine(Int, reason: String)
     /// The log was pruned while it was being read.
     case pruned(seq: Int64)
     case noSnapshot(seq: Int64)
-    /// The namespace that a tree is to go into has data.
+    /// The namespace into which a tree is to be loaded contains data.
     case notEmpty(namespace: String, head: Int64)
-    /// PostgreSQL's clock and this machine's are far from one another; behind, it is negative.
+    /// PostgreSQL's clock and this machine's differ too much. Negative if PostgreSQL's clock is late.
     case clocksDiffer(aheadSeconds: Int64)
-    /// PostgreSQL's clock says a time before that of the newest entry.
+    /// PostgreSQL's clock is before the time of the newest entry.
     case clockBehindLog(seconds: Int64)
 
     public var description: String {

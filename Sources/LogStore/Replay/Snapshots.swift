@@ -1,7 +1,7 @@
 import Postgres
 public import Tree
 
-/// A whole tree that is kept, as of one entry.
+/// A stored copy of a whole tree at one entry.
 public struct TreeSnapshot: Sendable, Equatable {
     public let seq: Int64
     /// When the snapshot was taken, in milliseconds since 1970.
@@ -18,20 +18,21 @@ public struct TreeSnapshot: Sendable, Equatable {
 
     public enum Purpose: String, Sendable {
         case manual
-        /// Made so that the log before it could go; goes itself when the log behind it does.
+        /// Created so that the log before it could be removed. Removed itself when the log begins after a later
+        /// snapshot.
         case prune
-        /// What a feed begins with.
+        /// The starting point of a feed.
         case feed
-        /// Taken from time to time, so that the log can be shortened up to it.
+        /// Created at intervals, so that the log can be shortened up to it.
         case retention
 
-        /// Whether it is of no use any more once the log begins behind a later one.
+        /// Whether the snapshot is useless once the log begins after a later one.
         var goesWithTheLog: Bool { self == .prune || self == .retention }
     }
 }
 
 extension LogConnection {
-    /// The namespace's snapshots, oldest first.
+    /// Returns the namespace's snapshots, oldest first.
     public func snapshots(_ namespace: Int64) throws(LogStoreError) -> [TreeSnapshot] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -51,10 +52,10 @@ extension LogConnection {
         }
     }
 
-    /// Keeps the tree as it is now. The rows never leave the server, and it all happens in one transaction: either the
-    /// snapshot is there whole, or nothing is. Writers go on meanwhile.
+    /// Stores the current tree as a snapshot. The rows never leave the server, and a single transaction stores either
+    /// the whole snapshot or nothing. Writers are not blocked.
     ///
-    /// - Returns: the snapshot's seq; of the one that was there already if the tree hasn't changed since.
+    /// - Returns: the snapshot's seq, or that of the existing snapshot if the tree hasn't changed since.
     public func takeSnapshot(
         _ namespace: Int64, for purpose: TreeSnapshot.Purpose = .manual, progress: (Int) throws -> Void = { _ in }
     ) throws -> Int64 {
@@ -81,7 +82,7 @@ extension LogConnection {
         }
     }
 
-    /// Keeps a tree of the past, as `PastTree` rebuilt it.
+    /// Stores a past tree, rebuilt by `PastTree`, as a snapshot.
     public func saveSnapshot(
         _ namespace: Int64, at seq: Int64, _ root: Node, for purpose: TreeSnapshot.Purpose = .manual
     ) throws {
@@ -114,7 +115,7 @@ extension LogConnection {
         }
     }
 
-    /// Forgets a snapshot; false when there was none.
+    /// Removes a snapshot. Returns false if there was none.
     public func dropSnapshot(_ namespace: Int64, at seq: Int64) throws -> Bool {
         let results = try postgres.pipeline([
             .query("begin"),
@@ -128,11 +129,11 @@ extension LogConnection {
         return results[2].affectedRows == 1
     }
 
-    /// The tree of a snapshot, or what is in it at and below a path, at its place.
+    /// Returns the tree of a snapshot, or its part at and below a path, at its original path.
     ///
     /// - Parameters:
-    ///   - meter: counts what is read.
-    ///   - progress: is told of the leaves that were read.
+    ///   - meter: tracks the memory of the tree.
+    ///   - progress: called with the number of leaves read.
     func loadSnapshot(
         _ namespace: Int64, at seq: Int64, within path: Path? = nil, _ meter: inout TreeMeter?,
         progress: (Int64) throws -> Void = { _ in }
@@ -170,7 +171,8 @@ extension LogConnection {
         return builder.finish()
     }
 
-    /// A piece of at most 5,000 rows and, from the second on, about a megabyte as stored.
+    /// Stores a chunk of at most 5,000 rows. From the second row on, the chunk is limited to about a megabyte as
+    /// stored.
     private static let copyPage = """
         with page as (
             select path, rest, value, sum(pg_column_size(value) + length(path)) over (order by path) as size
@@ -188,7 +190,7 @@ extension LogConnection {
         select count(*), max(path) from kept
         """
 
-    /// False when there is one at that seq.
+    /// Returns false if there is a snapshot at this seq already.
     private func beginSnapshot(
         _ namespace: Int64, _ seq: Int64, _ purpose: TreeSnapshot.Purpose
     ) throws(PostgresError) -> Bool {
@@ -201,7 +203,7 @@ extension LogConnection {
     }
 
     private func endSnapshot(_ namespace: Int64, _ seq: Int64, _ rowCount: Int) throws(PostgresError) {
-        // The log is looked at last: nobody can drop tables of it from then on until the transaction ends.
+        // The log is read last, because partitions can't be dropped from then on until the transaction ends.
         _ = try postgres.execute(
             """
             update pathmirror.snapshot
@@ -210,7 +212,7 @@ extension LogConnection {
             """, [.int8(namespace), .int8(seq), .int8(Int64(rowCount))])
     }
 
-    /// - Parameter body: makes a snapshot, and gives its seq.
+    /// - Parameter body: creates a snapshot, and returns its seq.
     private func inSnapshotTransaction(of namespace: Int64, _ body: () throws -> Int64) throws -> Int64 {
         try postgres.executeScript("begin isolation level repeatable read")
         do {
@@ -224,10 +226,11 @@ extension LogConnection {
         }
     }
 
-    /// Who removed the namespace meanwhile has not seen what is kept of it now.
+    /// Removes the snapshot if the namespace was removed in the meantime, because the removal did not see the snapshot.
     private func removeIfGone(_ namespace: Int64, _ seq: Int64) throws(LogStoreError) {
         let isThere = try inTransaction { () throws(PostgresError) in
-            // A removal that is under way has the row until it ends. Heads that are written have it, too, and are not waited for.
+            // A removal in progress locks the row until it ends, so the query waits for it. Commits lock the row in a
+            // mode that does not conflict.
             try postgres.executeScript("set local lock_timeout = 0")
             let row = try postgres.execute(
                 "select from pathmirror.namespace where id = $1 for key share", [.int8(namespace)])

@@ -1,55 +1,56 @@
 public import Tree
 
-/// Where trees go that are made of the log or of snapshots: counts what they take of memory, and knows whether there is room for them. Any
-/// thread, one at a time.
+/// The memory budget of trees that are built from the log or from snapshots. Tracks their memory and decides whether
+/// they are paged out. Callable from any thread, but only from one at a time.
 public protocol TreeRoom: AnyObject, Sendable {
-    /// What they have to take to be worth more than a count, in bytes.
+    /// The growth in bytes from which paging out is considered.
     var leastBytes: Int { get }
 
-    /// They take about so much of memory now.
+    /// Reports the approximate current memory of the trees.
     func takes(bytes: Int)
 
-    /// Whether all trees together take more than they may.
+    /// Whether all trees together exceed the budget.
     var isOver: Bool { get }
 
-    /// Puts a tree that is being made into pages; nil where there is room enough for it in memory, or nothing but memory.
+    /// Returns a packer that pages out a tree under construction, or nil if memory suffices or there is no page file.
     func packer() -> TreePacker?
 }
 
-/// What one tree takes of memory while it is made and entries are done to it; has it put into pages where that is too much. A value without I/O
-/// but for what its room does.
+/// Tracks the memory of one tree while it is built and entries are applied to it, and has it paged out when it grows
+/// too large. A value without I/O of its own.
 public struct TreeMeter {
     private let room: any TreeRoom
-    /// What was found when the tree was counted last.
+    /// The memory of the tree at the last count.
     private var counted = 0
-    /// About what has come since.
+    /// The estimated growth since the last count.
     private var grown = 0
-    /// Somebody else counts what the tree began with.
+    /// Whether another component counts the tree at the start.
     private var sharesBase: Bool
-    /// Parts of it are in pages.
+    /// Whether parts of the tree are paged out.
     private var hasPages = false
-    /// There was no room in the pages the last time.
+    /// Whether the page file was full at the last attempt.
     private var wasFull = false
 
-    /// About what a change takes beside its value: the way to its place, and what is beside it where that was in a page.
+    /// The estimated memory of a change in addition to its value: the nodes on its path, and their neighbours if those
+    /// were paged out.
     private static let bytesOfChange = 2_000
     private static let bytesOfPage = 40_000
-    /// What a leaf takes, about.
+    /// The estimated memory of a leaf.
     private static let bytesOfRow = 96
 
-    /// - Parameter sharesBase: whether the tree that it begins with is somebody else's, too, who counts it.
+    /// - Parameter sharesBase: whether another component also holds the tree at the start, and counts it.
     public init(_ room: any TreeRoom, sharesBase: Bool) {
         self.room = room
         self.sharesBase = sharesBase
     }
 
-    /// Changes that were done to the tree.
+    /// Adds the estimated memory of changes that were applied to the tree.
     mutating func grew(by changes: [Change]) {
         let besides = hasPages ? Self.bytesOfPage : Self.bytesOfChange
         for change in changes { grown += besides + change.value.heapBytes }
     }
 
-    /// The tree, in pages where there is too little room for it.
+    /// Returns the tree, paged out if the budget is exceeded.
     mutating func settled(_ root: Node) -> Node {
         guard var packer = packer(for: root) else { return root }
         let packed = packer.pack(root)
@@ -57,13 +58,13 @@ public struct TreeMeter {
         return packed
     }
 
-    /// What puts the tree into pages, where it has grown by so much that this is worth it; tell `wasPacked` of the result.
+    /// Returns a packer if the tree has grown enough for paging out to be worthwhile. Call `wasPacked` with the result.
     mutating func packer(for root: Node) -> TreePacker? {
         guard grown >= max(room.leastBytes, wasFull ? counted : 0) else { return nil }
         if sharesBase {
             room.takes(bytes: min(grown, root.rowCount * Self.bytesOfRow))
         } else {
-            // What was overwritten is in the estimate, too.
+            // The estimate includes overwritten values.
             if grown > counted { count(root) }
             room.takes(bytes: counted + grown)
         }
@@ -76,7 +77,7 @@ public struct TreeMeter {
         count(root)
     }
 
-    /// Counts the tree, which is nobody else's.
+    /// Counts the tree, which no other component counts from now on.
     mutating func count(_ root: Node) {
         sharesBase = false
         counted = root.heapBytesOfTree
@@ -84,11 +85,11 @@ public struct TreeMeter {
         room.takes(bytes: counted)
     }
 
-    /// The same for a tree that is being read: about so much of it is in memory.
+    /// Returns a packer for a tree that is being read and has about `bytes` in memory, or nil.
     mutating func packer(whileReading bytes: Int) -> TreePacker? {
         room.takes(bytes: bytes)
         guard bytes - counted >= room.leastBytes, let packer = room.packer() else { return nil }
-        // With it there is less; without room in the pages, the next try is when there is more.
+        // The packer reduces the memory. If the page file is full, the next attempt follows after more growth.
         counted = bytes
         hasPages = true
         return packer

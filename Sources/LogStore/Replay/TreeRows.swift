@@ -1,8 +1,8 @@
 public import Tree
 
-/// The rows of storage that a tree takes.
+/// The rows of a tree in storage.
 public enum TreeRows {
-    /// Calls `body` for each leaf and each priority, every branch's rows together and its priority last.
+    /// Calls `body` for each leaf and each priority. The rows of every branch come together, with its priority last.
     public static func forEach(
         in root: Node, at path: Path = .root, _ body: (_ path: [UInt8], _ value: Node) throws -> Void
     ) rethrows {
@@ -23,20 +23,20 @@ public enum TreeRows {
                 path.removeSubrange(length...)
             }
         }
-        // What a priority is of comes before it, also where rows are cut into several entries.
+        // The node comes before its priority, even if rows are split into several entries.
         if !node.priority.isNull { try body(path + Array("/.priority".utf8), node.priority) }
     }
 }
 
-/// Writes a tree as JSON in export form, piece by piece: only the tree itself is in memory whole.
+/// Writes a tree as JSON in export form, piece by piece. The text is never in memory as a whole.
 public struct TreeWriter {
     private var writer = JSONWriter(form: .export)
     private let send: ([UInt8]) throws -> Void
     private static let flushBytes = 256 * 1024
-    /// Subtrees of at most so many rows are written in one go.
+    /// The maximum number of rows of subtrees that are written at once.
     private static let rowsAtOnce = 1_000
 
-    /// Sends the tree's JSON text in pieces of bounded size, and a line feed behind it.
+    /// Sends the tree's JSON text in pieces of bounded size, followed by a line feed.
     public static func write(_ root: Node, _ send: @escaping ([UInt8]) throws -> Void) throws {
         var tree = TreeWriter(send: send)
         try tree.write(root)

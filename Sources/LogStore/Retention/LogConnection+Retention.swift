@@ -1,36 +1,36 @@
 import Postgres
 
-/// How the shortening of a namespace's log went last.
+/// The result of the last retention rounds of a namespace.
 public struct RetentionRun: Sendable, Equatable {
-    /// In milliseconds since 1970.
+    /// The time of the last round, in milliseconds since 1970.
     public let ranAt: Int64
-    /// Entries that have gone, and snapshots taken, since retention began there.
+    /// The numbers of dropped entries and of snapshots since retention began for the namespace.
     public let dropped: Int64
     public let snapshots: Int64
-    /// Who still needs entries that would have gone: `mirror orders`.
+    /// The reader that still needs entries beyond the policy, such as `mirror orders`.
     public let waitsFor: String?
-    /// Why the last round did not succeed.
+    /// The reason why the last round failed, or nil.
     public let message: String?
 }
 
 extension LogConnection {
-    /// The row of `pathmirror.retention` that is for every namespace without one of its own.
+    /// The namespace id of the default policy in `pathmirror.retention`.
     private static let everybody: Int64 = 0
 
-    /// What has been said for a namespace itself, or, for nil, for all that have no policy of their own.
+    /// Returns the policy of a namespace itself. For nil, returns the default policy.
     public func retentionPolicy(of namespace: Int64?) throws(LogStoreError) -> RetentionPolicy? {
         try retentionPolicies("namespace_id = $1", namespace ?? Self.everybody).values.first
     }
 
-    /// What holds for a namespace: its own policy, or that for all.
+    /// Returns the effective policy of a namespace: its own or the default.
     public func retentionInForce(for namespace: Int64) throws(LogStoreError) -> RetentionPolicy? {
         let found = try retentionPolicies("namespace_id in ($1, 0)", namespace)
         return found[namespace] ?? found[Self.everybody]
     }
 
-    /// Says what of a log stays. Takes the schema's owner.
+    /// Sets a retention policy. Requires the schema's owner.
     ///
-    /// - Parameter namespace: nil for all namespaces without a policy of their own.
+    /// - Parameter namespace: nil for the default policy.
     public func setRetention(_ policy: RetentionPolicy, of namespace: Int64?) throws(LogStoreError) {
         var seconds: Int64?
         var entries: Int64?
@@ -56,7 +56,7 @@ extension LogConnection {
         }
     }
 
-    /// Takes back what was said; false where nothing was.
+    /// Removes a retention policy. Returns false if there was none.
     public func removeRetention(of namespace: Int64?) throws(LogStoreError) -> Bool {
         try mayBeMisplaced { () throws(PostgresError) in
             let remove = PipelineStep.query(
@@ -65,8 +65,8 @@ extension LogConnection {
         }
     }
 
-    /// The next namespaces, by their ids, that a policy holds for and that have been written to;
-    /// not copies of such as are being moved here.
+    /// Returns the next namespaces, in the order of their ids, with an effective policy and with entries. Leaves out
+    /// hidden namespaces.
     public func namespacesWithRetention(after id: Int64, limit: Int64) throws(LogStoreError) -> [Int64] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -82,14 +82,14 @@ extension LogConnection {
         }
     }
 
-    /// The server's clock, in milliseconds since 1970.
+    /// Returns the server's clock, in milliseconds since 1970.
     func clockMilliseconds() throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             try postgres.execute("select (extract(epoch from clock_timestamp()) * 1000)::bigint").int64(0, 0)
         }
     }
 
-    /// Whether this session is the one that shortens logs now: one at a time does, until its session ends.
+    /// Acquires the lock for shortening logs until this session ends. Returns false if another session holds it.
     public func takeRetentionTurn() throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             // "pmretain" as a number.
@@ -97,27 +97,27 @@ extension LogConnection {
         }
     }
 
-    /// Drops the next piece of what lies before the oldest entry that is retained (see `pathmirror.drop_log`).
+    /// Drops the next piece of the log before the oldest retained entry (see `pathmirror.drop_log`).
     ///
-    /// - Returns: how many entries went; 0 when nothing is left to drop.
+    /// - Returns: the number of dropped entries, or 0 if nothing is left to drop.
     public func dropPiece(of namespace: Int64) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             try postgres.execute("select pathmirror.drop_log($1)", [.int8(namespace)]).int64(0, 0)
         }
     }
 
-    /// Looks through a part of the oldest partition, where it has so many entries that `dropPiece` does not by itself (see
+    /// Searches a part of the oldest partition if it has too many entries for `dropPiece` to search it (see
     /// `pathmirror.look_through_log`). Takes about a second.
     ///
-    /// - Returns: whether there may be something to drop, or more to look through.
+    /// - Returns: whether there may be something to drop, or more to search.
     func lookThroughLog(of namespace: Int64) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute("select pathmirror.look_through_log($1)", [.int8(namespace)]).bool(0, 0)
         }
     }
 
-    /// Whether entries that are not retained could go: those of a whole partition, or of the tables that namespaces share. Where
-    /// somebody still needs them, as after a forced prune, none could.
+    /// Whether entries that are not retained can be dropped: a whole partition, or entries in the tables that
+    /// namespaces share. False if a reader still needs such entries, as after a forced prune.
     func hasLeftOver(_ namespace: NamespaceRecord) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
@@ -136,7 +136,7 @@ extension LogConnection {
         }
     }
 
-    /// Keeps how a round went for a namespace.
+    /// Stores the result of a round for a namespace.
     public func noteRetention(
         _ namespace: Int64, dropped: Int64, snapshots: Int64, waitsFor: String?, message: String?
     ) throws(LogStoreError) {
@@ -155,7 +155,7 @@ extension LogConnection {
         }
     }
 
-    /// How it went last for a namespace; nil where it never ran.
+    /// Returns the result of the last rounds for a namespace, or nil if there were none.
     public func retentionRun(of namespace: Int64) throws(LogStoreError) -> RetentionRun? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(

@@ -1,12 +1,14 @@
 import Postgres
 
-/// What of a namespace's log stays when it is shortened by itself.
+/// The entries of a namespace's log that automatic retention keeps.
 public struct RetentionPolicy: Sendable, Equatable {
-    /// How long, or how many, entries stay; nil where only the size decides.
+    /// The age or number of entries to keep, or nil if only the size decides.
     public var keeping: Pruning.Keeping?
-    /// What of the log's partitions may stay, in bytes; older ones go, however young. Nil for no bound.
+    /// The maximum size of the log's partitions in bytes. Older partitions are removed regardless of their age.
+    /// Nil for no limit.
     public var maxBytes: Int64?
-    /// How old the newest snapshot may get before another one is taken, in seconds; nil for `defaultSnapshotSeconds`.
+    /// The age of the newest snapshot at which another one is taken, in seconds. Nil for the default in
+    /// `snapshotInterval`.
     public var snapshotSeconds: Int64?
 
     public init(keeping: Pruning.Keeping?, maxBytes: Int64? = nil, snapshotSeconds: Int64? = nil) {
@@ -15,28 +17,30 @@ public struct RetentionPolicy: Sendable, Equatable {
         self.snapshotSeconds = snapshotSeconds
     }
 
-    /// The log is shortened up to a snapshot: four of them for the time that entries stay make at most a quarter of it too much.
+    /// The interval of snapshots in seconds. The log is shortened up to a snapshot, so with four snapshots in the
+    /// retention time, the log is at most a quarter too long.
     public var snapshotInterval: Int64 {
         if let snapshotSeconds { return snapshotSeconds }
         if case .seconds(let seconds) = keeping { return max(60, seconds / 4) }
         return 86_400
     }
 
-    /// After how many entries another snapshot is taken, however young the newest; nil where only time counts.
+    /// Returns the number of entries after which another snapshot is taken, regardless of the age of the newest one.
+    /// Returns nil if only time counts.
     ///
-    /// - Parameter retained: how many entries the log has.
+    /// - Parameter retained: the number of entries in the log.
     public func snapshotEntries(retained: Int64) -> Int64? {
         if case .entries(let count) = keeping { return max(1_000, count / 4) }
-        // As large as a partition of such a log.
+        // The size of a partition of such a log.
         return maxBytes == nil ? nil : max(1_000_000, retained / 64)
     }
 }
 
-/// What is to be done about a namespace's log now.
+/// The next actions on a namespace's log.
 public struct RetentionStep: Sendable, Equatable {
-    /// A snapshot of the tree as it is now is due.
+    /// Whether a snapshot of the current tree is due.
     public var takesSnapshot = false
-    /// The entry that the log is to begin with, right behind a snapshot; nil where nothing goes.
+    /// The new first entry of the log, directly after a snapshot. Nil if nothing is to be removed.
     public var newFrom: Int64?
 
     public init(takesSnapshot: Bool = false, newFrom: Int64? = nil) {
@@ -44,12 +48,12 @@ public struct RetentionStep: Sendable, Equatable {
         self.newFrom = newFrom
     }
 
-    /// Decides. Pure.
+    /// Decides the actions. Pure.
     ///
     /// - Parameters:
     ///   - wantedFrom: the oldest entry that the policy keeps.
-    ///   - snapshots: those that are there, oldest first.
-    ///   - now: in milliseconds since 1970, by the clock that snapshots are dated by.
+    ///   - snapshots: the existing snapshots, oldest first.
+    ///   - now: milliseconds since 1970, by the clock that stamps snapshots.
     public init(
         _ policy: RetentionPolicy, head: Int64, retainedFrom: Int64, wantedFrom: Int64, snapshots: [TreeSnapshot],
         now: Int64
@@ -66,9 +70,9 @@ public struct RetentionStep: Sendable, Equatable {
 }
 
 extension Pruning {
-    /// The oldest entry that a policy keeps: what is before it may go.
+    /// Returns the oldest entry that a policy keeps.
     ///
-    /// - Throws: `ReplayError` where PostgreSQL's clock is not to be trusted, and entries go by their age.
+    /// - Throws: `ReplayError` if entries are removed by age and PostgreSQL's clock can't be trusted.
     public func wantedFrom(_ policy: RetentionPolicy) throws -> Int64 {
         guard let record = try connection.namespace(id: namespace) else {
             throw LogStoreError.unknownNamespace("\(namespace)")
@@ -79,8 +83,8 @@ extension Pruning {
         return wanted
     }
 
-    /// The first entry of the newest partitions that have that many bytes together. Whole partitions count, and the tables that
-    /// namespaces share don't.
+    /// Returns the first entry of the newest partitions that together reach the given size. Counts whole partitions,
+    /// without the tables that namespaces share.
     private func firstWithin(_ bytes: Int64) throws -> Int64 {
         let rows = try connection.postgres.execute(
             """

@@ -1,39 +1,39 @@
 import Postgres
 import Runtime
 
-/// What one look at a namespace's log did.
+/// The result of one retention round of a namespace.
 public struct RetentionOutcome: Sendable, Equatable {
-    /// Entries that went.
+    /// The number of dropped entries.
     public var dropped: Int64 = 0
     public var tookSnapshot = false
-    /// The entry that the log begins with from now on; nil where that has not changed.
+    /// The new first entry of the log, or nil if it has not changed.
     public var newFrom: Int64?
-    /// Who still needs entries that would have gone: `mirror orders`.
+    /// The reader that still needs entries beyond the policy, such as `mirror orders`.
     public var waitsFor: String?
-    /// Why it did not succeed.
+    /// The reason why the round failed, or nil.
     public var message: String?
 
-    /// Whether there is something new to keep of it.
+    /// Whether the result must be stored.
     var isWorthNoting: Bool { dropped > 0 || tookSnapshot || newFrom != nil || waitsFor != nil || message != nil }
 
     public init() {}
 }
 
-/// Shortens one namespace's log as far as its policy says, in pieces, by the rights of a gateway.
+/// Shortens one namespace's log to its policy, in pieces, with the privileges of a gateway.
 public struct RetentionRound {
     private let connection: LogConnection
     private let stops: () -> Bool
 
-    /// - Parameter stops: asked between pieces: whether to leave the rest to the next round.
+    /// - Parameter stops: called between pieces. Returns whether to leave the rest to the next round.
     public init(_ connection: LogConnection, stops: @escaping () -> Bool = { false }) {
         self.connection = connection
         self.stops = stops
     }
 
-    /// Looks at a namespace, does what is due, and keeps in the database how that went.
+    /// Executes the actions that are due for a namespace, and stores the result in the database.
     ///
-    /// - Returns: nil where no policy holds for it.
-    /// - Throws: where the connection is lost. What else goes wrong is in the outcome.
+    /// - Returns: nil if no policy applies to the namespace.
+    /// - Throws: if the connection is lost. Other errors are in the outcome.
     public func run(_ namespace: Int64) throws(LogStoreError) -> RetentionOutcome? {
         guard let policy = try connection.retentionInForce(for: namespace),
             let record = try connection.namespace(id: namespace)
@@ -47,7 +47,7 @@ public struct RetentionRound {
             guard !error.isConnectionLost, connection.isOpen else { throw error }
             outcome.message = "\(error)"
         }
-        // A row that says that something waits, or went wrong, is corrected once it doesn't any more.
+        // A stored row that reports a wait or an error is corrected when it no longer applies.
         if outcome.isWorthNoting || before?.waitsFor != nil || before?.message != nil {
             try connection.noteRetention(
                 namespace, dropped: outcome.dropped, snapshots: outcome.tookSnapshot ? 1 : 0,
@@ -57,13 +57,14 @@ public struct RetentionRound {
         return outcome
     }
 
-    /// - Parameter hasMore: an earlier round may have left something to drop.
+    /// - Parameter hasMore: whether an earlier round may have left something to drop.
     private func shorten(
         _ record: NamespaceRecord, _ policy: RetentionPolicy, hasMore: Bool, _ outcome: inout RetentionOutcome
     ) throws {
         let pruning = Pruning(connection, record)
         let snapshots = try connection.snapshots(record.id)
-        // The search costs many looks at the log: only where there is a snapshot that the log could be shortened up to.
+        // The search costs many lookups in the log, so it only runs if there is a snapshot up to which the log could be
+        // shortened.
         let canShorten = snapshots.contains { $0.seq + 1 > record.retainedFrom }
         let step = RetentionStep(
             policy, head: record.head, retainedFrom: record.retainedFrom,
@@ -74,11 +75,11 @@ public struct RetentionRound {
             outcome.tookSnapshot = true
         }
         guard let target = step.newFrom, let plan = try plan(pruning, record, target, &outcome) else {
-            // An earlier round may have left something, whoever holds back the next step.
+            // An earlier round may have left something to drop, even if a reader blocks the next step.
             if try hasMore || connection.hasLeftOver(record) { try dropPieces(record.id, &outcome) }
             return
         }
-        // Whoever comes after an end in the middle knows by it that there is more to drop.
+        // If this round is interrupted, the message shows the next one that there is more to drop.
         try connection.noteRetention(
             record.id, dropped: 0, snapshots: 0, waitsFor: outcome.waitsFor,
             message: "dropping what is before seq \(plan.newFrom)")
@@ -89,7 +90,8 @@ public struct RetentionRound {
         outcome.message = pieces.message
     }
 
-    /// What goes up to an entry behind a snapshot; where somebody needs more, up to an older one. Nil where nothing goes.
+    /// Returns a plan up to an entry directly after a snapshot. If a reader needs more entries, plans up to an older
+    /// snapshot. Returns nil if nothing can be removed.
     private func plan(
         _ pruning: Pruning, _ record: NamespaceRecord, _ target: Int64, _ outcome: inout RetentionOutcome
     ) throws -> Pruning.Plan? {
@@ -101,7 +103,7 @@ public struct RetentionRound {
         return try pruning.plan(.from(older.seq + 1), force: false, leavesPartitions: true)
     }
 
-    /// Each look takes about a second: the next round goes on with what is still to be looked through.
+    /// Each search takes about a second. The next round continues the rest.
     private static let mostLooks = 300
 
     private func dropPieces(_ namespace: Int64, _ outcome: inout RetentionOutcome) throws {

@@ -1,17 +1,18 @@
-/// Brings rows that come in the order of their paths' bytes into the order of their branches, in which all that is below a
-/// node comes before the node's next sibling, and a leaf's priority right behind the leaf.
+/// Sorts rows from the byte order of their paths into the order of their branches, in which all rows below a node come
+/// before the node's next sibling, and a leaf's priority directly after the leaf.
 ///
-/// The two differ only where a key goes on with a character below the slash: `/a-b` comes before `/a/c` as bytes, and
-/// behind it as branches. From such a row on, rows are held until those that begin like what is before that character are
-/// over, and sorted. Memory is bounded: what would hold more is refused.
+/// The two orders differ only if a key contains, after its first character, a character below the slash: `/a-b` comes
+/// before `/a/c` in byte order, and after it in branch order. From such a row on, rows are held until the rows with the
+/// same path up to that character end, and are then sorted. Memory is bounded: if more rows would have to be held, an
+/// error is thrown.
 struct BranchOrder {
-    /// What has to be sorted elsewhere: more rows than are held.
+    /// Too many rows would have to be held: they must be sorted elsewhere.
     struct TooMany: Error {}
 
-    /// The paths and values of the rows that are held, one after another.
+    /// The paths and values of the held rows, concatenated.
     private var bytes: [UInt8] = []
     private var rows: [Row] = []
-    /// So many bytes of the first row's path begin every row that is held.
+    /// The number of bytes at the beginning of the first row's path that all held rows share.
     private var common = 0
     private let maxBytes: Int
 
@@ -23,7 +24,7 @@ struct BranchOrder {
 
     init(maxBytes: Int = 8 << 20) { self.maxBytes = maxBytes }
 
-    /// Takes a row, and hands over those that are in order now: what comes later, comes behind them.
+    /// Adds a row, and calls `body` with the rows whose order is final. Later rows come after them.
     mutating func add(
         _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer,
         _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws -> Void
@@ -37,7 +38,7 @@ struct BranchOrder {
         try hold(path, value)
     }
 
-    /// Hands over what is held.
+    /// Calls `body` with the held rows.
     mutating func drain(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws -> Void) throws {
         guard !rows.isEmpty else { return }
         var held: [Row] = []
@@ -51,14 +52,14 @@ struct BranchOrder {
         forget()
     }
 
-    /// Lets go of what is held.
+    /// Discards the held rows.
     mutating func forget() {
         rows.removeAll(keepingCapacity: true)
         bytes.removeAll(keepingCapacity: true)
     }
 
     private mutating func hold(_ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) throws {
-        // One row alone is always held: it had to be in memory to come here.
+        // The first row is always held: the caller had it in memory already.
         guard rows.isEmpty || bytes.count + rows.count * MemoryLayout<Row>.stride < maxBytes else { throw TooMany() }
         let start = bytes.count
         bytes.append(contentsOf: path)
@@ -67,7 +68,7 @@ struct BranchOrder {
         rows.append(Row(start: start, pathEnd: pathEnd, end: bytes.count))
     }
 
-    /// Whether a row begins as those that are held do, and goes on with what is not above a slash.
+    /// Whether a row begins like the held rows, and continues with a character not above the slash.
     private func belongs(_ path: UnsafeRawBufferPointer) -> Bool {
         guard path.count > common, path[common] <= UInt8(ascii: "/") else { return false }
         return bytes.withUnsafeBytes { bytes in
@@ -76,8 +77,8 @@ struct BranchOrder {
         }
     }
 
-    /// Where a key first goes on with a character that sorts below the slash. A key's first character does no harm: no
-    /// key is empty.
+    /// Returns the index of the first character inside a key that sorts below the slash. The first character of a key
+    /// does not matter, because no key is empty.
     private static func lowCharacter(_ path: UnsafeRawBufferPointer) -> Int? {
         var before = UInt8(ascii: "/")
         var index = 0

@@ -1,13 +1,13 @@
 import Postgres
 import Tree
 
-/// The namespace that something is loaded into. One that isn't there is made by the transaction that loads into it: of a
-/// load that is refused or cut short nothing is left, no namespace either.
+/// The namespace into which data is loaded. If it does not exist, the transaction that loads the data creates it, so a
+/// load that fails or is interrupted leaves no namespace.
 struct Destination {
     let name: String
-    /// Nil while there is none, or while the transaction that makes it is not committed and `made` knows it.
+    /// Nil while there is no namespace, or while the transaction that creates it has not committed and it is in `made`.
     private(set) var record: NamespaceRecord?
-    /// The namespace that the open transaction makes.
+    /// The namespace that the open transaction creates.
     private var made: NamespaceRecord?
 
     init(_ record: NamespaceRecord) {
@@ -20,12 +20,12 @@ struct Destination {
         record = try connection.namespace(named: name)
     }
 
-    /// The namespace's id; 0, which none has, while there is none.
+    /// The namespace's id, or 0, which is not a valid id, while there is none.
     var id: Int64 { (made ?? record)?.id ?? 0 }
 
     /// Begins a transaction that holds the head's lock, and returns the head.
     ///
-    /// - Parameter lock: does that where the namespace is there.
+    /// - Parameter lock: begins the transaction and locks the head of an existing namespace.
     mutating func begin(_ connection: LogConnection, _ lock: (NamespaceRecord) throws -> Int64) throws -> Int64 {
         if record == nil {
             if try make(connection) { return 0 }
@@ -35,7 +35,8 @@ struct Destination {
         return try lock(record)
     }
 
-    /// False when somebody else has made it meanwhile; then no transaction is open.
+    /// Begins a transaction and creates the namespace. Returns false, without an open transaction, if another session
+    /// has created it in the meantime.
     private mutating func make(_ connection: LogConnection) throws -> Bool {
         try connection.postgres.executeScript("begin")
         let isMade =
@@ -50,8 +51,8 @@ struct Destination {
         return true
     }
 
-    /// What has to come before an entry is added. The log's partition is made at the end, as to make one keeps others from
-    /// making theirs.
+    /// Returns the steps to execute before an entry is added. They create the log's partition at the end of the
+    /// transaction, because creating one blocks other sessions from creating theirs.
     func stepsBeforeLogging(_ connection: LogConnection) -> [PipelineStep] {
         guard let made else { return [] }
         return [
@@ -61,18 +62,19 @@ struct Destination {
         ]
     }
 
-    /// The transaction is committed.
+    /// Reports that the transaction has committed.
     mutating func committed() {
         record = made ?? record
         made = nil
     }
 
-    /// The transaction is undone.
+    /// Reports that the transaction was rolled back.
     mutating func undone() { made = nil }
 }
 
 extension LogConnection {
-    /// Removes the rows at and below a path, and the leaves above it, which become branches: something will come there.
+    /// Removes the rows at and below a path, and the leaves above it, which become branches because data will be
+    /// written there.
     func clear(_ namespace: Int64, _ path: Path) throws {
         let text = path.description
         var gone = PostgresArray(of: .text)
@@ -98,7 +100,7 @@ extension LogConnection {
         }
     }
 
-    /// Applies one change to the rows, as a write of an entry does.
+    /// Applies one change to the rows, as writing an entry does.
     func apply(_ namespace: Int64, _ seq: Int64, _ change: Change) throws {
         var rows = ChangeRows()
         rows.append(change)

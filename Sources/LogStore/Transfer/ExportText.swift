@@ -1,21 +1,22 @@
 import Tree
 
-/// Makes one JSON text in export form of stored rows that come in the order of their branches.
+/// Builds a JSON text in export form from stored rows in branch order.
 ///
-/// Each path is compared with the one before as bytes: what both have in common is open already. No key is ever taken out
-/// of its path.
+/// Each path is compared with the previous one as bytes: their common part is already open. Keys are not extracted from
+/// paths.
 struct ExportText {
     private var output = JSONWriter(form: .export)
-    /// The path of the row before, and where its slashes are: one for each open object.
+    /// The path of the previous row, and the offsets of its slashes: one for each open object.
     private var last: [UInt8] = []
     private var slashes: [Int] = []
-    /// Where the value of the row before begins, if that is a leaf whose priority may follow.
+    /// The offset of the previous row's value if that row is a leaf whose priority may follow.
     private var leaf: Int?
     private var isEmpty = true
 
     private static let priority = Array("/.priority".utf8)
 
-    /// Adds a row. The path is seen from what is exported: nothing for that itself, else a slash and keys.
+    /// Adds a row. The path is relative to the exported path: empty for the exported node itself, otherwise a slash and
+    /// keys.
     mutating func add(_ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
         isEmpty = false
         let shared = sharedBytes(path)
@@ -33,7 +34,7 @@ struct ExportText {
         last.replaceSubrange(shared..., with: path[shared...])
     }
 
-    /// Closes what is open.
+    /// Closes the open objects.
     mutating func finish() {
         leaf = nil
         for _ in slashes { output.raw("}") }
@@ -42,28 +43,27 @@ struct ExportText {
         output.raw("\n")
     }
 
-    /// How many bytes of text wait to be taken.
+    /// The number of bytes of text not yet taken.
     var byteCount: Int { output.bytes.count }
 
-    /// Hands the text over that is there so far. The leaf that was added last must be complete: its priority can't follow
-    /// any more.
+    /// Calls `body` with the text so far. The last leaf must be complete, because its priority can't be added any more.
     mutating func take(_ body: ([UInt8]) throws -> Void) rethrows {
         try body(output.bytes)
         output.removeAll()
         leaf = nil
     }
 
-    /// Whether a row is the priority of the leaf before it.
+    /// Whether a row is the priority of the previous row's leaf.
     func continuesLeaf(_ path: UnsafeRawBufferPointer) -> Bool {
         leaf != nil && isPriorityOfLast(path, sharedBytes(path))
     }
 
-    /// Closes the objects that a path is not in, opens those that it is in, and writes its last key.
+    /// Closes the objects that do not contain a path, opens those that do, and writes the path's last key.
     private mutating func goTo(_ path: UnsafeRawBufferPointer, _ shared: Int) {
         var isFirst = slashes.isEmpty
         while let slash = slashes.last, slash >= shared {
             slashes.removeLast()
-            // The row before ends in the innermost of these objects, and each object has a member.
+            // The previous row ends in the innermost of these objects, so each object has a member.
             if slashes.isEmpty { isFirst = true } else { output.raw("}") }
         }
         if slashes.isEmpty {

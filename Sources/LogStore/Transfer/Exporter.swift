@@ -1,27 +1,27 @@
 import Postgres
 public import Tree
 
-/// Writes the tree at and below a path as one JSON text in export form, in bounded memory, as of one moment.
+/// Writes the tree at and below a path as one JSON text in export form, from one snapshot and in bounded memory.
 public final class Exporter {
     private let connection: LogConnection
     private let namespace: NamespaceRecord
     private let path: Path
-    /// How many bytes of each row's path are those of `path`.
+    /// The number of bytes of `path` at the beginning of each row's path.
     private let pathBytes: Int
     private let send: ([UInt8]) throws -> Void
     private var text = ExportText()
     private var order: BranchOrder
-    /// The whole path of the row that was written last.
+    /// The path, relative to `path`, of the last row written.
     private var last: [UInt8] = []
     public private(set) var rowCount = 0
-    /// The seq that the export is of.
+    /// The seq of the exported tree.
     public private(set) var seq: Int64 = 0
 
     private static let flushBytes = 256 * 1024
-    /// Has rows come out of the primary key, in order and at once, also where PostgreSQL knows nothing of the table yet.
+    /// Makes PostgreSQL return rows in primary key order immediately, even without statistics of the table.
     private static let streaming = "; set local enable_sort = off; set local enable_bitmapscan = off"
 
-    /// - Parameter send: takes the text, piece by piece.
+    /// - Parameter send: receives the text in pieces.
     public convenience init(
         _ connection: LogConnection, _ namespace: NamespaceRecord, at path: Path,
         send: @escaping ([UInt8]) throws -> Void
@@ -41,7 +41,7 @@ public final class Exporter {
         self.send = send
     }
 
-    /// Runs the export; `progress` is told of rows now and then.
+    /// Runs the export. Calls `progress` with the number of rows at intervals.
     public func run(progress: (Int) -> Void = { _ in }) throws {
         try connection.inReadTransaction(Self.streaming) {
             seq = try connection.postgres.execute(
@@ -54,8 +54,8 @@ public final class Exporter {
         progress(rowCount)
     }
 
-    /// False where rows have to be sorted by PostgreSQL from `last` on: more than are held here, or long paths, which
-    /// come out of order.
+    /// Returns false if PostgreSQL must sort the rows from `last` on, because too many would have to be held here, or
+    /// long paths come out of order.
     private func readInOrderOfBytes(_ progress: (Int) -> Void) throws -> Bool {
         struct LongPath: Error {}
         guard pathBytes < StoredPath.maxPlainBytes else { return false }
@@ -87,7 +87,7 @@ public final class Exporter {
     private func write(
         _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ progress: (Int) -> Void
     ) throws {
-        // What a root that is a leaf is stored as.
+        // A root that is a leaf is stored with the path "/".
         let path = path.elementsEqual("/".utf8) ? UnsafeRawBufferPointer(rebasing: path[..<0]) : path
         if text.byteCount >= Self.flushBytes, !text.continuesLeaf(path) { try text.take(send) }
         text.add(path, value)

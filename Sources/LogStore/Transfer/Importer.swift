@@ -1,21 +1,21 @@
 import Postgres
 public import Tree
 
-/// Loads rows into a namespace in bounded memory: either all in one transaction and one log entry, or in chunks, each a
-/// transaction and an entry of its own.
+/// Loads rows into a namespace in bounded memory, either in one transaction and one log entry, or in chunks that are
+/// each a transaction and an entry.
 ///
-/// The rows of an entry are also its log parts, so that other gateways and `verify` replay them. Writers of the
-/// namespace wait while a transaction is open, as it holds the head's lock.
+/// The rows of an entry are also its log parts, so that other gateways and `verify` can replay them. Writers of the
+/// namespace wait while a transaction is open, because it holds the head's lock.
 public final class Importer {
     public struct Settings: Sendable {
-        /// Rows in one transaction; nil for all.
+        /// The number of rows per transaction, or nil for all.
         public var rowsPerChunk: Int?
-        /// Bytes of rows that are gathered before they are sent.
+        /// The number of bytes of rows to buffer before they are sent.
         public var bufferBytes = 1 << 20
 
         public init() {}
 
-        /// An empty pack, as large as is sent at once.
+        /// An empty pack with the size that is sent at once.
         public var pack: RowPack { RowPack(bytes: bufferBytes, rows: rowsPerChunk) }
     }
 
@@ -23,23 +23,23 @@ public final class Importer {
     private var destination: Destination
     private let path: Path
     private let settings: Settings
-    /// Names the source for a restart: nil where it can't be restarted.
+    /// Identifies the source for a restart. Nil if the import can't be restarted.
     private let fingerprint: String?
 
     private var seq: Int64 = 0
     private var isOpen = false
     private var part: Int32 = 0
-    /// Rows that came one by one and were not sent yet.
+    /// Rows added one by one and not sent yet.
     private var gathered: RowPack
     private var rowsInChunk = 0
     private var rowsToSkip = 0
-    /// Rows taken so far, those of an earlier run included.
+    /// The number of rows added, including those of an earlier run.
     public private(set) var rowsDone = 0
-    /// The seq of the last entry that was committed.
+    /// The seq of the last committed entry.
     public private(set) var lastSeq: Int64 = 0
-    /// Rows whose transactions are committed, those of an earlier run included.
+    /// The number of committed rows, including those of an earlier run.
     public private(set) var rowsKept = 0
-    /// Rows that an earlier, interrupted run has left done.
+    /// The number of rows that an earlier, interrupted run has committed.
     public private(set) var resumedRows = 0
 
     public convenience init(
@@ -49,7 +49,8 @@ public final class Importer {
         try self.init(connection, Destination(namespace), path, settings, fingerprint)
     }
 
-    /// Into the namespace of that name, which is made together with the first rows if it isn't there.
+    /// Imports into the namespace with this name. If the namespace does not exist, it is created together with the
+    /// first rows.
     public convenience init(
         _ connection: LogConnection, named name: String, at path: Path, settings: Settings = Settings(),
         fingerprint: String? = nil
@@ -76,7 +77,7 @@ public final class Importer {
         }
     }
 
-    /// Takes the next row, in the order of the source.
+    /// Adds the next row, in the order of the source.
     public func add(_ path: [UInt8], _ value: Node) throws(LogStoreError) {
         rowsDone += 1
         if rowsDone <= rowsToSkip { return }
@@ -89,7 +90,7 @@ public final class Importer {
         }
     }
 
-    /// Takes the next rows, in the order of the source. Not to be mixed with rows one by one.
+    /// Adds the next rows, in the order of the source. Must not be combined with adding single rows.
     public func add(_ pack: RowPack) throws(LogStoreError) {
         var next = min(max(0, rowsToSkip - rowsDone), pack.count)
         rowsDone += next
@@ -106,7 +107,7 @@ public final class Importer {
         }
     }
 
-    /// Does something; where that fails nothing of it stays.
+    /// Runs `body`. On an error, rolls back the open transaction.
     private func whole(_ body: () throws -> Void) throws(LogStoreError) {
         do {
             try body()
@@ -126,29 +127,29 @@ public final class Importer {
         return LogStoreError(error)
     }
 
-    /// Commits what is left. After it everything is visible.
+    /// Commits the remaining rows. Then everything is visible.
     public func finish() throws(LogStoreError) {
         try whole { () throws in
-            // An export of nothing replaces what is there with nothing.
+            // Importing an empty export removes the existing data.
             if rowsDone == 0 { try begin(isEmpty: true) }
             if isOpen { try commit() }
             if fingerprint != nil { try forgetProgress() }
         }
     }
 
-    /// Undoes the open transaction, also one that failed while it was being opened.
+    /// Rolls back the open transaction, even if it failed while it was being opened.
     public func abandon() {
         if connection.isOpen, connection.postgres.isInTransaction { connection.unlockHead() }
         destination.undone()
         isOpen = false
     }
 
-    /// The head of the namespace when the import began; 0 where there was none.
+    /// The head of the namespace when the import began, or 0 if there was no namespace.
     public var headBefore: Int64 { destination.record?.head ?? 0 }
 
     // MARK: One transaction
 
-    /// - Parameter isEmpty: whether no row comes.
+    /// - Parameter isEmpty: whether no rows follow.
     private func begin(isEmpty: Bool = false) throws {
         try connection.choosePacking()
         let head = try destination.begin(connection) { try connection.lockHead($0.id, expectedHead: $0.head) }
@@ -157,7 +158,8 @@ public final class Importer {
         part = 0
         rowsInChunk = 0
         isOpen = true
-        // Only the first chunk makes room; the others add to it. Where nothing comes, it is a removal like any other.
+        // Only the first chunk removes the existing rows; the others add rows. Without any rows, the import is a normal
+        // removal.
         guard isFirst else { return }
         if isEmpty {
             try connection.apply(destination.id, seq, Change(path: path, value: .null))
@@ -166,7 +168,8 @@ public final class Importer {
         }
     }
 
-    /// Between chunks others may write, but not where the rest goes: rows can only be added where nothing is.
+    /// Other clients may write between chunks, but not at the import's path, because rows can only be inserted where
+    /// there are none.
     private func refuseOthersWrites(through head: Int64) throws {
         var follower = LogFollower(destination.id, at: LogCursor(seq: lastSeq), through: head)
         while follower.cursor.seq < head {
@@ -181,7 +184,7 @@ public final class Importer {
         }
     }
 
-    /// Whether no chunk is committed yet, nor was by an earlier run.
+    /// Whether no chunk has been committed yet, in this or an earlier run.
     private var isFirst: Bool { rowsKept == 0 }
 
     private func sendGathered() throws {
@@ -189,7 +192,7 @@ public final class Importer {
         gathered.removeAll()
     }
 
-    /// Sends rows: to the tree by COPY, to the log as a part.
+    /// Sends rows to the tree with COPY, and to the log as a part.
     private func send(_ pack: RowPack, _ rows: Range<Int>) throws {
         guard !rows.isEmpty else { return }
         let (namespace, version) = (destination.id, seq)
@@ -284,7 +287,7 @@ public final class Importer {
         return Int(try rows.int64(0, 0))
     }
 
-    /// Forgets how far an interrupted import has come: started again, it begins anew.
+    /// Removes the progress of an interrupted import, so that it starts from the beginning next time.
     private func forgetProgress() throws {
         _ = try connection.postgres.execute(
             "delete from pathmirror.import_progress where namespace_id = $1 and path_hash = $2",
@@ -292,7 +295,7 @@ public final class Importer {
     }
 }
 
-/// Somebody wrote where an import in chunks was loading.
+/// Another client wrote at a path into which an import in chunks was loading.
 private struct ImportConflict: Error, CustomStringConvertible {
     let path: Path
     let seq: Int64

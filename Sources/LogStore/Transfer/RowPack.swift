@@ -1,19 +1,19 @@
 public import Tree
 
-/// Rows of a tree on their way into the database, one behind another in one piece of memory: what one COPY sends, and one part of
-/// a log entry.
+/// Rows of a tree to be sent to the database, stored in one buffer. A pack is sent with one COPY and is one part of a
+/// log entry.
 public struct RowPack: Sendable {
-    /// Paths and values as JSON, each behind the other.
+    /// Paths and values as JSON, concatenated.
     private(set) var bytes: [UInt8] = []
-    /// Where a row's path ends in `bytes`, and where its value does; the next row begins there.
+    /// The offsets in `bytes` at which each row's path and value end. The next row begins where the value ends.
     private var ends: [(path: Int, value: Int)] = []
     private var writer = JSONWriter(form: .plain)
     private let bytesWanted: Int
     private let rowsWanted: Int
 
     /// - Parameters:
-    ///   - bytes: of how many the pack is full.
-    ///   - rows: and of how many rows.
+    ///   - bytes: the number of bytes at which the pack is full.
+    ///   - rows: the number of rows at which the pack is full.
     public init(bytes: Int, rows: Int? = nil) {
         bytesWanted = bytes
         rowsWanted = rows ?? .max
@@ -22,10 +22,9 @@ public struct RowPack: Sendable {
 
     public var count: Int { ends.count }
     public var isEmpty: Bool { ends.isEmpty }
-    /// Whether it has what it was made for. It takes more all the same.
+    /// Whether the pack has reached one of its limits. Rows can still be added.
     public var isFull: Bool { bytes.count >= bytesWanted || ends.count >= rowsWanted }
 
-    /// Adds a row.
     public mutating func append(_ path: [UInt8], _ value: Node) {
         bytes.append(contentsOf: path)
         let pathEnd = bytes.count
@@ -40,7 +39,7 @@ public struct RowPack: Sendable {
         ends.removeAll(keepingCapacity: true)
     }
 
-    /// Calls `body` with each of these rows: its path and its value as JSON, in memory that is the pack's.
+    /// Calls `body` with the path and the value as JSON of each of these rows. The memory belongs to the pack.
     func forEach<Failure: Error>(
         _ rows: Range<Int>,
         _ body: (_ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) throws(Failure) -> Void

@@ -1,16 +1,16 @@
 import Postgres
 public import Tree
 
-/// Something that is derived from the tree and kept by itself, such as a mirror's table: `log verify` compares it with what
-/// the tree says.
+/// Data that is derived from the tree and stored separately, such as a mirror's table. `log verify` compares it with
+/// the tree.
 public protocol VerifiableProjection {
-    /// For messages, such as `mirror posts`.
+    /// The name in messages, such as `mirror posts`.
     var name: String { get }
-    /// The entry up to which it has come; nil while it is being built. Called first, inside the transaction (repeatable
-    /// read, read only) in which all of a verification happens.
+    /// Returns the entry up to which the data is current, or nil while it is being built. Called first, inside the
+    /// transaction (repeatable read, read only) of the whole verification.
     func cursor(_ connection: LogConnection) throws -> Int64?
-    /// Compares it with the tree after entry `seq`, its cursor, in the same transaction. Says each difference as a
-    /// sentence, and of many the first ones and their number.
+    /// Compares the data with the tree at entry `seq`, its cursor, in the same transaction. Returns each difference as
+    /// a sentence. If there are many, returns the first ones and their number.
     func compare(with root: Node, at seq: Int64, _ connection: LogConnection) throws -> [String]
 }
 
@@ -18,18 +18,18 @@ public protocol VerifiableProjection {
 public struct Verification: Sendable {
     public struct Difference: Sendable, Equatable {
         public let path: String
-        /// What the log says; null for nothing.
+        /// The value in the log. Null for no value.
         public let logged: Node
-        /// What the tree's table says.
+        /// The value in the tree's table.
         public let stored: Node
     }
 
     public let head: Int64
-    /// The snapshot that the tree was rebuilt from; 0 for the empty tree.
+    /// The seq of the snapshot from which the tree was rebuilt, or 0 for the empty tree.
     public let startSeq: Int64
     public let entryCount: Int64
     public let rowCount: Int
-    /// What is wrong with the log itself, as sentences.
+    /// Problems with the log itself, as sentences.
     public let problems: [String]
     /// The names of the projections that were compared.
     public let projections: [String]
@@ -39,26 +39,26 @@ public struct Verification: Sendable {
 
     public var isClean: Bool { problems.isEmpty && differenceCount == 0 }
 
-    /// How far a verification is.
+    /// The progress of a verification.
     public enum Progress: Sendable {
-        /// There is so much to read.
+        /// The amount to read.
         case begins(entries: Int64, bulk: BulkRead, rows: Int64)
-        /// So many entries were read.
+        /// The number of entries read.
         case entries(Int64)
-        /// So much of snapshots and bulk entries was read.
+        /// The amount read from snapshots and bulk entries.
         case bulk(BulkRead)
-        /// Something that is derived from the tree is compared with it.
+        /// The name of the derived data that is being compared with the tree.
         case comparing(String)
-        /// So many rows of the stored tree were read.
+        /// The number of rows of the stored tree read.
         case rows(Int64)
     }
 
     static let maxDifferences = 100
 
-    /// Reads everything on one snapshot of the database; writers go on meanwhile.
+    /// Reads everything from one snapshot of the database. Writers are not blocked.
     ///
-    /// Begins with the snapshot that the log was pruned behind, or else with the empty tree, and compares with every later
-    /// snapshot, with each projection at its cursor, and with the stored tree.
+    /// Starts from the snapshot before the pruned log, or else from the empty tree. Compares the rebuilt tree with
+    /// every later snapshot, with each projection at its cursor, and with the stored tree.
     public static func run(
         _ connection: LogConnection, _ namespace: NamespaceRecord, projections: [any VerifiableProjection] = [],
         progress: @escaping (Progress) throws -> Void = { _ in }
@@ -84,7 +84,7 @@ public struct Verification: Sendable {
             let bulk = try PastTree.bulk(connection, from: from, to: record.head)
             try progress(.begins(entries: record.head - from.seq, bulk: bulk, rows: rowsInTable))
             var tree = try PastTree(connection, from: from) { try progress(.bulk($0)) }
-            // With no snapshot to begin with, what is left of the log is still looked through for gaps.
+            // Without a snapshot to start from, the remaining log is still checked for gaps.
             if start == nil, record.retainedFrom > 1 { tree.skip(to: record.retainedFrom - 1) }
             try rebuild(&tree, connection, record, &checks, progress)
             var builder = TreeBuilder()
@@ -112,7 +112,7 @@ public struct Verification: Sendable {
         }
     }
 
-    /// What is compared on the way, at its seq.
+    /// The comparisons during the rebuild, each at its seq.
     private struct Checks {
         var snapshots: [Int64]
         var projections: [(seq: Int64, projection: any VerifiableProjection)] = []
