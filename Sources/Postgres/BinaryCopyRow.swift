@@ -1,10 +1,10 @@
-/// One row of a binary COPY, read in place; valid during the call that receives it, so it cannot be kept.
+/// One row of a binary COPY, read without copying. Valid only during the call that receives it.
 ///
-/// Columns count from 0. Binary COPY sends no types: the caller knows what the statement selects, and only the length
-/// of a value is checked. A NULL or an unfitting length throws `decoding`.
+/// Columns count from 0. Binary COPY sends no types: the caller must know the types of the statement's columns, and
+/// only the length of a value is checked. A NULL or a wrong length throws `decoding`.
 public struct BinaryCopyRow: ~Copyable {
     private let piece: UnsafeRawBufferPointer
-    /// The place of each value in `piece`; nil for NULL.
+    /// The range of each value in `piece`, or nil for NULL.
     private let fields: [Range<Int>?]
 
     init(_ piece: UnsafeRawBufferPointer, _ fields: [Range<Int>?]) {
@@ -19,37 +19,36 @@ public struct BinaryCopyRow: ~Copyable {
         !fields.indices.contains(column) || fields[column] == nil
     }
 
-    /// An int2, int4 or int8.
+    /// Returns an int2, int4 or int8.
     public func int64(_ column: Int) throws(PostgresError) -> Int64 {
         try field(column).int64()
     }
 
-    /// A bool.
     public func bool(_ column: Int) throws(PostgresError) -> Bool {
         try field(column).bool()
     }
 
-    /// A float4, float8 or integer.
+    /// Returns a float4, float8 or integer.
     public func double(_ column: Int) throws(PostgresError) -> Double {
         try field(column).double()
     }
 
-    /// A timestamptz, in microseconds since 1970-01-01 UTC.
+    /// Returns a timestamptz, in microseconds since 1970-01-01 UTC.
     public func unixMicroseconds(_ column: Int) throws(PostgresError) -> Int64 {
         try field(column).unixMicroseconds()
     }
 
-    /// Text, or any type whose binary format is its text.
+    /// Returns a text, or a value of any type whose binary format is its text.
     public func string(_ column: Int) throws(PostgresError) -> String {
         try field(column).string()
     }
 
-    /// The value as it came; a jsonb begins with a version byte.
+    /// Returns the value's bytes in binary format. A jsonb begins with a version byte.
     public func bytes(_ column: Int) throws(PostgresError) -> [UInt8] {
         [UInt8](try field(column).bytes)
     }
 
-    /// Calls `body` with the value's bytes in place; returns nil for NULL.
+    /// Calls `body` with the value's bytes without copying them. Returns nil for NULL.
     public func withBytes<Success, Failure: Error>(
         _ column: Int, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Success
     ) throws(Failure) -> Success? {
@@ -68,12 +67,12 @@ public struct BinaryCopyRow: ~Copyable {
     }
 }
 
-/// Finds the values in the pieces of a binary COPY.
+/// Locates the values in the pieces of a binary COPY.
 struct BinaryCopyDecoder {
     private(set) var fields: [Range<Int>?] = []
     private var isFirst = true
 
-    /// Returns false for a piece that holds no row: the trailer, or a header alone.
+    /// Returns false for a piece without a row: the trailer, or a header alone.
     mutating func decode(_ piece: UnsafeRawBufferPointer) throws(PostgresError) -> Bool {
         var offset = 0
         if isFirst {

@@ -1,44 +1,44 @@
 import Glibc
 
-/// The binary forms of values, as parameters, arrays and COPY have them alike: only what stands around them differs.
+/// The binary formats of values, which parameters, arrays and COPY share. Only their framing differs.
 extension [UInt8] {
-    /// One byte.
+    /// Appends one byte.
     mutating func appendBool(_ value: Bool) { append(value ? 1 : 0) }
 
-    /// Eight bytes.
+    /// Appends eight bytes.
     mutating func appendFloat8(_ value: Double) { appendBigEndian(value.bitPattern) }
 
-    /// Eight bytes: microseconds since 2000.
+    /// Appends eight bytes: microseconds since 2000.
     mutating func appendTimestamp(unixMicroseconds: Int64) {
         appendBigEndian(unixMicroseconds &- postgresEpochUnixMicroseconds)
     }
 
-    /// Four bytes: days since 2000-01-01.
+    /// Appends four bytes: days since 2000-01-01.
     mutating func appendDate(unixDays: Int) {
         appendBigEndian(Int32(truncatingIfNeeded: unixDays - postgresEpochUnixDays))
     }
 
-    /// The version, then the text.
+    /// Appends the version, then the text.
     mutating func appendJSONB(_ utf8: UnsafeRawBufferPointer) {
         append(jsonbVersion)
         append(contentsOf: utf8)
     }
 }
 
-/// 2000-01-01 00:00 UTC, where PostgreSQL's timestamps begin.
+/// 2000-01-01 00:00 UTC, the epoch of PostgreSQL's timestamps.
 let postgresEpochUnixMicroseconds: Int64 = 946_684_800_000_000
-/// 2000-01-01, where PostgreSQL's dates begin.
+/// 2000-01-01, the epoch of PostgreSQL's dates.
 private let postgresEpochUnixDays = 10_957
 /// The first byte of jsonb's binary format.
 private let jsonbVersion: UInt8 = 1
 
-/// The bytes of one non-NULL value in PostgreSQL's binary format, and how to read them.
+/// The bytes of one non-NULL value in PostgreSQL's binary format, with decoding functions.
 struct Field {
     let bytes: UnsafeRawBufferPointer
-    /// Nil where the type isn't known: binary COPY sends none.
+    /// Nil if the type is unknown, as in binary COPY.
     let type: PostgresType?
 
-    /// int2, int4 and int8 alike.
+    /// Returns an int2, int4, int8 or oid.
     func int64() throws(PostgresError) -> Int64 {
         switch (type, bytes.count) {
         case (.int8, 8), (nil, 8): return bytes.loadBigEndian(Int64.self, at: 0)
@@ -72,11 +72,12 @@ struct Field {
         guard type == .timestamptz || type == nil, bytes.count == 8 else { throw mismatch("a timestamptz") }
         let (sum, overflow) = bytes.loadBigEndian(Int64.self, at: 0)
             .addingReportingOverflow(postgresEpochUnixMicroseconds)
-        // The two infinities are the ends of the range.
+        // Infinity overflows, and is returned as the greatest value.
         return overflow ? Int64.max : sum
     }
 
-    /// Any type whose binary format is its text: text, varchar, name, json, enums. Numbers and times are refused.
+    /// Returns a text. Accepts any type whose binary format is its text: text, varchar, name, json, enums.
+    /// Throws for numbers and times.
     func string() throws(PostgresError) -> String {
         switch type {
         case .int8, .int4, .int2, .oid, .bool, .float4, .float8, .timestamptz, .uuid:
@@ -86,7 +87,7 @@ struct Field {
         }
     }
 
-    /// The value's bytes; for jsonb its text, without the version byte before it.
+    /// The value's bytes. For jsonb, its text without the version byte.
     var payload: UnsafeRawBufferPointer {
         type == .jsonb && bytes.count > 0 ? UnsafeRawBufferPointer(rebasing: bytes[1...]) : bytes
     }
@@ -98,14 +99,14 @@ struct Field {
 }
 
 extension [UInt8] {
-    /// Appends `value` in network byte order, as every binary format of PostgreSQL wants it.
+    /// Appends `value` in network byte order, as PostgreSQL's binary formats require.
     mutating func appendBigEndian<Value: FixedWidthInteger>(_ value: Value) {
         Swift.withUnsafeBytes(of: value.bigEndian) { append(contentsOf: $0) }
     }
 }
 
 extension UnsafeRawBufferPointer {
-    /// The integer in network byte order at `offset`. The caller has checked the bounds.
+    /// Returns the integer in network byte order at `offset`. The caller has checked the bounds.
     func loadBigEndian<Value: FixedWidthInteger>(_ type: Value.Type, at offset: Int) -> Value {
         Value(bigEndian: loadUnaligned(fromByteOffset: offset, as: type))
     }

@@ -1,25 +1,27 @@
-/// Loses the connection at chosen calls, so that tests can make any call of an operation fail. A connection without one loses none.
+/// Loses the connection at selected calls, so that tests can make any call of an operation fail. A connection without
+/// `CallFaults` loses none.
 ///
-/// Calls are statements, pipelines, COPY, and connecting itself; waiting for notifications is none. Each connection asks on its own thread.
+/// Calls are statements, pipelines, COPY and connecting itself, but not waiting for notifications. Each connection asks
+/// on its own thread.
 public protocol CallFaults: Sendable {
-    /// Whether a call loses the connection. Asked once for each, before anything of it is sent.
+    /// Returns whether a call loses the connection. Called once per call, before anything is sent.
     ///
     /// - Parameters:
-    ///   - connection: the application's name, as the connection string has it.
+    ///   - connection: the application name in the connection string.
     ///   - statement: the beginning of the statement's text, or its name.
     func fault(on connection: String, of statement: String) -> CallFault
 }
 
-/// How a call loses its connection.
+/// The way in which a call loses its connection.
 public enum CallFault: Sendable, Hashable, CaseIterable {
     case none
-    /// Nothing of the call reaches the server.
+    /// The server receives nothing of the call.
     case before
-    /// The server has done what it was told, and its answer does not arrive.
+    /// The server executes the call, but its answer does not arrive.
     case after
 }
 
-/// The faults of one connection, and whether the call under way loses its answer.
+/// The faults of one connection, and whether the call in progress loses its answer.
 struct FaultyCalls {
     private let faults: any CallFaults
     private let connection: String
@@ -30,14 +32,14 @@ struct FaultyCalls {
         connection = url.options["application_name"] ?? ""
     }
 
-    /// True where nothing of the call is to be sent.
+    /// Whether the call must fail before anything is sent.
     mutating func losesCall(_ statement: String) -> Bool {
         let fault = faults.fault(on: connection, of: statement)
         losesAnswer = fault == .after
         return fault == .before
     }
 
-    /// Whether the answer of the call under way is lost. Says so once.
+    /// Whether the answer of the call in progress is lost. Resets the fault.
     mutating func takeLosesAnswer() -> Bool {
         defer { losesAnswer = false }
         return losesAnswer
@@ -47,7 +49,7 @@ struct FaultyCalls {
 }
 
 extension PostgresConnection {
-    /// Loses the connection where the call is to fail before anything of it is sent.
+    /// Closes the connection and throws if the call must fail before anything is sent.
     func failBefore(_ statement: @autoclosure () -> String) throws(PostgresError) {
         guard faultyCalls != nil else { return }
         let statement = statement()
@@ -55,7 +57,7 @@ extension PostgresConnection {
         throw link.failure(.connectionLost, FaultyCalls.lost, statement: statement)
     }
 
-    /// Loses the connection where the answer of the call under way is not to arrive.
+    /// Closes the connection and throws if the answer of the call in progress must be lost.
     func failAfter(_ statement: @autoclosure () -> String) throws(PostgresError) {
         guard faultyCalls?.takeLosesAnswer() == true else { return }
         throw link.failure(.connectionLost, FaultyCalls.lost, statement: statement())

@@ -2,19 +2,18 @@ import CPostgres
 import Glibc
 import Runtime
 
-/// Writes rows into a COPY … FROM STDIN, in the format that the statement names: binary (`WITH (FORMAT binary)`) or
-/// text.
+/// Writes rows into a COPY … FROM STDIN, in the statement's format: binary (`WITH (FORMAT binary)`) or text.
 ///
-/// One row: `beginRow()`, one append a column, `endRow()`. Rows gather in one buffer, which goes to the server whenever
-/// it is full; so memory is bounded, and the server's refusal of an early row may show at a much later one, or when the
-/// COPY ends.
+/// For each row, call `beginRow()`, one append per column, and `endRow()`. Rows are collected in one buffer, which is
+/// sent to the server whenever it is full. Memory is therefore bounded, and an error for an early row may be reported
+/// at a much later one, or at the end of the COPY.
 public struct CopyWriter: ~Copyable {
-    /// Whether the statement asked for the binary format. Values are then taken as exactly the type appended, without
+    /// Whether the statement uses the binary format. Values are then sent exactly as the appended type, without
     /// conversion: appending an int8 to an int4 column fails.
     public let isBinary: Bool
-    /// The columns of the COPY.
+    /// The number of columns of the COPY.
     public let columnCount: Int
-    /// Rows ended so far.
+    /// The number of rows ended so far.
     public private(set) var rowCount = 0
 
     private let link: Link
@@ -35,7 +34,6 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// Begins a row.
     public mutating func beginRow() {
         columnsInRow = 0
         if isBinary {
@@ -43,7 +41,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// A row as `COPY … TO STDOUT` has given it, of a COPY in text format.
+    /// Appends a whole row as received from `COPY … TO STDOUT`. The COPY must use text format.
     public mutating func appendRow(_ text: UnsafeRawBufferPointer) throws(PostgresError) {
         guard !isBinary else { throw PostgresError(.protocol, "whole rows need COPY in text format") }
         buffer.append(contentsOf: text)
@@ -53,8 +51,8 @@ public struct CopyWriter: ~Copyable {
 
     /// Ends a row.
     ///
-    /// - Throws: `invalidParameter` if the row has too many or too few values; the server's error for an earlier row, or one that has
-    ///   closed the connection.
+    /// - Throws: `invalidParameter` if the row has too many or too few values. The server's error for an earlier row,
+    ///   or an error that has closed the connection.
     public mutating func endRow() throws(PostgresError) {
         guard columnsInRow == columnCount else {
             throw PostgresError(
@@ -69,7 +67,6 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// A NULL.
     public mutating func appendNull() {
         column()
         if isBinary {
@@ -79,7 +76,6 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// A bool.
     public mutating func appendBool(_ value: Bool) {
         if isBinary {
             begin(1)
@@ -90,7 +86,6 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// An int4.
     public mutating func appendInt4(_ value: Int32) {
         if isBinary {
             begin(4)
@@ -100,7 +95,6 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// An int8.
     public mutating func appendInt8(_ value: Int64) {
         if isBinary {
             begin(8)
@@ -110,23 +104,20 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// A float8.
     public mutating func appendFloat8(_ value: Double) {
         if isBinary {
             begin(8)
             buffer.appendFloat8(value)
         } else {
             column()
-            // Swift's shortest round-trip form; PostgreSQL reads "inf" and "nan" too.
+            // Swift's shortest round-trip form. PostgreSQL also reads "inf" and "nan".
             buffer.append(contentsOf: value.description.utf8)
         }
     }
 
-    /// A text.
-    ///
     /// - Throws: `invalidParameter` for U+0000, which PostgreSQL text cannot store.
     public mutating func appendText(_ value: String) throws(PostgresError) {
-        // In place: an array of the bytes costs more than the rest of it.
+        // The bytes are not copied: creating an array of them costs more than the rest of the work.
         var value = value
         let holdsNUL = value.withUTF8 { utf8 in
             let utf8 = UnsafeRawBufferPointer(utf8)
@@ -137,25 +128,24 @@ public struct CopyWriter: ~Copyable {
         if holdsNUL { throw self.holdsNUL() }
     }
 
-    /// The same, of UTF-8.
+    /// Appends a text from UTF-8.
     public mutating func appendText(_ utf8: [UInt8]) throws(PostgresError) {
         // A closure given to `withUnsafeBytes` cannot both mutate self and throw a typed error.
         guard !utf8.withUnsafeBytes({ $0.containsNUL }) else { throw holdsNUL() }
         utf8.withUnsafeBytes { appendChecked($0) }
     }
 
-    /// The same, of UTF-8 that somebody else owns.
+    /// Appends a text from UTF-8 that the caller owns.
     public mutating func appendText(_ utf8: UnsafeRawBufferPointer) throws(PostgresError) {
         guard !utf8.containsNUL else { throw holdsNUL() }
         appendChecked(utf8)
     }
 
-    /// A bytea.
     public mutating func appendBytea(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { appendBytea($0) }
     }
 
-    /// A bytea, of bytes that somebody else owns.
+    /// Appends a bytea from bytes that the caller owns.
     public mutating func appendBytea(_ bytes: UnsafeRawBufferPointer) {
         if isBinary {
             begin(bytes.count)
@@ -171,14 +161,14 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// JSON text for a jsonb column.
+    /// Appends JSON text for a jsonb column.
     public mutating func appendJSONB(_ utf8: [UInt8]) throws(PostgresError) {
         guard isBinary else { return try appendText(utf8) }
         begin(utf8.count + 1)
         utf8.withUnsafeBytes { buffer.appendJSONB($0) }
     }
 
-    /// Microseconds since 1970-01-01 UTC, for a timestamptz column. Binary format only.
+    /// Appends microseconds since 1970-01-01 UTC, for a timestamptz column. Binary format only.
     public mutating func appendTimestamp(unixMicroseconds: Int64) throws(PostgresError) {
         guard isBinary else {
             throw PostgresError(.protocol, "timestamps need COPY … WITH (FORMAT binary)")
@@ -187,13 +177,13 @@ public struct CopyWriter: ~Copyable {
         buffer.appendTimestamp(unixMicroseconds: unixMicroseconds)
     }
 
-    /// Days since 1970-01-01, for a date column. Binary format only.
+    /// Appends days since 1970-01-01, for a date column. Binary format only.
     public mutating func appendDate(unixDays: Int) {
         begin(4)
         buffer.appendDate(unixDays: unixDays)
     }
 
-    /// An array, for a column of its type. Binary format only.
+    /// Appends an array, for a column of its type. Binary format only.
     ///
     /// - Throws: `invalidParameter` for U+0000 in a text.
     public mutating func append(_ array: PostgresArray) throws(PostgresError) {
@@ -244,7 +234,7 @@ public struct CopyWriter: ~Copyable {
         columnsInRow += 1
     }
 
-    /// Sends the rest, with the binary format's trailer.
+    /// Sends the remaining rows, with the binary format's trailer.
     mutating func finish() throws(PostgresError) {
         if isBinary {
             buffer.appendBigEndian(Int16(-1))
@@ -254,7 +244,7 @@ public struct CopyWriter: ~Copyable {
 
     private mutating func flush() throws(PostgresError) {
         guard !buffer.isEmpty else { return }
-        // A body that goes on after an error must not reach a connection that the error has closed.
+        // If the body continues after an error, it must not use a connection that the error has closed.
         guard link.isOpen else { throw PostgresError(.connectionLost, "the connection is closed") }
         defer { buffer.removeAll(keepingCapacity: true) }
         let sent = buffer.withUnsafeBytes {
@@ -262,16 +252,16 @@ public struct CopyWriter: ~Copyable {
                 link.connection, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(clamping: $0.count))
         }
         // -1: the server has ended the COPY with an error, or the connection is lost; 0: out of memory.
-        // `copyIn` finds out which when it reads the result.
+        // `copyIn` determines the cause when it reads the result.
         guard sent == 1 else { throw CopyWriter.stopped }
         try link.flush(until: .silence(ms: timeoutMilliseconds))
     }
 
-    /// Thrown where the server has stopped the COPY; `copyIn` replaces it by the server's reason.
+    /// Thrown if the server has stopped the COPY. `copyIn` replaces it with the server's error.
     static let stopped = PostgresError(.protocol, "the server stopped the COPY")
 }
 
-/// What binary COPY data begins with; eight bytes of flags and extension length follow.
+/// The beginning of binary COPY data. Eight bytes of flags and extension length follow.
 let copySignature: [UInt8] = [0x50, 0x47, 0x43, 0x4F, 0x50, 0x59, 0x0A, 0xFF, 0x0D, 0x0A, 0x00]
 
 private func hexDigit(_ nibble: UInt8) -> UInt8 {

@@ -1,15 +1,15 @@
 import Glibc
 import Runtime
 
-/// When a wait must have ended: at a moment on the monotonic clock, or after so long a silence, however often it is broken.
+/// The end of a wait: a point in time on the monotonic clock, or the end of a period of silence.
 struct Deadline {
     private let nanoseconds: UInt64
-    /// Each wait may take so long; nil where a moment is meant.
+    /// The maximum period of silence in one wait, or nil for a point in time.
     private let silenceMilliseconds: Int32?
-    /// The silence counts from when a byte moved last, instead of from the beginning of each wait.
+    /// Whether the period starts when a byte last moved, instead of at the beginning of each wait.
     private var isCommon = false
 
-    /// A wait without end.
+    /// No deadline.
     static let never = Deadline(nanoseconds: .max)
 
     private init(nanoseconds: UInt64, silenceMilliseconds: Int32? = nil) {
@@ -17,37 +17,38 @@ struct Deadline {
         self.silenceMilliseconds = silenceMilliseconds
     }
 
-    /// `milliseconds` in which no byte moves in either direction; zero or less means never, and so does anything beyond
-    /// poll's 24 days.
+    /// Returns a deadline after `milliseconds` in which no byte moves in either direction. Zero or less means never,
+    /// and so does anything beyond poll's 24 days.
     static func silence(ms milliseconds: Milliseconds) -> Deadline {
         guard milliseconds > 0, let period = Int32(exactly: milliseconds) else { return .never }
         return Deadline(nanoseconds: .max, silenceMilliseconds: period)
     }
 
-    /// The same, where several waits are one: of all of them together.
+    /// Returns a deadline like `silence`, for several waits that together form one.
     static func commonSilence(ms milliseconds: Milliseconds) -> Deadline {
         var deadline = silence(ms: milliseconds)
         deadline.isCommon = true
         return deadline
     }
 
-    /// `milliseconds` from now; zero or less means never, and so does anything beyond poll's 24 days.
+    /// Creates a deadline `milliseconds` from now. Zero or less means never, and so does anything beyond poll's 24
+    /// days.
     init(afterMilliseconds milliseconds: Milliseconds) {
         let isNever = milliseconds <= 0 || milliseconds > Int(Int32.max)
         nanoseconds = isNever ? .max : Self.now() + UInt64(milliseconds) * 1_000_000
         silenceMilliseconds = nil
     }
 
-    /// The moment that leaves `share` equal parts of the time until this one: the end of the first part.
+    /// Returns the end of the first of `share` equal parts of the remaining time.
     func firstPart(of share: Int) -> Deadline {
         guard nanoseconds != .max, share > 1 else { return self }
         let now = Self.now()
         return nanoseconds <= now ? self : Deadline(nanoseconds: now + (nanoseconds - now) / UInt64(share))
     }
 
-    /// The timeout argument for poll(2): rounded up, so that a wait never ends early; -1 for never.
+    /// Returns the timeout argument for poll(2): rounded up, so that a wait never ends early; -1 for never.
     ///
-    /// - Parameter movedAt: the monotonic millisecond at which a byte moved last.
+    /// - Parameter movedAt: the monotonic millisecond at which a byte last moved.
     func pollTimeout(movedAt: Int64) -> Int32 {
         if let silenceMilliseconds {
             guard isCommon else { return silenceMilliseconds }

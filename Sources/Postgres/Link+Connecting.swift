@@ -2,7 +2,7 @@ import CPostgres
 import Glibc
 
 extension Link {
-    /// Opens a connection: each host in turn, until one lets us in.
+    /// Opens a connection. Tries each host in turn until one accepts the login.
     static func open(
         _ url: PostgresURL, _ settings: ConnectionSettings, _ interrupt: Interrupt
     ) throws(PostgresError) -> Link {
@@ -23,7 +23,7 @@ extension Link {
         if failures.count > 1 {
             error.message = failures.map(\.message).joined(separator: "; ")
         }
-        // However it failed, nothing has been sent yet.
+        // The connection was not established, so no statement has been sent, regardless of the failure.
         error.isSilentConnect = failures.contains { $0.kind == .timeout }
         error.kind = .connect
         throw error
@@ -34,13 +34,13 @@ extension Link {
     ) throws(PostgresError) -> Link {
         var options = defaults(settings)
         options.merge(given) { _, given in given }
-        // Text is UTF-8 here, whatever the environment says.
+        // Text is UTF-8, regardless of the environment.
         options["client_encoding"] = "UTF8"
         guard let connection = start(options) else {
             throw PostgresError(.connect, "out of memory")
         }
         let link = Link(connection, interrupt: interrupt)
-        // Until the first poll libpq wants to be treated as if it had asked for writing.
+        // Until the first poll, libpq must be treated as if it had requested writing.
         var wanted = POLLOUT
         while PQstatus(connection) != CONNECTION_BAD {
             do throws(PostgresError) {

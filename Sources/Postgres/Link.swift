@@ -2,19 +2,19 @@ import CPostgres
 import Glibc
 import Synchronization
 
-/// Owns a `PGconn` and does its I/O: never blocking in libpq, always in poll(2) and under a deadline.
+/// Owns a `PGconn` and does its I/O. Never blocks in libpq, but always in poll(2) with a deadline.
 ///
-/// Every failure here is final: it closes the connection, because half a conversation is of no use to anybody.
+/// Every failure here closes the connection, because the rest of an interrupted exchange is useless.
 final class Link {
     private(set) var connection: OpaquePointer
-    /// False once closed; `connection` is then dangling and nothing may use it.
+    /// False once closed. `connection` is then dangling and must not be used.
     private(set) var isOpen = true
-    /// The server has said that nothing can be written to it: after the call under way the connection is closed.
+    /// Whether the server has reported that it accepts no writes. The connection is closed after the call in progress.
     private(set) var isReadOnly = false
     private let interrupt: Interrupt
-    /// The monotonic millisecond at which a byte moved last, in either direction, or there was none to be moved.
+    /// The monotonic millisecond at which a byte last moved in either direction, or there was none to move.
     private var movedAt: Int64 = 0
-    // Freed after `connection`, whose notice receiver points to it.
+    // `notices` is freed after `connection`, whose notice receiver points to it.
     private let notices: NoticeReader
 
     /// Takes ownership of a connection that libpq is opening.
@@ -39,27 +39,27 @@ final class Link {
 
     var isLost: Bool { !isOpen || PQstatus(connection) == CONNECTION_BAD }
 
-    /// From now on silence counts anew.
+    /// Restarts the period of silence.
     func noteMoved() { movedAt = Deadline.nowMilliseconds }
 
-    /// The server has said something.
+    /// Records that the server has sent something.
     func noteHeard() {
         noteMoved()
         interrupt.noteHeard()
     }
 
-    /// libpq's last message, its first line.
+    /// The first line of libpq's last message.
     var message: String {
         PostgresError.firstLine(PQerrorMessage(connection).map { String(cString: $0) })
     }
 
-    /// Closes and returns the error to throw.
+    /// Closes the connection and returns the error to throw.
     func failure(_ kind: PostgresError.Kind, _ message: String, statement: String? = nil) -> PostgresError {
         close()
         return PostgresError(kind, message, statement: statement)
     }
 
-    /// The error that `result` reports. Clears the result, and closes the connection if it is lost.
+    /// Returns the error in `result`. Clears the result, and closes the connection if it is lost.
     func failure(_ result: OpaquePointer, _ statement: String?) -> PostgresError {
         let error = PostgresError.from(result: result, isConnectionLost: isLost, statement: statement)
         PQclear(result)
@@ -70,8 +70,8 @@ final class Link {
         return error
     }
 
-    /// Waits until the socket is ready for one of `events`, and returns those it is ready for.
-    /// `wake` ends the wait as well; the answer is then 0, as it is after the deadline if `isSoft`.
+    /// Waits until the socket is ready for one of `events`, and returns the events that are ready.
+    /// `wake` also ends the wait. The result is then 0, as after the deadline if `isSoft` is true.
     func wait(
         _ events: Int32, until deadline: Deadline, wake: WakeHandle? = nil, isSoft: Bool = false
     ) throws(PostgresError) -> Int32 {
@@ -114,15 +114,15 @@ final class Link {
         }
     }
 
-    /// Sends what libpq has buffered, reading whatever arrives meanwhile: a server that cannot send its answers stops
-    /// reading, and two that only write would wait for each other forever.
+    /// Sends the data that libpq has buffered, and reads incoming data meanwhile. A server that cannot send its answers
+    /// stops reading, and two sides that only write would wait for each other forever.
     func flush(until deadline: Deadline) throws(PostgresError) {
         while isOpen {
             let pending = PQflush(connection)
             if pending == 0 {
                 return
             }
-            // A failed send may have an explanation from the server waiting to be read: leave it to `nextResult`.
+            // After a failed send, the server's explanation may still be unread: `nextResult` reads it.
             if pending < 0 {
                 return
             }
@@ -133,7 +133,8 @@ final class Link {
         }
     }
 
-    /// Waits until a result can be had without waiting, or `wake` was called: false then. What libpq has buffered goes out meanwhile.
+    /// Waits until a result can be read without waiting. Returns false if `wake` was called.
+    /// Buffered data is sent meanwhile.
     func awaitResult(until deadline: Deadline, wake: WakeHandle? = nil) throws(PostgresError) -> Bool {
         guard isOpen else { throw failure(.connectionLost, "the connection is closed") }
         while PQisBusy(connection) == 1 {
@@ -149,9 +150,9 @@ final class Link {
         return true
     }
 
-    /// The next result, or nil at the end of a statement's results. The caller owns it.
+    /// Returns the next result, or nil at the end of a statement's results. The caller owns it.
     ///
-    /// - Throws: also `localCommit`, where the server has said so before it.
+    /// - Throws: also `localCommit`, if the server has reported a local commit before the result.
     func nextResult(until deadline: Deadline) throws(PostgresError) -> OpaquePointer? {
         _ = try awaitResult(until: deadline)
         let result = PQgetResult(connection)
@@ -165,7 +166,7 @@ final class Link {
 final class Interrupt: Sendable {
     let wake: WakeHandle
     private let flag = Atomic(false)
-    /// When the server was heard last, on the monotonic clock.
+    /// The monotonic millisecond at which the server last sent something.
     private let heardAt = Atomic<Int64>(0)
 
     init() throws(PostgresError) {
@@ -176,7 +177,7 @@ final class Interrupt: Sendable {
 
     func noteHeard() { heardAt.store(Deadline.nowMilliseconds, ordering: .relaxed) }
 
-    /// Stays set: an abandoned connection cannot be used again. The flag is for waits that come later.
+    /// Whether the connection was abandoned, which is permanent. Later waits check it.
     var isSet: Bool { flag.load(ordering: .acquiring) }
 
     func set() {
@@ -185,18 +186,18 @@ final class Interrupt: Sendable {
     }
 }
 
-/// Reads the server's notices; without a receiver libpq would print them to standard error.
+/// Reads the server's notices. Without a receiver, libpq would print them to standard error.
 private final class NoticeReader {
     var count = 0
-    /// A commit is on this server's disk and perhaps on no standby's: somebody, or the end of the session, has cancelled the
-    /// wait for them.
+    /// Whether a commit is on this server's disk but perhaps on no standby's, because the wait for them was cancelled
+    /// by an administrator or by the end of the session.
     var commitWasLocal = false
 }
 
-/// The server's function that waits for standbys after a commit. All that it ever warns of is that it has given up.
+/// The server's function that waits for standbys after a commit. Its only warnings report that it has stopped waiting.
 private let standbyWait = "SyncRepWaitForLSN"
 
-/// Called by libpq on the connection's own thread, from within calls that this file makes.
+/// Called by libpq on the connection's own thread, during calls that this file makes.
 private func readNotice(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
     guard let context, let result else { return }
     let reader = Unmanaged<NoticeReader>.fromOpaque(context).takeUnretainedValue()

@@ -1,10 +1,10 @@
 import CPostgres
 
 extension PostgresConnection {
-    /// Runs a `COPY … FROM STDIN` whose rows `body` writes. Returns the number of rows that the server took.
+    /// Runs a `COPY … FROM STDIN` whose rows `body` writes. Returns the number of rows that the server stored.
     ///
-    /// An error thrown by `body` ends the COPY as failed, nothing of it stays, and is thrown on; so is the server's
-    /// own. The deadline is for each wait, not for the whole.
+    /// An error thrown by `body` makes the COPY fail without storing anything, and is rethrown. Errors of the server
+    /// are thrown as well. The deadline applies to each wait, not to the whole COPY.
     @discardableResult
     public func copyIn(_ sql: String, _ body: (inout CopyWriter) throws -> Void) throws -> Int {
         let label = statementLabel(sql)
@@ -22,8 +22,8 @@ extension PostgresConnection {
         guard link.isOpen else {
             throw bodyError ?? PostgresError(.connectionLost, "the connection is closed", statement: label)
         }
-        // The text shows in the server's log and must not repeat the error, which may hold data. A COPY that the
-        // server has stopped cannot be ended (-1): its error is then waiting to be read.
+        // The text appears in the server's log and must not repeat the error, which may contain data. A COPY that the
+        // server has stopped cannot be ended (-1): its error must then be read.
         let ended = PQputCopyEnd(link.connection, bodyError == nil ? nil : "given up by the client")
         guard ended != 0 else { throw link.failure(.connectionLost, link.message, statement: label) }
         var rowCount = 0
@@ -54,8 +54,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Sends the statement and reads up to the server's answer to it. Nil if it is not a COPY of this direction; the
-    /// connection is then idle again.
+    /// Sends the statement and reads the server's answer. Returns nil if the statement is not a COPY; the connection is
+    /// then idle again. A COPY of the other direction throws and closes the connection.
     func startCopy(
         _ sql: String, _ label: String, _ deadline: Deadline, _ direction: ExecStatusType
     ) throws(PostgresError) -> OpaquePointer? {

@@ -17,8 +17,8 @@ extension PostgresConnection {
         return try singleResult(sent, sql: sql, label, deadline)
     }
 
-    /// Runs several statements, separated by semicolons, without parameters and results: migrations. Without BEGIN
-    /// and COMMIT in it, the script is one transaction.
+    /// Runs several statements, separated by semicolons, without parameters and results, such as a migration. A script
+    /// without BEGIN and COMMIT is one transaction.
     public func executeScript(_ sql: String) throws(PostgresError) {
         let label = statementLabel(sql)
         try check(sql, label)
@@ -29,7 +29,7 @@ extension PostgresConnection {
         try failAfter(label)
     }
 
-    /// Prepares a statement now. Not needed before ``executePrepared(_:_:)``, which does it at the first use.
+    /// Prepares a statement now. ``executePrepared(_:_:)`` does so at the first use, so this call is optional.
     public func prepare(_ statement: PostgresStatement) throws(PostgresError) {
         try check(statement.sql, statement.name)
         let deadline = try begin(statement.name)
@@ -38,7 +38,7 @@ extension PostgresConnection {
         try failAfter(statement.name)
     }
 
-    /// Runs a prepared statement; prepares it first if this connection has not yet.
+    /// Runs a prepared statement. Prepares it first if this connection has not done so yet.
     @discardableResult
     public func executePrepared(
         _ statement: PostgresStatement, _ parameters: PostgresParameters = []
@@ -80,7 +80,7 @@ extension PostgresConnection {
         }
     }
 
-    /// The name that the server knows the statement by, if it is prepared on this connection.
+    /// Returns the server's name of the statement, or nil if it is not prepared on this connection.
     func preparedName(_ statement: PostgresStatement) throws(PostgresError) -> [CChar]? {
         guard let known = prepared[statement.name] else { return nil }
         guard known.sql == statement.sql else {
@@ -90,16 +90,16 @@ extension PostgresConnection {
         return known.serverName
     }
 
-    /// A server-side name that was never used on this connection. The server keeps 63 bytes: what makes a longer one so is at its
-    /// beginning.
+    /// Returns a new server-side name. The server truncates names to 63 bytes, so in a long name the unique part is at
+    /// the beginning.
     func newServerName(_ statement: PostgresStatement) -> [CChar] {
         preparedGeneration += 1
         let name = "\(statement.name)#\(preparedGeneration)"
         return Array((name.utf8.count <= 63 ? name : "\(preparedGeneration)#\(statement.name)").utf8CString)
     }
 
-    /// A statement that the server dropped (DISCARD ALL) or cannot run any more (its result type changed by a
-    /// migration) is prepared again, under a new name, at its next use.
+    /// Makes the next use prepare the statement again under a new name, if the server has dropped it (DISCARD ALL) or
+    /// cannot run it any more (a migration has changed its result type).
     func forgetIfStale(_ name: String, _ error: PostgresError) {
         if error.isRetriable && error.sqlState != "40001" && error.sqlState != "40P01" {
             prepared[name] = nil
@@ -128,7 +128,7 @@ extension PostgresConnection {
         return result
     }
 
-    /// Reads to the end of a call's results and returns the last one, or throws the first error.
+    /// Reads all results of a call and returns the last one, or throws the first error.
     func collect(_ sent: Int32, _ label: String, _ deadline: Deadline) throws(PostgresError) -> PostgresResult? {
         do throws(PostgresError) {
             try requireSent(sent)
@@ -155,7 +155,8 @@ extension PostgresConnection {
         }
     }
 
-    /// libpq refuses to send only when the connection is gone or out of memory; either way it cannot go on.
+    /// libpq fails to send only if the connection is lost or memory is exhausted. In both cases the connection is
+    /// unusable.
     func requireSent(_ sent: Int32) throws(PostgresError) {
         guard sent == 0 else { return }
         throw link.failure(.connectionLost, link.message)
@@ -167,7 +168,7 @@ extension PostgresConnection {
         return error
     }
 
-    /// COMMIT of a failed transaction "succeeds" with the tag ROLLBACK; nobody may take that for a commit.
+    /// COMMIT of a failed transaction "succeeds" with the tag ROLLBACK, which must not count as a commit.
     func checkCommitted(
         _ result: PostgresResult, _ sql: String, _ label: @autoclosure () -> String
     ) throws(PostgresError) {
@@ -182,7 +183,7 @@ extension PostgresConnection {
 }
 
 extension PostgresConnection {
-    /// Drops a prepared statement, which is prepared again at its next use.
+    /// Drops a prepared statement. The next use prepares it again.
     public func forget(_ statement: PostgresStatement) throws(PostgresError) {
         guard let known = prepared.removeValue(forKey: statement.name) else { return }
         let name = String(decoding: known.serverName.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)

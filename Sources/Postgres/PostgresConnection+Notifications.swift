@@ -2,11 +2,11 @@ import CPostgres
 import Glibc
 public import Runtime
 
-/// What a NOTIFY brought to a connection that LISTENs.
+/// A notification received by a connection that LISTENs.
 public struct PostgresNotification: Sendable, Equatable {
     public let channel: String
     public let payload: String
-    /// The backend that sent it; one's own notifications come back too.
+    /// The process id of the backend that sent the notification. A connection also receives its own notifications.
     public let senderPID: Int32
 
     public init(channel: String, payload: String, senderPID: Int32) {
@@ -17,8 +17,9 @@ public struct PostgresNotification: Sendable, Equatable {
 }
 
 extension PostgresConnection {
-    /// Waits until a notification has come, `timeoutMilliseconds` have passed (0 waits forever), or `wake` was called;
-    /// returns what has come, possibly nothing. Notifications that came during other calls are returned at once.
+    /// Waits until a notification arrives, `timeoutMilliseconds` have passed (0 waits forever), or `wake` was called.
+    /// Returns the notifications that have arrived, possibly none. Notifications that arrived during other calls are
+    /// returned at once.
     ///
     /// - Throws: `connectionLost` or `cancelled`; the connection is then closed.
     public func waitForNotifications(
@@ -29,7 +30,7 @@ extension PostgresConnection {
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         while true {
             let isAlive = PQconsumeInput(link.connection) == 1
-            // What came before the end is still to be had; the next call reports the loss.
+            // Notifications that arrived before the connection was lost are returned. The next call reports the loss.
             let found = takeNotifications()
             if !found.isEmpty {
                 return found
@@ -43,11 +44,11 @@ extension PostgresConnection {
         }
     }
 
-    /// Throws where the other side has closed the connection, as far as this side has heard. Does not wait.
+    /// Throws if the server is known to have closed the connection. Does not wait.
     public func checkConnection() throws(PostgresError) {
         _ = try begin("a look at the connection", isSent: false)
         defer { end() }
-        // Behind the server's last words, which are read at first, comes the end.
+        // The first read returns the server's last data, and the second one reports the end.
         for _ in 0..<2 where PQconsumeInput(link.connection) != 1 {
             throw link.failure(.connectionLost, link.message)
         }

@@ -1,14 +1,14 @@
 import CPostgres
 
 extension PostgresConnection {
-    /// Sends all steps at once, with one sync at the end: one round trip. Returns one result a step.
+    /// Sends all steps at once, with one sync at the end: one round trip. Returns one result per step.
     ///
-    /// Without BEGIN and COMMIT among them the steps are one implicit transaction. A failing step stops the rest; the
-    /// error names its index (`step`). If the pipeline itself began the transaction, it is rolled back before the
-    /// error is thrown, so the connection is idle again; a transaction that was open before stays open, and failed.
+    /// Without BEGIN and COMMIT among them, the steps are one implicit transaction. A failing step stops the rest, and
+    /// the error contains its index (`step`). If the pipeline itself began the transaction, it is rolled back before
+    /// the error is thrown, so the connection is idle again. A transaction that was open before stays open, and failed.
     ///
     /// - Throws: `server` (nothing was committed, unless a COMMIT precedes the failing step), `invalidParameter`
-    ///   (nothing was sent), or an error that has closed the connection: then a COMMIT's outcome is unknown.
+    ///   (nothing was sent), or an error that has closed the connection: the outcome of a COMMIT is then unknown.
     @discardableResult
     public func pipeline(_ steps: [PipelineStep]) throws(PostgresError) -> [PostgresResult] {
         guard !steps.isEmpty else { return [] }
@@ -21,14 +21,16 @@ extension PostgresConnection {
         return try receivePipeline()
     }
 
-    /// Sends all steps at once, with one sync at the end, and waits for no answer. What became of them is told by `receivePipeline`.
+    /// Sends all steps at once, with one sync at the end, without waiting for the answer. `receivePipeline` returns the
+    /// outcome.
     ///
-    /// More may be sent while others are under way: the server works on them in the order in which they were sent, whatever became
-    /// of those before. Until all of them are received, nothing else can be done with the connection. A transaction that fails and
-    /// stays open makes everything behind it fail, and is rolled back when the last one is received.
+    /// More pipelines may be sent while others are in flight. The server executes them in the order of sending, even if
+    /// earlier ones fail. Until all are received, the connection can't be used for anything else.
+    /// A transaction that fails and stays open makes all later pipelines fail, and is rolled back when the last one is
+    /// received.
     ///
-    /// - Throws: `invalidParameter` (nothing was sent), or an error that has closed the connection: then the outcome of all that are under
-    ///   way is unknown.
+    /// - Throws: `invalidParameter` (nothing was sent), or an error that has closed the connection: the outcome of all
+    ///   pipelines in flight is then unknown.
     public func sendPipeline(_ steps: [PipelineStep]) throws(PostgresError) {
         try check(steps)
         let isFirst = pipelines.isEmpty
@@ -45,8 +47,9 @@ extension PostgresConnection {
             pipelines.append(
                 PipelineUnderWay(
                     steps: steps, expected: try send(steps), losesAnswer: faultyCalls?.takeLosesAnswer() ?? false))
-            // Behind others the server reads when it has done with them: what the socket doesn't take now follows while their
-            // answers are waited for. Of the first one, which may hold a lock by then, nothing is to be waited for.
+            // After other pipelines, the server reads when it has finished those. Data that the socket does not accept
+            // now is sent while their answers are awaited. The first pipeline is sent completely, because it may hold a
+            // lock as soon as the server has read a part of it.
             if isFirst {
                 try link.flush(until: .silence(ms: statementTimeoutMilliseconds))
                 if link.isOpen { link.noteMoved() }
@@ -59,16 +62,17 @@ extension PostgresConnection {
         }
     }
 
-    /// However often what is under way is waited for: the time since a byte moved.
+    /// The deadline for all waits for pipelines in flight, counted from when a byte last moved.
     private var silence: Deadline { .commonSilence(ms: statementTimeoutMilliseconds) }
 
-    /// How many pipelines were sent and not received.
+    /// The number of pipelines in flight: sent and not received.
     public var pipelinesUnderWay: Int { pipelines.count }
 
-    /// Whether all that was sent is out of this process. Does not wait.
+    /// Whether everything has been passed to the socket. Does not wait.
     public var isPipelineOut: Bool { link.isOpen && PQflush(link.connection) == 0 }
 
-    /// Whether an answer to what is under way has begun to arrive, or none will as the connection is lost. Does not wait.
+    /// Whether the answer to a pipeline in flight has begun to arrive, or never will because the connection is lost.
+    /// Does not wait.
     public var isPipelineAnswered: Bool {
         guard link.isOpen, !pipelines.isEmpty else { return true }
         _ = PQconsumeInput(link.connection)
@@ -77,7 +81,8 @@ extension PostgresConnection {
         return true
     }
 
-    /// Waits until the next answer to what is under way has begun to arrive, or `wake` was called: false then. Nothing is received yet.
+    /// Waits until the next answer to a pipeline in flight begins to arrive. Returns false if `wake` was called.
+    /// Does not receive the answer.
     ///
     /// - Throws: an error that has closed the connection.
     public func awaitPipeline(wake: WakeHandle) throws(PostgresError) -> Bool {
@@ -89,7 +94,7 @@ extension PostgresConnection {
         }
     }
 
-    /// What became of the pipeline that was sent first: one result a step. Waits for it.
+    /// Waits for the outcome of the oldest pipeline in flight. Returns one result per step.
     ///
     /// - Throws: as `pipeline`.
     public func receivePipeline() throws(PostgresError) -> [PostgresResult] {
@@ -108,7 +113,7 @@ extension PostgresConnection {
                 defer { end() }
                 try leavePipelineMode(failure, deadline)
             } else {
-                // Now the server reads what is behind it, and may hold a lock until it has all of that.
+                // The server now reads the next pipeline, and may hold a lock until it has received all of it.
                 link.noteMoved()
                 try link.flush(until: silence)
             }
@@ -120,7 +125,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Receives all that is under way, whatever became of it.
+    /// Receives all pipelines in flight and discards their outcomes.
     public func dropPipelines() {
         while !pipelines.isEmpty { _ = try? receivePipeline() }
     }
@@ -130,20 +135,20 @@ extension PostgresConnection {
             throw failure ?? link.failure(.protocol, link.message, statement: "pipeline")
         }
         if startedIdle && PQtransactionStatus(link.connection) == PQTRANS_INERROR {
-            // What was received may have been there for long while its receiver did something else.
+            // The received answer may have waited for long while its receiver was busy.
             link.noteMoved()
             _ = try collect(PQsendQuery(link.connection, "ROLLBACK"), "ROLLBACK", deadline)
         }
     }
 
-    /// The connection is closed: nothing will be received any more.
+    /// Discards all pipelines, because the connection is closed.
     private func endPipelines() {
         guard !pipelines.isEmpty || !link.isOpen else { return }
         pipelines.removeAll()
         end()
     }
 
-    /// Steps that were sent, and what is to be received.
+    /// Steps that were sent, and the expected answers.
     struct PipelineUnderWay {
         let steps: [PipelineStep]
         fileprivate let expected: [Expected]
@@ -153,10 +158,10 @@ extension PostgresConnection {
 
     private static func label(_ steps: [PipelineStep]) -> String { steps.map(\.label).joined(separator: "; ") }
 
-    /// What the server will answer, in order.
+    /// An expected answer of the server, in order.
     fileprivate struct Expected {
         var step: Int
-        /// Set for the preparation of the step's statement: the name it gets on the server.
+        /// The name of the statement on the server, if the answer is to the preparation of the step's statement.
         var preparing: [CChar]?
     }
 
@@ -238,7 +243,7 @@ extension PostgresConnection {
         return (results, failure)
     }
 
-    /// One step's result; nil if the pipeline was aborted before it.
+    /// Returns one step's result, or nil if the pipeline was aborted before the step.
     private func receiveOne(
         _ step: PipelineStep, _ deadline: Deadline
     ) throws(PostgresError) -> PostgresResult? {
@@ -264,7 +269,7 @@ extension PostgresConnection {
         return kept
     }
 
-    /// Reads to the sync's answer. An implicit transaction commits here, so this may fail as well.
+    /// Reads up to the answer of the sync. An implicit transaction commits here, so this may fail as well.
     private func receiveSync(_ deadline: Deadline) throws(PostgresError) -> PostgresError? {
         var failure: PostgresError?
         while true {
@@ -290,7 +295,8 @@ extension PostgresConnection {
         return error
     }
 
-    /// The connection went away in the middle, whatever the last answer says.
+    /// Closes the connection and returns the error as a connection loss, because the connection was lost during the
+    /// pipeline.
     private func lost(_ error: PostgresError) -> PostgresError {
         var error = error
         if !error.isConnectionLost {

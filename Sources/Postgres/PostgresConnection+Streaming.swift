@@ -2,10 +2,10 @@ import CPostgres
 import Glibc
 
 extension PostgresConnection {
-    /// Calls `row` for each row of a statement as it arrives: memory stays bounded, whatever the number of rows.
+    /// Calls `row` for each row of a statement as it arrives. Memory is bounded, regardless of the number of rows.
     ///
-    /// An error thrown by `row` cancels the statement and is thrown on. The deadline is for each wait, not for the
-    /// whole.
+    /// An error thrown by `row` cancels the statement and is rethrown. The deadline applies to each wait, not to the
+    /// whole statement.
     public func forEachRow(
         _ sql: String, _ parameters: PostgresParameters = [], _ row: (borrowing PostgresRow) throws -> Void
     ) throws {
@@ -36,11 +36,12 @@ extension PostgresConnection {
         try failAfter(label)
     }
 
-    /// Runs a `COPY … TO STDOUT` and calls `row` with each piece of data as it arrives, valid during the call.
-    /// PostgreSQL sends one row a piece; in binary format the header comes with the first one, and a trailer alone at
-    /// the end.
+    /// Runs a `COPY … TO STDOUT` and calls `row` with each piece of data as it arrives, valid only during the call.
+    /// PostgreSQL sends one row per piece. In binary format the first piece also contains the header, and the last one
+    /// is the trailer alone.
     ///
-    /// An error thrown by `row` cancels the COPY and is thrown on. The deadline is for each wait, not for the whole.
+    /// An error thrown by `row` cancels the COPY and is rethrown. The deadline applies to each wait, not to the whole
+    /// COPY.
     public func copyOut(_ sql: String, _ row: (UnsafeRawBufferPointer) throws -> Void) throws {
         let label = statementLabel(sql)
         try check(sql, label)
@@ -60,8 +61,8 @@ extension PostgresConnection {
         try failAfter(label)
     }
 
-    /// Runs a `COPY … TO STDOUT WITH (FORMAT binary)` and calls `row` with each row decoded in place: the
-    /// fastest way to read many rows, if only by a little.
+    /// Runs a `COPY … TO STDOUT WITH (FORMAT binary)` and calls `row` with each row, decoded without copying. This is
+    /// the fastest way to read many rows, by a small margin.
     public func copyOutRows(_ sql: String, _ row: (borrowing BinaryCopyRow) throws -> Void) throws {
         var decoder = BinaryCopyDecoder()
         try copyOut(sql) { piece in
@@ -110,7 +111,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Takes the result that ends a stream: the empty one after the last row, or an error.
+    /// Handles the result that ends a stream: the empty result after the last row, or an error.
     private func finishStreaming(_ result: OpaquePointer, _ label: String) throws(PostgresError) {
         switch PQresultStatus(result) {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
@@ -127,8 +128,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Cancels the running statement and reads away what it had already sent. The connection is usable afterwards;
-    /// if that cannot be had, it is closed and the reason thrown.
+    /// Cancels the running statement and discards the data that it had already sent. The connection is usable
+    /// afterwards. If that fails, the connection is closed and the reason thrown.
     private func giveUp(_ label: String) throws(PostgresError) {
         cancelHandle.cancelStatement()
         while try nextPieceOrEnd(label) {}

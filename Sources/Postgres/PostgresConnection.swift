@@ -3,28 +3,29 @@ public import Runtime
 
 /// A connection to PostgreSQL that blocks its thread.
 ///
-/// Give it a thread of its own: every call waits in poll(2), so none belongs on the Swift cooperative pool. Not
-/// Sendable; only ``cancelHandle`` may go to other threads. One call at a time: calling from inside a `body` that
+/// Give the connection its own thread: every call waits in poll(2), so none belongs on the Swift cooperative pool. Not
+/// Sendable; only ``cancelHandle`` may be used on other threads. One call at a time: calling from inside a `body` that
 /// this class calls throws `protocol`.
 ///
-/// An error whose ``PostgresError/isConnectionLost`` is true has closed the connection; later calls throw
-/// `connectionLost`, as they do after SQLSTATE 25006: the server is read-only. After any other error the connection is usable, in the transaction state that PostgreSQL gives
-/// it.
+/// An error whose ``PostgresError/isConnectionLost`` is true has closed the connection. Later calls throw
+/// `connectionLost`, as they do after SQLSTATE 25006: the server is read-only. After any other error the connection is
+/// usable, in the transaction state that PostgreSQL defines.
 public final class PostgresConnection {
     let link: Link
     private let interrupt: Interrupt
-    /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMilliseconds``. May be changed between calls.
+    /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMilliseconds``. May be changed
+    /// between calls.
     public var statementTimeoutMilliseconds: Milliseconds
-    /// Prepared here: the statement's name, its SQL, and the name that the server knows it by, as libpq takes it.
+    /// The prepared statements: by name, the SQL and the name on the server, as libpq expects it.
     var prepared: [String: (sql: String, serverName: [CChar])] = [:]
     /// Makes server-side names unique when a statement must be prepared again.
     var preparedGeneration = 0
     private var isBusy = false
-    /// Which calls lose the connection, in tests.
+    /// Selects the calls that lose the connection, in tests.
     var faultyCalls: FaultyCalls?
-    /// Pipelines that were sent and not received, in this order.
+    /// Pipelines in flight: sent and not received, in this order.
     var pipelines: [PipelineUnderWay] = []
-    /// Whether no transaction was open when the first of them was sent.
+    /// Whether no transaction was open when the first pipeline in flight was sent.
     var startedIdle = false
 
     /// Stops this connection's work from other threads.
@@ -36,7 +37,7 @@ public final class PostgresConnection {
 
     /// Connects and logs in.
     ///
-    /// - Throws: `connect`, or what the session settings' statement throws.
+    /// - Throws: `connect`, or an error of the statement that applies the session settings.
     public init(_ url: PostgresURL, settings: ConnectionSettings = ConnectionSettings()) throws(PostgresError) {
         var faultyCalls = settings.faults.map { FaultyCalls($0, on: url) }
         if faultyCalls?.losesCall("connect") == true { throw PostgresError(.connect, FaultyCalls.lost) }
@@ -55,19 +56,19 @@ public final class PostgresConnection {
     /// False once closed or lost.
     public var isOpen: Bool { !link.isLost && !interrupt.isSet }
 
-    /// Whether a transaction is open, failed ones included.
+    /// Whether a transaction is open, including a failed one.
     public var isInTransaction: Bool {
         guard link.isOpen else { return false }
         let status = PQtransactionStatus(link.connection)
         return status == PQTRANS_INTRANS || status == PQTRANS_INERROR
     }
 
-    /// How many notices the server has sent. They are dropped, but for the one that makes a call throw `localCommit`: it is
-    /// of level WARNING, which `client_min_messages` must let through.
+    /// The number of notices from the server. They are discarded, except for the one that makes a call throw
+    /// `localCommit`. Its level is WARNING, which `client_min_messages` must not suppress.
     public var noticeCount: Int { link.noticeCount }
 
-    /// Says goodbye and closes the socket. May be called twice. From inside a `body` it makes the call under way
-    /// fail.
+    /// Ends the session and closes the socket. May be called twice.
+    /// From inside a `body`, it makes the call in progress fail.
     public func close() {
         if isBusy, pipelines.isEmpty {
             interrupt.set()
@@ -90,7 +91,7 @@ public final class PostgresConnection {
         try execute("SELECT " + calls.joined(separator: ", "), parameters)
     }
 
-    /// Starts a call: refuses a closed or busy connection, and returns the call's deadline.
+    /// Starts a call: throws on a closed or busy connection, and returns the call's deadline.
     ///
     /// - Parameter isSent: whether something is sent to the server.
     func begin(_ statement: String, isSent: Bool = true) throws(PostgresError) -> Deadline {
@@ -111,44 +112,46 @@ public final class PostgresConnection {
     /// Ends a call that `begin` started.
     func end() {
         isBusy = false
-        // What can't be written to is of no use, and where it can be written now, another connection finds out.
+        // A connection that can't write is useless. If the server accepts writes by now, another connection finds out.
         if link.isOpen && (link.isLost || link.isReadOnly) {
             link.close()
         }
     }
 }
 
-/// How a ``PostgresConnection`` connects and how long it waits.
+/// The connection parameters and timeouts of a ``PostgresConnection``.
 public struct ConnectionSettings: Sendable {
-    /// From the first address to a logged-in connection, all hosts together; 0 waits forever. Resolving a host name
-    /// is the C library's and not bounded by this.
+    /// The time from the first address to a logged-in connection, for all hosts together; 0 waits forever. The C
+    /// library resolves host names, which is not limited by this.
     public var connectTimeoutMilliseconds: Milliseconds = 10_000
-    /// The silence that a call bears: how long no byte may move in either direction. After it the call throws `timeout` and
-    /// the connection is closed, whatever the server goes on doing. A server that computes is silent, too: statements
-    /// that take it long need more. 0 waits forever.
+    /// The silence that a call tolerates, that is, the time without a byte in either direction. After it the call
+    /// throws `timeout` and the connection is closed, although the server may continue. A computing server is silent,
+    /// too: slow statements need a longer time. 0 waits forever.
     public var statementTimeoutMilliseconds: Milliseconds = 30_000
-    /// Idle time before TCP asks whether the peer is still there; 0 leaves it to the system.
+    /// The idle time before TCP probes the peer; 0 uses the system's default.
     public var keepaliveIdleSeconds = 5
-    /// Time between two such questions.
+    /// The time between two probes.
     public var keepaliveIntervalSeconds = 2
-    /// Unanswered questions after which the peer counts as dead.
+    /// The number of unanswered probes after which the peer counts as dead.
     public var keepaliveCount = 3
-    /// How long sent data, or a keepalive's question, may stay unacknowledged before TCP gives up; 0 leaves it to the system.
+    /// How long sent data, or a keepalive probe, may stay unacknowledged before TCP gives up; 0 uses the system's
+    /// default.
     ///
-    /// What a connection string says of any of these goes before: `keepalives_idle`, `tcp_user_timeout`, ….
+    /// The connection string overrides this and the keepalive settings: `keepalives_idle`, `tcp_user_timeout`, ….
     public var tcpUserTimeoutMilliseconds: Milliseconds = 8_000
-    /// Server settings made in one round trip after login, such as `statement_timeout` (below `statementTimeoutMilliseconds`,
-    /// so that a slow statement fails by itself and the connection survives) or `client_connection_check_interval`.
+    /// Server settings applied in one round trip after login, such as `client_connection_check_interval` or
+    /// `statement_timeout`. If `statement_timeout` is below `statementTimeoutMilliseconds`, a slow statement fails by
+    /// itself and the connection survives.
     public var sessionSettings: [String: String] = [:]
-    /// Which calls lose the connection, in tests; nil for none.
+    /// Selects the calls that lose the connection, in tests. Nil for none.
     public var faults: (any CallFaults)?
 
     public init() {}
 }
 
 /// Stops the work of one ``PostgresConnection`` from any other thread.
-// @unchecked Sendable is safe: a PGcancel is immutable, PQcancel is documented to be thread-safe, and this object
-// alone frees it, when the last reference goes.
+// @unchecked Sendable is safe: a PGcancel is immutable, PQcancel is documented to be thread-safe, and this object alone
+// frees the PGcancel, when the last reference is released.
 public final class PostgresCancelHandle: @unchecked Sendable {
     private let cancel: OpaquePointer?
     private let interrupt: Interrupt
@@ -163,10 +166,11 @@ public final class PostgresCancelHandle: @unchecked Sendable {
     }
 
     /// Asks the server to stop the running statement, which then fails with SQLSTATE 57014; the connection stays
-    /// usable. If none is running, nothing happens. Opens a connection of its own and blocks until the server has
-    /// taken the request: not for the cooperative pool.
+    /// usable. If none is running, nothing happens.
+    /// The request uses a connection of its own and blocks until the server has accepted it: not for the cooperative
+    /// pool.
     ///
-    /// - Returns: Whether the request was delivered, not whether it had an effect.
+    /// - Returns: whether the request was delivered, not whether it had an effect.
     @discardableResult
     public func cancelStatement() -> Bool {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
@@ -174,11 +178,11 @@ public final class PostgresCancelHandle: @unchecked Sendable {
         }
     }
 
-    /// When anything last came from the server, in milliseconds of the monotonic clock.
+    /// The monotonic millisecond at which the server last sent something.
     public var lastHeardMilliseconds: Int64 { interrupt.lastHeardMilliseconds }
 
-    /// Makes the owner's current and every later call throw `cancelled` at once and close the connection, whether or
-    /// not the server answers: for shutting down. Never blocks.
+    /// Makes the owner's current call and every later one throw `cancelled` at once and close the connection, whether
+    /// or not the server answers. Intended for shutdown; never blocks.
     public func abandon() {
         interrupt.set()
     }

@@ -1,54 +1,56 @@
 import CPostgres
 
-/// Everything that can go wrong between this process and PostgreSQL.
+/// An error between this process and PostgreSQL.
 ///
-/// No text of this type holds a password or a parameter's value: where PostgreSQL itself quotes data (data
-/// exceptions, constraint violations), the quoting part is dropped and only names of tables and constraints stay.
+/// The texts never contain a password or a parameter's value. Where PostgreSQL itself quotes data (data exceptions,
+/// constraint violations), the quoted part is dropped and only the names of tables and constraints remain.
 public struct PostgresError: Error, Sendable, Equatable {
     public enum Kind: Sendable, Hashable {
-        /// No connection could be made: wrong address, refused, bad password, unknown database, server starting up.
+        /// No connection could be opened: wrong address, refused, bad password, unknown database, server starting up.
         case connect
-        /// The server refused a statement; the connection is usable. The five-character SQLSTATE says why.
+        /// The server rejected a statement; the connection is usable. The five-character SQLSTATE is the reason.
         case server(sqlState: String)
-        /// The connection broke, or was already closed. What had been sent may or may not have been done.
+        /// The connection broke, or was already closed. The outcome of statements already sent is unknown.
         case connectionLost
-        /// The server has committed, but its wait for the synchronous standbys was cancelled: a failover may take the commit
-        /// back. The connection has been closed. Whoever asks again in a transaction that writes something waits, too.
+        /// The server has committed, but its wait for the synchronous standbys was cancelled: a failover may lose the
+        /// commit. The connection has been closed.
+        /// A later transaction that writes something waits for the standbys as well.
         case localCommit
-        /// A deadline passed. The connection has been closed; what had been sent may or may not have been done.
+        /// A deadline passed. The connection has been closed.
+        /// The outcome of statements already sent is unknown.
         case timeout
         /// ``PostgresCancelHandle/abandon()`` was called. The connection has been closed, as for `timeout`.
         case cancelled
-        /// A connection string that cannot be used. Nothing was sent.
+        /// The connection string is invalid. Nothing was sent.
         case invalidURL
-        /// A parameter that PostgreSQL cannot hold, such as text with U+0000. Nothing was sent.
+        /// PostgreSQL cannot store a parameter, such as text with U+0000. Nothing was sent.
         case invalidParameter
-        /// A value of a result is NULL or has another type than the caller asked for.
+        /// A value of a result is NULL or has another type than requested.
         case decoding
-        /// A call that makes no sense here, or an answer that breaks the protocol.
+        /// The call is not allowed in the current state, or the server's answer violates the protocol.
         case `protocol`
     }
 
     public var kind: Kind
     /// One sentence without data values.
     public var message: String
-    /// The server's DETAIL, left out where it would quote data.
+    /// The server's DETAIL, omitted if it would quote data.
     public var detail: String?
-    /// The server's HINT, or what to do.
+    /// The server's HINT, or this module's own advice.
     public var hint: String?
-    /// Which statement: a prepared statement's name, or the beginning of the SQL up to the first literal.
+    /// The statement: a prepared statement's name, or the beginning of the SQL up to the first literal.
     public var statement: String?
-    /// The failing step of a pipeline, counted from 0.
+    /// The index of the failing step in a pipeline, counted from 0.
     public var step: Int?
-    /// The SQLSTATE that came with the error, whatever its kind: a lost connection may have one too (57P01).
+    /// The SQLSTATE of the error, of any kind: a lost connection may have one too (57P01).
     public var sqlState: String?
     /// The violated constraint, if the server named one.
     public var constraint: String?
     /// The table, if the server named one.
     public var table: String?
-    /// No connection could be made as nothing answered in time.
+    /// Whether no connection could be opened because no host answered in time.
     public internal(set) var isSilentConnect = false
-    /// The server reports no error: it has written fewer rows than were sent.
+    /// Whether the server has written fewer rows than were sent, without reporting an error.
     public internal(set) var isRowsKeptOut = false
 
     init(_ kind: Kind, _ message: String, hint: String? = nil, statement: String? = nil) {
@@ -61,8 +63,8 @@ public struct PostgresError: Error, Sendable, Equatable {
         }
     }
 
-    /// The connection is of no further use, and the outcome of a COMMIT under way is unknown:
-    /// look it up before you answer anybody. True for lost connections, deadlines, abandoned calls and local commits.
+    /// Whether the connection is unusable. The outcome of a COMMIT in flight is then unknown and must be looked up
+    /// before it is reported. True for lost connections, deadlines, abandoned calls and local commits.
     public var isConnectionLost: Bool {
         switch kind {
         case .connectionLost, .localCommit, .timeout, .cancelled: true
@@ -70,8 +72,8 @@ public struct PostgresError: Error, Sendable, Equatable {
         }
     }
 
-    /// The transaction rolled back for a reason that may be gone at the next try: serialization failure, deadlock,
-    /// or a prepared statement that the server had to drop (it is prepared again by itself).
+    /// Whether the transaction was rolled back for a reason that may not recur: a serialization failure, a deadlock, or
+    /// a prepared statement that the server dropped (the next use prepares it again).
     public var isRetriable: Bool {
         guard case .server(let state) = kind else { return false }
         switch state {
@@ -81,7 +83,8 @@ public struct PostgresError: Error, Sendable, Equatable {
         }
     }
 
-    /// The transaction would have written, and the server is a standby or was told to take no writes. Nothing was written.
+    /// Whether the transaction tried to write, and the server is a standby or configured to accept no writes. Nothing
+    /// was written.
     public var isReadOnlyServer: Bool { sqlState == Self.readOnlyState }
 
     static let readOnlyState = "25006"
@@ -113,13 +116,12 @@ extension PostgresError: CustomStringConvertible {
 }
 
 extension PostgresError {
-    /// The error that a failed `PGresult` reports. `isConnectionLost` is what the connection's status says
-    /// afterwards.
+    /// Creates an error from a failed `PGresult`. `isConnectionLost` is the connection's status after the failure.
     static func from(result: OpaquePointer, isConnectionLost: Bool, statement: String?) -> PostgresError {
         let state = text(pathmirror_pq_sqlstate(result)) ?? ""
         let severity = text(pathmirror_pq_severity(result))
         let isFatal = severity == "FATAL" || severity == "PANIC"
-        // Without an SQLSTATE the message is libpq's own: about the connection, or about a protocol breach.
+        // Without an SQLSTATE the message is libpq's own: about the connection, or about a protocol violation.
         var kind = Kind.server(sqlState: state)
         if isConnectionLost || isFatal {
             kind = .connectionLost
@@ -138,12 +140,13 @@ extension PostgresError {
         return error
     }
 
-    /// Class 22 is "data exception", class 23 "integrity constraint violation": their texts quote values.
+    /// Whether the texts of errors with this SQLSTATE quote values: class 22 is "data exception", class 23 "integrity
+    /// constraint violation".
     private static func quotesData(_ state: String) -> Bool {
         state.hasPrefix("22") || state.hasPrefix("23")
     }
 
-    /// `invalid input syntax for type integer: "4711x"` keeps what is before the colon.
+    /// Removes quoted data: of `invalid input syntax for type integer: "4711x"`, the part before the colon remains.
     private static func withoutData(_ message: String, _ state: String) -> String {
         guard state.hasPrefix("22"), let colon = message.firstIndex(of: ":") else { return message }
         return String(message[..<colon])
@@ -161,7 +164,7 @@ extension PostgresError {
     }
 }
 
-/// What names an SQL text in messages: its beginning, ending before the first literal, as that may be data.
+/// Returns a label of an SQL text for messages: its beginning, up to the first literal, which may be data.
 func statementLabel(_ sql: String) -> String {
     var label = ""
     var lastWasSpace = true
@@ -181,12 +184,13 @@ func statementLabel(_ sql: String) -> String {
 
 /// Rows that a statement did not write although the server reports no error.
 extension PostgresError {
-    /// The SQLSTATE of triggered_data_change_violation. The server has it for other things as well.
+    /// The SQLSTATE of triggered_data_change_violation, which the server also uses for other errors.
     private static let keptOutState = "27000"
 
-    /// A trigger of the table returned no row, or a rule replaces the statement.
+    /// Creates the error for rows that were not written because a trigger of the table returned no row, or a rule
+    /// replaces the statement.
     ///
-    /// - Parameter step: the step of the pipeline, if it was one.
+    /// - Parameter step: the step of the pipeline, if there was one.
     public static func rowsKeptOut(sent: Int, written: Int, step: Int? = nil) -> PostgresError {
         var error = PostgresError(
             .server(sqlState: keptOutState),
@@ -196,7 +200,7 @@ extension PostgresError {
         return error
     }
 
-    /// A rule does something else in place of the statement: no row is written until it is dropped.
+    /// Creates the error for a rule that replaces the statement: no row is written until the rule is dropped.
     public static func replaced(by rule: String, on table: String) -> PostgresError {
         // object_not_in_prerequisite_state
         PostgresError(

@@ -2,107 +2,99 @@ import CPostgres
 
 /// The parameters of one statement, `$1` first, in PostgreSQL's binary format and in one buffer.
 ///
-/// Cheap to build and to reuse (`removeAll()` keeps the storage). What PostgreSQL cannot hold is remembered here and
-/// thrown as `invalidParameter` by the call that uses the parameters, before anything is sent.
-/// Never printed: descriptions hold the number of parameters only.
+/// Cheap to build and to reuse (`removeAll()` keeps the storage). Values that PostgreSQL cannot store are recorded
+/// here, and the call that uses the parameters throws `invalidParameter` before it sends anything. Never printed:
+/// descriptions contain only the number of parameters.
 public struct PostgresParameters: Sendable {
     struct Slot {
         var type: PostgresType
         var offset: Int
-        /// Bytes, or -1 for NULL.
+        /// The number of bytes, or -1 for NULL.
         var length: Int
     }
 
     private(set) var bytes: [UInt8] = []
     private(set) var slots: [Slot] = []
-    /// Why the parameters cannot be sent.
+    /// The reason why the parameters cannot be sent.
     private(set) var problem: String?
 
-    /// A list without parameters.
     public init() {}
 
-    /// The number of parameters.
     public var count: Int { slots.count }
 
-    /// The size of the values.
+    /// The size of the values in bytes.
     public var byteCount: Int { bytes.count }
 
-    /// Empties the list and keeps its storage.
+    /// Removes all parameters and keeps the storage.
     public mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         slots.removeAll(keepingCapacity: true)
         problem = nil
     }
 
-    /// Makes room for `bytes` bytes of values.
+    /// Reserves `bytes` bytes for values.
     public mutating func reserveCapacity(bytes count: Int) {
         bytes.reserveCapacity(count)
     }
 
-    /// Makes room for `count` values of `bytes` bytes together.
+    /// Reserves space for `count` values of `bytes` bytes in total.
     public mutating func reserveCapacity(_ count: Int, bytes: Int) {
         slots.reserveCapacity(count)
         self.bytes.reserveCapacity(bytes)
     }
 
-    /// A NULL of a type.
+    /// Appends a NULL of a type.
     public mutating func appendNull(_ type: PostgresType) {
         slots.append(Slot(type: type, offset: 0, length: -1))
     }
 
-    /// A bool.
     public mutating func appendBool(_ value: Bool) {
         append(.bool) { $0.appendBool(value) }
     }
 
-    /// An int4.
     public mutating func appendInt4(_ value: Int32) {
         append(.int4) { $0.appendBigEndian(value) }
     }
 
-    /// An int8.
     public mutating func appendInt8(_ value: Int64) {
         append(.int8) { $0.appendBigEndian(value) }
     }
 
-    /// A float8.
     public mutating func appendFloat8(_ value: Double) {
         append(.float8) { $0.appendFloat8(value) }
     }
 
-    /// Microseconds since 1970-01-01 UTC, without leap seconds.
+    /// Appends microseconds since 1970-01-01 UTC, without leap seconds.
     public mutating func appendTimestamp(unixMicroseconds: Int64) {
         append(.timestamptz) { $0.appendTimestamp(unixMicroseconds: unixMicroseconds) }
     }
 
-    /// A text.
     public mutating func appendText(_ value: String) {
         var value = value
         value.withUTF8 { appendText(UnsafeRawBufferPointer($0)) }
     }
 
-    /// A text, of UTF-8.
+    /// Appends a text from UTF-8.
     public mutating func appendText(_ utf8: [UInt8]) {
         utf8.withUnsafeBytes { appendText($0) }
     }
 
-    /// A text, of UTF-8 that somebody else owns.
+    /// Appends a text from UTF-8 that the caller owns.
     public mutating func appendText(_ utf8: UnsafeRawBufferPointer) {
         checkText(utf8)
         append(.text) { $0.append(contentsOf: utf8) }
     }
 
-    /// A bytea.
     public mutating func appendBytea(_ value: [UInt8]) {
         value.withUnsafeBytes { appendBytea($0) }
     }
 
-    /// A bytea, of bytes that somebody else owns.
+    /// Appends a bytea from bytes that the caller owns.
     public mutating func appendBytea(_ value: UnsafeRawBufferPointer) {
         append(.bytea) { $0.append(contentsOf: value) }
     }
 
-    /// A UUID's 16 bytes, most significant first.
+    /// Appends a UUID's 16 bytes, most significant first.
     public mutating func appendUUID(_ value: [UInt8]) {
         if value.count != 16 {
             note("parameter $\(count + 1) is not a UUID: it has \(value.count) bytes, not 16")
@@ -110,19 +102,19 @@ public struct PostgresParameters: Sendable {
         append(.uuid) { $0.append(contentsOf: value) }
     }
 
-    /// JSON text for a `json` column, which keeps it byte for byte.
+    /// Appends JSON text for a `json` column, which keeps it byte for byte.
     public mutating func appendJSON(_ utf8: [UInt8]) {
         utf8.withUnsafeBytes { checkText($0) }
         append(.json) { $0.append(contentsOf: utf8) }
     }
 
-    /// JSON text for a `jsonb` column, which stores the value and not the text.
+    /// Appends JSON text for a `jsonb` column, which stores the value and not the text.
     public mutating func appendJSONB(_ utf8: [UInt8]) {
         utf8.withUnsafeBytes { checkText($0) }
         append(.jsonb) { bytes in utf8.withUnsafeBytes { bytes.appendJSONB($0) } }
     }
 
-    /// An array of any type.
+    /// Appends an array of any type.
     public mutating func append(_ array: PostgresArray) {
         if let index = array.indexOfTextWithNUL {
             note("element \(index + 1) of parameter $\(count + 1) holds U+0000, which PostgreSQL text cannot store")
@@ -130,7 +122,7 @@ public struct PostgresParameters: Sendable {
         append(array.elementType.arrayType ?? .textArray) { array.encode(into: &$0) }
     }
 
-    /// A value of any type.
+    /// Appends a value of any type.
     public mutating func append(_ value: PostgresValue) {
         switch value {
         case .null(let type): appendNull(type)
@@ -166,7 +158,7 @@ public struct PostgresParameters: Sendable {
 }
 
 extension PostgresParameters: ExpressibleByArrayLiteral {
-    /// The parameters in order.
+    /// Creates a list of parameters in order.
     public init(arrayLiteral elements: PostgresValue...) {
         for element in elements {
             append(element)
@@ -180,12 +172,13 @@ extension PostgresParameters: CustomStringConvertible, CustomDebugStringConverti
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The most parameters one statement may have, and the most bytes of one message, which bounds their sum.
+/// The maximum number of parameters of a statement, and the maximum size of a message in bytes, which limits their
+/// total.
 private let parameterCountMax = 65_535
 private let messageBytesMax = 1_073_741_823
 
 extension PostgresParameters {
-    /// What `PQsendQueryParams` and `PQsendQueryPrepared` take; valid during the call that receives it.
+    /// The arguments of `PQsendQueryParams` and `PQsendQueryPrepared`, valid only during the call that receives them.
     struct LibpqArrays {
         var count: Int32
         var types: UnsafePointer<Oid>?
@@ -194,7 +187,9 @@ extension PostgresParameters {
         var formats: UnsafePointer<Int32>?
     }
 
-    /// - Throws: `invalidParameter` with the reason why these parameters cannot be sent.
+    /// Checks that the parameters can be sent.
+    ///
+    /// - Throws: `invalidParameter` with the reason why they cannot.
     func check(_ statement: @autoclosure () -> String) throws(PostgresError) {
         if let problem {
             throw PostgresError(.invalidParameter, problem, statement: statement())
@@ -220,7 +215,7 @@ extension PostgresParameters {
         return withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 3 * count) { words in
             withUnsafeTemporaryAllocation(of: UnsafePointer<CChar>?.self, capacity: count) { values in
                 bytes.withUnsafeBytes { storage in
-                    // An empty value still needs an address: a null pointer would mean NULL.
+                    // An empty value needs an address, because a null pointer means NULL.
                     withUnsafeBytes(of: UInt64(0)) { nothing in
                         guard let words = words.baseAddress, let values = values.baseAddress else { return 0 }
                         let base = storage.baseAddress ?? nothing.baseAddress
@@ -244,8 +239,8 @@ extension PostgresParameters {
     }
 }
 
-/// One parameter value, for writing parameters as a literal: `[.int8(7), .text("a"), .null(.bytea)]`.
-/// Hot paths append to ``PostgresParameters`` instead, which builds no enum.
+/// A parameter value, for lists of parameters as literals: `[.int8(7), .text("a"), .null(.bytea)]`. Hot paths append to
+/// ``PostgresParameters`` instead, which builds no enum.
 public enum PostgresValue: Sendable {
     case null(PostgresType)
     case bool(Bool)

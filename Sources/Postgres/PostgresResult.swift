@@ -1,17 +1,15 @@
 import CPostgres
 import Glibc
 
-/// The rows of one statement, or its command tag. Values arrive in binary form and are read in place.
+/// The rows of one statement, or its command tag. Values arrive in binary format and are read without copying.
 ///
-/// Rows and columns count from 0. A NULL, a type that doesn't fit or an index out of range throws `decoding`.
+/// Rows and columns count from 0. A NULL, a wrong type or an index out of range throws `decoding`.
 // @unchecked Sendable is safe: a PGresult is immutable once complete (libpq documents that it may be shared among
-// threads), this object is its only owner, and it is freed when the last reference goes.
+// threads), this object is its only owner, and it is freed when the last reference is released.
 public final class PostgresResult: @unchecked Sendable {
     let pointer: OpaquePointer
 
-    /// The number of rows.
     public let rowCount: Int
-    /// The number of columns.
     public let columnCount: Int
 
     /// Takes ownership of `pointer`.
@@ -25,17 +23,17 @@ public final class PostgresResult: @unchecked Sendable {
         PQclear(pointer)
     }
 
-    /// The rows that an INSERT, UPDATE, DELETE, SELECT or COPY touched; 0 for other statements.
+    /// The number of rows that an INSERT, UPDATE, DELETE, SELECT or COPY affected; 0 for other statements.
     public var affectedRows: Int {
         PQcmdTuples(pointer).flatMap { Int(String(cString: $0)) } ?? 0
     }
 
-    /// The name of a column, or nil if there is none at this index.
+    /// Returns the name of a column, or nil if the index is out of range.
     public func columnName(_ column: Int) -> String? {
         PQfname(pointer, Int32(clamping: column)).map { String(cString: $0) }
     }
 
-    /// The type of a column.
+    /// Returns the type of a column.
     public func columnType(_ column: Int) -> PostgresType {
         PostgresType(oid: PQftype(pointer, Int32(clamping: column)))
     }
@@ -46,42 +44,42 @@ public final class PostgresResult: @unchecked Sendable {
         return PQgetisnull(pointer, Int32(row), Int32(column)) == 1
     }
 
-    /// An int2, int4 or int8.
+    /// Returns an int2, int4 or int8.
     public func int64(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
         try field(row, column).int64()
     }
 
-    /// The value of an `int4` column.
+    /// Returns an integer that fits into 32 bits.
     public func int32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32 {
         try field(row, column).int32()
     }
 
-    /// The value of a `bool` column.
     public func bool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
         try field(row, column).bool()
     }
 
-    /// A float8, float4 or integer.
+    /// Returns a float8, float4 or integer.
     public func double(_ row: Int, _ column: Int) throws(PostgresError) -> Double {
         try field(row, column).double()
     }
 
-    /// A timestamptz, in microseconds since 1970-01-01 UTC.
+    /// Returns a timestamptz, in microseconds since 1970-01-01 UTC.
     public func unixMicroseconds(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
         try field(row, column).unixMicroseconds()
     }
 
-    /// A value whose binary form is its text: text, varchar, name, json, jsonb, enums. Cast others with `::text`.
+    /// Returns a value whose binary format is its text: text, varchar, name, json, jsonb, enums. Cast other types with
+    /// `::text`.
     public func string(_ row: Int, _ column: Int) throws(PostgresError) -> String {
         try field(row, column).string()
     }
 
-    /// The value's bytes as they came; for jsonb its text.
+    /// Returns the value's bytes in binary format; for jsonb its text.
     public func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
         [UInt8](try field(row, column).payload)
     }
 
-    /// Calls `body` with the value's bytes in place, valid during the call; returns nil for NULL.
+    /// Calls `body` with the value's bytes without copying them, valid only during the call. Returns nil for NULL.
     public func withBytes<Success, Failure: Error>(
         _ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Success
     ) throws(Failure) -> Success? {
@@ -112,15 +110,15 @@ public final class PostgresResult: @unchecked Sendable {
 }
 
 extension PostgresResult {
-    /// Whether the command tag is ROLLBACK, without making a String of it.
+    /// Whether the command tag is ROLLBACK. Creates no String.
     var isRollback: Bool {
         PQcmdStatus(pointer).map { strcmp($0, "ROLLBACK") == 0 } ?? false
     }
 }
 
-/// One row that streams by; valid during the call that receives it, so it cannot be kept.
+/// One row of a stream, valid only during the call that receives it.
 public struct PostgresRow: ~Copyable {
-    /// A result with this row alone.
+    /// A result that contains only this row.
     private let result: PostgresResult
 
     init(_ result: PostgresResult) {
@@ -129,47 +127,45 @@ public struct PostgresRow: ~Copyable {
 
     public var columnCount: Int { result.columnCount }
 
-    /// Whether the column is NULL.
     public func isNull(_ column: Int) -> Bool {
         result.isNull(0, column)
     }
 
-    /// An int2, int4 or int8.
+    /// Returns an int2, int4 or int8.
     public func int64(_ column: Int) throws(PostgresError) -> Int64 {
         try result.int64(0, column)
     }
 
-    /// The value of an `int4` column.
+    /// Returns an integer that fits into 32 bits.
     public func int32(_ column: Int) throws(PostgresError) -> Int32 {
         try result.int32(0, column)
     }
 
-    /// The value of a `bool` column.
     public func bool(_ column: Int) throws(PostgresError) -> Bool {
         try result.bool(0, column)
     }
 
-    /// A float8, float4 or integer.
+    /// Returns a float8, float4 or integer.
     public func double(_ column: Int) throws(PostgresError) -> Double {
         try result.double(0, column)
     }
 
-    /// A timestamptz, in microseconds since 1970-01-01 UTC.
+    /// Returns a timestamptz, in microseconds since 1970-01-01 UTC.
     public func unixMicroseconds(_ column: Int) throws(PostgresError) -> Int64 {
         try result.unixMicroseconds(0, column)
     }
 
-    /// A value whose binary form is its text; see ``PostgresResult/string(_:_:)``.
+    /// Returns a value whose binary format is its text; see ``PostgresResult/string(_:_:)``.
     public func string(_ column: Int) throws(PostgresError) -> String {
         try result.string(0, column)
     }
 
-    /// The bytes of a column, as PostgreSQL sent them.
+    /// Returns the value's bytes in binary format; for jsonb its text.
     public func bytes(_ column: Int) throws(PostgresError) -> [UInt8] {
         try result.bytes(0, column)
     }
 
-    /// Calls `body` with the value's bytes in place; returns nil for NULL.
+    /// Calls `body` with the value's bytes without copying them. Returns nil for NULL.
     public func withBytes<Success, Failure: Error>(
         _ column: Int, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Success
     ) throws(Failure) -> Success? {

@@ -1,12 +1,12 @@
-/// A statement to be prepared once a connection and executed often.
+/// A statement that is prepared once per connection and executed often.
 ///
-/// A connection prepares it at its first use, and so does the next connection after a reconnect: the value is all
-/// that must be kept. The name must be unique among the statements of a program.
+/// A connection prepares it at its first use, and so does the next connection after a reconnect: only this value must
+/// be kept. The name must be unique among the statements of a program.
 public struct PostgresStatement: Sendable {
     public let name: String
     public let sql: String
-    /// The parameters' types, `$1` first. Left empty, PostgreSQL infers them: then the appended parameters must be of
-    /// exactly the inferred types, as they travel in binary form.
+    /// The parameters' types, `$1` first. If empty, PostgreSQL infers them.
+    /// The appended parameters must then have exactly the inferred types, because they are sent in binary format.
     public let types: [PostgresType]
 
     public init(_ name: String, _ sql: String, types: [PostgresType] = []) {
@@ -15,7 +15,9 @@ public struct PostgresStatement: Sendable {
         self.types = types
     }
 
-    /// - Throws: `invalidParameter` if `parameters` do not fit the declared types.
+    /// Checks the parameters against the declared types.
+    ///
+    /// - Throws: `invalidParameter` if they do not match.
     func check(_ parameters: PostgresParameters) throws(PostgresError) {
         try parameters.check(name)
         guard !types.isEmpty else { return }
@@ -43,12 +45,13 @@ public struct PipelineStep: Sendable {
     let command: Command
     let parameters: PostgresParameters
 
-    /// A statement sent as text.
+    /// Creates a step that sends a statement as text.
     public static func query(_ sql: String, _ parameters: PostgresParameters = []) -> PipelineStep {
         PipelineStep(command: .sql(sql), parameters: parameters)
     }
 
-    /// A prepared statement; prepared in the same round trip if this connection has not used it yet.
+    /// Creates a step with a prepared statement. It is prepared in the same round trip if this connection has not used
+    /// it yet.
     public static func prepared(_ statement: PostgresStatement, _ parameters: PostgresParameters = []) -> PipelineStep {
         PipelineStep(command: .prepared(statement), parameters: parameters)
     }
@@ -68,11 +71,11 @@ public struct PipelineStep: Sendable {
     }
 }
 
-/// `name` as an SQL identifier: in double quotes, inner double quotes doubled. The one place where identifiers are
-/// quoted.
+/// Returns `name` as an SQL identifier: in double quotes, with inner double quotes doubled. All quoting of identifiers
+/// uses this function.
 ///
-/// A NUL cannot be part of an identifier and is left out. PostgreSQL cuts identifiers at 63 bytes; that is the
-/// caller's to check.
+/// A NUL cannot be part of an identifier and is left out. PostgreSQL truncates identifiers to 63 bytes; the caller must
+/// check the length.
 public func quotedIdentifier(_ name: String) -> String {
     var quoted = "\""
     for scalar in name.unicodeScalars where scalar != "\0" {

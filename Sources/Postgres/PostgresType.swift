@@ -1,4 +1,4 @@
-/// A PostgreSQL data type, known by its object identifier (OID). The built-in ones never change.
+/// A PostgreSQL data type, identified by its object identifier (OID). The OIDs of built-in types never change.
 public struct PostgresType: Sendable, Hashable {
     public let oid: UInt32
 
@@ -33,7 +33,7 @@ public struct PostgresType: Sendable, Hashable {
     public static let uuidArray = PostgresType(oid: 2951)
     public static let jsonbArray = PostgresType(oid: 3807)
 
-    /// The array type with elements of this type; nil for a type that this module doesn't know.
+    /// The array type with elements of this type, or nil if this module does not know the type.
     public var arrayType: PostgresType? {
         switch self {
         case .bool: .boolArray

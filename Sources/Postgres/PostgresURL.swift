@@ -1,16 +1,18 @@
 import CPostgres
 import Glibc
 
-/// Where a PostgreSQL is and how to log in: a URI (`postgresql://user:password@host:port/db?sslmode=require`) or a
-/// conninfo string (`host=/run/pg user=me dbname=db`), checked by libpq's own parser.
+/// The address of a PostgreSQL server and the login: a URI (`postgresql://user:password@host:port/db?sslmode=require`)
+/// or a conninfo string (`host=/run/pg user=me dbname=db`), checked by libpq's own parser.
 ///
-/// Holds a secret: its descriptions show user, host, port and database, never a password. What is left out comes from
-/// libpq's environment variables (`PGHOST`, `PGPASSFILE`, …) and defaults when a connection is made.
+/// Contains a secret: its descriptions show user, host, port and database, but never a password. Omitted options come
+/// from libpq's environment variables (`PGHOST`, `PGPASSFILE`, …) and defaults when a connection is opened.
 public struct PostgresURL: Sendable, Equatable {
-    /// Keywords and values as libpq names them; empty values left out.
+    /// Keywords and values with libpq's names, without empty values.
     private(set) var options: [String: String]
 
-    /// - Throws: `invalidURL`. The message never repeats the text, as it may hold a password.
+    /// Parses a connection string.
+    ///
+    /// - Throws: `invalidURL`. The message never repeats the text, which may contain a password.
     public init(_ text: String) throws(PostgresError) {
         guard !text.utf8.contains(0) else {
             throw PostgresError(.invalidURL, "the connection string holds U+0000")
@@ -33,7 +35,7 @@ public struct PostgresURL: Sendable, Equatable {
         try check(text)
     }
 
-    /// A server on this machine, reached through the Unix socket in `socketDirectory`.
+    /// Creates the URL of a server on this machine, reached through the Unix socket in `socketDirectory`.
     public init(socketDirectory: String, port: Int = 5432, user: String, database: String) {
         options = ["host": socketDirectory, "port": "\(port)", "user": user, "dbname": database]
     }
@@ -41,10 +43,10 @@ public struct PostgresURL: Sendable, Equatable {
     /// The database's name, if given.
     public var databaseName: String? { options["dbname"] }
 
-    /// Whether a password is in the text itself, and not in a file or the environment.
+    /// Whether the connection string itself contains a password, as opposed to a file or the environment.
     public var hasPassword: Bool { options["password"] != nil }
 
-    /// The same server and login, but another database.
+    /// Returns the URL of another database with the same server and login.
     public func withDatabase(_ name: String) -> PostgresURL {
         with("dbname", name)
     }
@@ -54,9 +56,9 @@ public struct PostgresURL: Sendable, Equatable {
     /// The port, or as many as there are hosts, if given.
     public var port: String? { options["port"] }
 
-    /// The same login, at another place.
+    /// Returns a URL with the same login and another address.
     ///
-    /// - Parameter port: nil for the default one.
+    /// - Parameter port: nil for the default port.
     public func at(host: String, port: String?, database: String) -> PostgresURL {
         var copy = self
         copy.options["hostaddr"] = nil
@@ -66,8 +68,8 @@ public struct PostgresURL: Sendable, Equatable {
         return copy
     }
 
-    /// The same with everything that another one says. Where that names a user, nothing is left of what this one proves its own
-    /// user by: neither a password nor a certificate.
+    /// Returns this URL with the options of another one, which take precedence. If the other one has a user, the
+    /// password and the certificate of this one are removed, because they authenticate this one's user.
     public func with(_ other: PostgresURL) -> PostgresURL {
         var copy = self
         if other.options["user"] != nil { for keyword in Self.proofKeywords { copy.options[keyword] = nil } }
@@ -75,20 +77,20 @@ public struct PostgresURL: Sendable, Equatable {
         return copy
     }
 
-    /// The same, showing as `name` in `pg_stat_activity`.
+    /// Returns this URL with an application name, which appears in `pg_stat_activity`.
     public func withApplicationName(_ name: String) -> PostgresURL {
         with("application_name", name)
     }
 
-    /// The same, but of several hosts only one that takes writes will do, unless the text itself says which will
-    /// (`target_session_attrs`).
+    /// This URL restricted to a host that accepts writes, if there are several hosts. Unchanged if the text specifies
+    /// `target_session_attrs`.
     public var requiringPrimary: PostgresURL {
         let count = max(Self.list(options["host"]).count, Self.list(options["hostaddr"]).count)
         guard count > 1, options["target_session_attrs"] == nil else { return self }
         return with("target_session_attrs", "read-write")
     }
 
-    /// The same for each host alone, in their order; this one where there is only one.
+    /// The URLs of the individual hosts, in order. Only this URL if there is a single host.
     public var eachHost: [PostgresURL] {
         var found: [PostgresURL] = []
         for attempt in attempts {
@@ -113,7 +115,8 @@ public struct PostgresURL: Sendable, Equatable {
     private static let hint =
         "percent-encode characters such as @ : / ? # and % in the user name and the password of a URI"
 
-    /// Catches what libpq takes for another part, so that no piece of a password ends up in a message about a host.
+    /// Rejects strings in which libpq takes a part for another one, so that no piece of a password appears in a message
+    /// about a host.
     private func check(_ text: String) throws(PostgresError) {
         let isURI = text.hasPrefix("postgresql://") || text.hasPrefix("postgres://")
         let authority = text.split(separator: "?", maxSplits: 1).first ?? ""
@@ -129,26 +132,26 @@ public struct PostgresURL: Sendable, Equatable {
 }
 
 extension PostgresURL {
-    /// One server to try, and which part of the remaining time it may take.
+    /// One server to try, and the number of remaining attempts, which determines its share of the time.
     struct Attempt {
         var options: [String: String]
         var attemptsLeft: Int
     }
 
-    /// One attempt a host. libpq itself would go to the next host only when one answers with an error, not when it is
-    /// silent, unless it may block: so the list is taken apart here, and each host gets its share of the deadline.
+    /// One attempt per host. In non-blocking mode, libpq itself tries the next host only after an error, not when a
+    /// host is silent. The list is therefore split here, and each host gets its share of the time.
     var attempts: [Attempt] {
         let lists = ["host", "hostaddr", "port"].map { Self.list(options[$0]) }
         let count = max(lists[0].count, lists[1].count)
         guard count > 1 else { return [Attempt(options: options, attemptsLeft: 1)] }
-        // "prefer-standby" means: any standby first, then anything.
+        // "prefer-standby" means any standby first, then any server.
         let passes = options["target_session_attrs"] == "prefer-standby" ? ["standby", "any"] : [nil]
         var attempts: [Attempt] = []
         for pass in passes {
             for index in 0..<count {
                 var single = options
                 for (keyword, values) in zip(["host", "hostaddr", "port"], lists) {
-                    // A single port serves all hosts.
+                    // A single port applies to all hosts.
                     let value = values.count == 1 ? values[0] : index < values.count ? values[index] : ""
                     single[keyword] = value.isEmpty ? nil : value
                 }
@@ -166,7 +169,7 @@ extension PostgresURL {
 }
 
 extension PostgresURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// `user@host:port/database`, as far as given.
+    /// `user@host:port/database`, as far as specified.
     public var description: String {
         var text = options["user"].map { $0 + "@" } ?? ""
         text += options["host"] ?? options["hostaddr"] ?? ""
@@ -180,8 +183,8 @@ extension PostgresURL: CustomStringConvertible, CustomDebugStringConvertible, Cu
 }
 
 extension PostgresURL {
-    /// What libpq does where a connection string says nothing: what its environment variables and defaults say of where to
-    /// connect and how. No password is among it.
+    /// libpq's environment variables and defaults for the address and TLS, used for options that a connection string
+    /// omits. Does not contain a password.
     public static var libraryDefaults: [String: String] {
         var values: [String: String] = [:]
         guard let defaults = PQconndefaults() else { return values }
@@ -196,9 +199,9 @@ extension PostgresURL {
         return values
     }
 
-    /// The hosts of this URL that would be reached over a network without being asked to prove who they are: whoever is on
-    /// the way could answer in their place, and read and change everything. Unix sockets and this machine's addresses
-    /// are not among them. Nothing is looked up and nobody is connected to.
+    /// Returns the hosts of this URL that would be reached over a network without verifying their identity. An attacker
+    /// on the network could impersonate them, and read and change everything. Unix sockets and this machine's addresses
+    /// are not included. Does no lookups and opens no connections.
     public func unverifiedHosts(defaults: [String: String] = PostgresURL.libraryDefaults) -> [String] {
         guard !verifies(defaults) else { return [] }
         let names = Self.list(options["host"] ?? defaults["host"])
@@ -206,19 +209,19 @@ extension PostgresURL {
         return (0..<max(names.count, addresses.count)).compactMap { index in
             let name = index < names.count ? names[index] : ""
             let address = index < addresses.count ? addresses[index] : ""
-            // Where both are given, the address is where it connects to.
+            // If both are given, libpq connects to the address.
             let place = address.isEmpty ? name : address
             return Self.isOnThisMachine(place) ? nil : name.isEmpty ? address : name
         }
     }
 
-    /// How the server would be checked: `prefer`, `verify-full`, …
+    /// Returns the effective `sslmode`: `prefer`, `verify-full`, …
     public func sslMode(defaults: [String: String] = PostgresURL.libraryDefaults) -> String {
         options["sslmode"] ?? defaults["sslmode"] ?? "prefer"
     }
 
     private func verifies(_ defaults: [String: String]) -> Bool {
-        // The system's authorities are only ever asked with everything checked.
+        // libpq uses the system's authorities only with full verification.
         if (options["sslrootcert"] ?? defaults["sslrootcert"]) == "system", options["sslmode"] == nil { return true }
         return ["verify-full", "verify-ca"].contains(sslMode(defaults: defaults))
     }
@@ -226,7 +229,7 @@ extension PostgresURL {
     private static let networkKeywords: Set<String> = ["host", "hostaddr", "sslmode", "sslrootcert"]
 
     private static func isOnThisMachine(_ place: String) -> Bool {
-        // Nothing is the default socket; `/` begins the folder of one, `@` an abstract one.
+        // An empty name is the default socket. `/` begins the folder of a socket, `@` an abstract socket.
         guard let first = place.first, first != "/", first != "@" else { return true }
         let name = place.lowercased()
         if name == "localhost" || name.hasSuffix(".localhost") { return true }
