@@ -1,11 +1,13 @@
 import Glibc
 import Runtime
 
-/// Starts programs with posix_spawn: in a session of their own (the terminal's Ctrl-C does not reach them), with
-/// default signal handling and a clean environment.
+/// Starts programs with posix_spawn, in their own session (the terminal's Ctrl-C does not reach them), with default
+/// signal handling and a clean environment.
 enum ChildProcess {
-    /// - Parameter output: Where standard output and standard error go.
-    /// - Returns: The process id. The caller waits for it.
+    /// Starts a program.
+    ///
+    /// - Parameter output: the file descriptor for standard output and standard error.
+    /// - Returns: the process id. The caller must wait for the process.
     static func spawn(_ command: [String], output: Int32) throws(ClusterError) -> pid_t {
         var actions = posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
@@ -18,8 +20,8 @@ enum ChildProcess {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_adddup2(&actions, output, 2)
-        // What we inherited ourselves may be open across exec: a server that outlives us must not hold somebody's
-        // pipe.
+        // Descriptors that this process has inherited may be open across exec. A server that outlives this process must
+        // not keep another program's pipe open.
         for descriptor in Files.names(in: "/proc/self/fd").compactMap({ Int32($0) }) where descriptor > 2 {
             if fcntl(descriptor, F_GETFD) & FD_CLOEXEC == 0 {
                 posix_spawn_file_actions_addclose(&actions, descriptor)
@@ -29,7 +31,7 @@ enum ChildProcess {
         var all = sigset_t()
         sigemptyset(&none)
         sigfillset(&all)
-        // A process that waits for signals blocks them, and a child would inherit that and never stop.
+        // A process that waits for signals blocks them. A child would inherit the mask and never stop.
         posix_spawnattr_setsigmask(&attributes, &none)
         posix_spawnattr_setsigdefault(&attributes, &all)
         let flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | setSession
@@ -48,10 +50,10 @@ enum ChildProcess {
         return process
     }
 
-    /// Runs a command to its end and returns its exit status (128 + signal if it was killed) and what it said.
+    /// Runs a command to its end and returns its exit status (128 + signal if it was killed) and its output.
     static func run(_ command: [String]) throws(ClusterError) -> (status: Int32, output: String) {
-        // Close-on-exec from the start, which Swift's Glibc offers for sockets but not for pipes: a server that
-        // another thread starts at this moment must not inherit our end, or we would wait for that server to end.
+        // The sockets are close-on-exec from the start, which Swift's Glibc does not offer for pipes. If a server
+        // started by another thread at this moment inherited this end, reading would wait for that server to end.
         var ends: [Int32] = [0, 0]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
             throw Files.fail("create a socket pair")
@@ -76,16 +78,17 @@ enum ChildProcess {
         status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + status & 0x7F
     }
 
-    /// POSIX_SPAWN_SETSID, which Swift's Glibc leaves out.
+    /// POSIX_SPAWN_SETSID, which is missing in Swift's Glibc.
     private static let setSession: Int32 = 0x80
 
-    /// Nothing of ours: PG… variables would change what PostgreSQL does, and the time zone saves initdb a search.
+    /// The environment is not inherited: PG… variables would change PostgreSQL's behavior. Setting the time zone saves
+    /// initdb a search.
     private static let environment = [
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC",
     ]
 }
 
-/// Short pauses between two looks at something that gives no sign of its own.
+/// Pauses between two checks of a state that can only be polled.
 func pause(milliseconds: Milliseconds) {
     usleep(UInt32(milliseconds * 1000))
 }

@@ -1,7 +1,7 @@
 import Glibc
 
-/// Creates the data folder: in a folder of its own first, renamed when it is whole and on disk. What a killed
-/// creation left behind is never taken for a cluster, and is removed by the next one.
+/// Creates the data folder: first under a temporary name, then renamed when it is complete and on disk. The remains of
+/// an interrupted creation never count as a cluster, and the next creation removes them.
 struct ClusterCreation {
     let place: ClusterPlace
     let user: ServerUser
@@ -10,7 +10,7 @@ struct ClusterCreation {
 
     private static let unfinishedPrefix = "pgdata.init-"
 
-    /// The major version of the cluster in a data folder; nil if there is none.
+    /// Returns the major version of the cluster in a data folder, or nil if there is none.
     static func version(_ data: String) -> Int? {
         Files.read(data + "/PG_VERSION").flatMap { Int($0.prefix { $0.isNumber }) }
     }
@@ -54,7 +54,7 @@ struct ClusterCreation {
         }
     }
 
-    /// All at once instead of file by file while creating: less waiting for the disk, and the same in the end.
+    /// Syncs all files at once instead of one by one during creation, which is faster and equally durable.
     private func sync(_ folder: String) throws(ClusterError) {
         let result = try ChildProcess.run(user.command([binaries.initdb, "--sync-only", "-D", folder]))
         guard result.status == 0 else {

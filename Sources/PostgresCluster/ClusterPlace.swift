@@ -1,7 +1,7 @@
 import Glibc
 
-/// Where the parts of a cluster are. Everything is below the data directory, with two exceptions that the operating
-/// system forces: a server user that cannot get there, and a path too long for a Unix socket.
+/// The paths of a cluster's parts. Everything is below the data directory, with two exceptions imposed by the operating
+/// system: a server user that cannot reach the directory, and a path too long for a Unix socket.
 struct ClusterPlace: Equatable {
     /// The data directory, absolute and without symbolic links.
     var root: String
@@ -11,17 +11,17 @@ struct ClusterPlace: Equatable {
     var socketDirectory: String
 
     var log: String { root + "/postgres.log" }
-    /// What holds `data`; the root itself, except for a cluster kept elsewhere.
+    /// The folder that contains `data`: the root itself, except for a cluster stored elsewhere.
     var base: String { Files.parent(of: data) ?? root }
     var isElsewhere: Bool { base != root }
 
     private var isSocketInside: Bool { socketDirectory == base + "/run" }
 
     private static let elsewhere = "/var/lib/pathmirror"
-    /// sockaddr_un holds 108 bytes, the last one zero.
+    /// sockaddr_un has 108 bytes for the path, of which the last one is zero.
     private static let socketPathBytesMax = 107
 
-    /// Decides on the places and creates the folders, except for `data` itself.
+    /// Determines the paths and creates the folders, except for `data` itself.
     init(root: String, user: ServerUser, progress: (String) -> Void) throws(ClusterError) {
         self.root = root
         data = try Self.data(in: root, user, progress)
@@ -32,7 +32,8 @@ struct ClusterPlace: Equatable {
         try prepareSocketDirectory(user)
     }
 
-    /// Whether a socket in this folder has an address: short enough, and without what separates folders in settings.
+    /// Whether the path of a socket in this folder is short enough, and contains no characters that separate folders in
+    /// settings.
     static func fitsSocket(_ directory: String) -> Bool {
         let name = "\(directory)/.s.PGSQL.\(ServerConfiguration.port)"
         return name.utf8.count <= socketPathBytesMax && !directory.contains { ",\"'\\\n".contains($0) }
@@ -68,7 +69,7 @@ struct ClusterPlace: Equatable {
         }
     }
 
-    /// Where the link points; what it points to may be unfinished or gone, and is then created.
+    /// Returns the target of the link. If the target is unfinished or missing, it will be created.
     private static func linkedData(_ path: String, _ progress: (String) -> Void) throws(ClusterError) -> String {
         if let real = try? Files.absolute(path) {
             return real
@@ -96,8 +97,8 @@ struct ClusterPlace: Equatable {
         }
     }
 
-    /// A folder that the server's user can reach, and a link to it. Never one that is there already: it may be the
-    /// cluster of a data directory that was moved.
+    /// Creates a folder that the server's user can reach, and a link to it. Never uses an existing folder, which may be
+    /// the cluster of a data directory that was moved.
     private static func createElsewhere(
         _ root: String, _ path: String, _ user: ServerUser, _ progress: (String) -> Void
     ) throws(ClusterError) -> String {
@@ -125,8 +126,8 @@ struct ClusterPlace: Equatable {
         return "\(parent)/pathmirror-\(hash(root))"
     }
 
-    /// Creates the folder, or makes sure that an existing one is a folder of the right user that nobody else can
-    /// enter: below /tmp anybody may have made it.
+    /// Creates the folder, or checks that an existing one belongs to the right user, and closes it to other users.
+    /// Below /tmp, any user may have created it.
     private func prepareSocketDirectory(_ user: ServerUser) throws(ClusterError) {
         if mkdir(socketDirectory, 0o700) == 0 {
             try Files.own(socketDirectory, user)
@@ -145,14 +146,14 @@ struct ClusterPlace: Equatable {
         guard chmod(socketDirectory, 0o700) == 0 else { throw Files.fail("set the mode of \(socketDirectory)") }
     }
 
-    /// Removes a socket folder outside of the data directory, once the server is gone.
+    /// Removes a socket folder outside the data directory, once the server has ended.
     func removeForeignSocketDirectory() {
         if !isSocketInside {
             rmdir(socketDirectory)
         }
     }
 
-    /// FNV-1a, 64 bits: tells paths apart, protects nothing.
+    /// Returns the FNV-1a hash, 64 bits. Distinguishes paths, without cryptographic strength.
     static func hash(_ text: String) -> String {
         let value = text.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
         let digits = String(value, radix: 16)
@@ -160,10 +161,12 @@ struct ClusterPlace: Equatable {
     }
 }
 
-/// One process a data directory: a flock(2) on a file in it, which ends with the process however that dies.
+/// Allows one process per data directory: a flock(2) on a file in it, which ends with the process, however it dies.
 final class DirectoryLock: Sendable {
     private let descriptor: Int32
 
+    /// Acquires the lock.
+    ///
     /// - Throws: `inUse` with the holder's process id.
     init(_ directory: String) throws(ClusterError) {
         let path = directory + "/lock"
@@ -183,13 +186,14 @@ final class DirectoryLock: Sendable {
             )
         }
         let text = Array("\(getpid())\n".utf8)
-        // The number is for messages only: the lock itself is what counts.
+        // The process id is only for messages; the lock itself is decisive.
         ftruncate(descriptor, 0)
         _ = pwrite(descriptor, text, text.count, 0)
     }
 
     deinit {
-        // Closing alone would leave it to a child that is just being started, and has not let go of it yet.
+        // Closing alone would leave the lock to a child process that is being started and has not closed the descriptor
+        // yet.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The few file operations that a cluster needs; every failure says what was tried, and why it failed.
+/// The file operations of a cluster. Every error contains the attempted operation and the reason.
 enum Files {
     static func fail(_ action: String, _ code: Int32 = errno) -> ClusterError {
         ClusterError(.system, "cannot \(action): \(text(code))")
@@ -15,7 +15,7 @@ enum Files {
         }
     }
 
-    /// Creates a folder and the missing ones above it. The mode is for the last one, if it is created here.
+    /// Creates a folder and its missing parents. The mode applies to the last folder, if it is created here.
     static func createDirectory(_ path: String, mode: mode_t) throws(ClusterError) {
         guard !isDirectory(path) else { return }
         if let parent = parent(of: path), !isDirectory(parent) {
@@ -24,7 +24,7 @@ enum Files {
         if mkdir(path, mode) != 0 && errno != EEXIST {
             throw fail("create the folder \(path)")
         }
-        // mkdir's mode is cut by the umask.
+        // The umask reduces mkdir's mode.
         guard chmod(path, mode) == 0 else { throw fail("set the mode of \(path)") }
     }
 
@@ -38,13 +38,13 @@ enum Files {
         return status.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// Of the file itself, or of what a symbolic link points to.
+    /// Returns the status of the file, or of the target of a symbolic link.
     static func status(_ path: String) -> stat? {
         var status = stat()
         return stat(path, &status) == 0 ? status : nil
     }
 
-    /// Of the file itself, even if it is a symbolic link.
+    /// Returns the status of the file itself, even if it is a symbolic link.
     static func ownStatus(_ path: String) -> stat? {
         var status = stat()
         return lstat(path, &status) == 0 ? status : nil
@@ -62,13 +62,13 @@ enum Files {
         return (path.hasPrefix("/") ? "/" : "") + parts.dropLast().joined(separator: "/")
     }
 
-    /// The content, up to `limit` bytes from the end; nil if the file cannot be read.
+    /// Returns the last `limit` bytes of the file, or nil if it cannot be read.
     static func read(_ path: String, lastBytes limit: Int = 1 << 20) -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         let size = lseek(descriptor, 0, SEEK_END)
-        // Files in /proc have no size.
+        // Files in /proc have size 0.
         lseek(descriptor, size > limit ? size - limit : 0, SEEK_SET)
         return String(decoding: readAll(descriptor, limit: limit), as: UTF8.self)
     }
@@ -111,7 +111,7 @@ enum Files {
         guard fsync(descriptor) == 0 else { throw fail("sync the folder \(path)") }
     }
 
-    /// The names in a folder; none if it cannot be read.
+    /// Returns the names in a folder, or none if it cannot be read.
     static func names(in path: String) -> [String] {
         guard let directory = opendir(path) else { return [] }
         defer { closedir(directory) }
@@ -127,7 +127,7 @@ enum Files {
         return names
     }
 
-    /// Removes a file, or a folder with all that is in it; does not follow symbolic links. Leaves what it cannot
+    /// Removes a file, or a folder with its contents. Does not follow symbolic links, and skips files that it cannot
     /// remove.
     static func removeTree(_ path: String) {
         if let status = ownStatus(path), status.st_mode & S_IFMT == S_IFDIR {

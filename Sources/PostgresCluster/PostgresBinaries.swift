@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where PostgreSQL's server programs are.
+/// The location of PostgreSQL's server programs.
 struct PostgresBinaries: Equatable {
     var directory: String
     var majorVersion: Int
@@ -10,15 +10,15 @@ struct PostgresBinaries: Equatable {
 
     static let oldestMajorVersion = 15
 
-    /// The newest installation, or the one that fits an existing cluster.
+    /// Returns the newest installation, or the one that matches an existing cluster.
     ///
-    /// - Parameter existing: The major version of the cluster, if there is one.
+    /// - Parameter existing: the major version of the cluster, if there is one.
     static func find(existing: Int?, searchPath: String? = nil) throws(ClusterError) -> PostgresBinaries {
         let found = installations(searchPath ?? getenv("PATH").map { String(cString: $0) } ?? "")
         return try choose(found, existing: existing)
     }
 
-    /// Pure: which of the installations to use.
+    /// Chooses one of the installations. Pure.
     static func choose(_ found: [PostgresBinaries], existing: Int?) throws(ClusterError) -> PostgresBinaries {
         if let existing {
             guard let match = found.first(where: { $0.majorVersion == existing }) else {
@@ -40,7 +40,7 @@ struct PostgresBinaries: Equatable {
         return newest
     }
 
-    /// In order of preference: PATH, pg_config, then where Debian and Red Hat keep them.
+    /// Returns the installations in order of preference: PATH, pg_config, then the folders of Debian and Red Hat.
     private static func installations(_ searchPath: String) -> [PostgresBinaries] {
         let path = searchPath.split(separator: ":").map(String.init).filter { $0.hasPrefix("/") }
         var directories = path
@@ -61,7 +61,7 @@ struct PostgresBinaries: Equatable {
         }
     }
 
-    /// 15 from `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
+    /// Returns 15 for `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
     static func majorVersion(_ text: String) -> Int? {
         let words = text.split(separator: " ")
         guard let name = words.firstIndex(of: "(PostgreSQL)"), name + 1 < words.count else { return nil }

@@ -5,10 +5,11 @@ import Runtime
 extension PostgresCluster {
     /// Starts the cluster in a data directory, creating it first if there is none, and waits until it answers.
     ///
-    /// - Throws: One sentence that says what to do; nothing is left running.
+    /// - Throws: an error with advice. No server is running then.
     public static func start(_ settings: ClusterSettings) throws(ClusterError) -> PostgresCluster {
         let progress = settings.progress ?? { _ in }
-        // Others may pass through but not look: the server's user must get to its folder.
+        // As root, other users may pass through the directory but not list it, because the server's user must reach its
+        // folder.
         try Files.createDirectory(settings.dataDirectory, mode: geteuid() == 0 ? 0o711 : 0o700)
         let root = try Files.absolute(settings.dataDirectory)
         var locks = [try DirectoryLock(root)]
@@ -33,7 +34,7 @@ extension PostgresCluster {
         return PostgresCluster(postmaster, place, locks, majorVersion: binaries.majorVersion)
     }
 
-    /// Whether the server was built with LZ4, which costs a fraction of the compression that every server has.
+    /// Whether the server was built with LZ4, which costs a fraction of the standard compression.
     private static func hasLZ4(_ place: ClusterPlace, _ user: ServerUser, _ binaries: PostgresBinaries) -> Bool {
         let question = [
             binaries.postgres, "-D", place.data, "-c", "wal_compression=lz4", "-C", "wal_compression",
@@ -49,8 +50,8 @@ extension PostgresCluster {
                 + "start as that user or as root, or name another data directory")
     }
 
-    /// Starts the server until it answers. A crashed server's last processes may hold its shared memory for a moment;
-    /// that alone is tried again.
+    /// Starts the server and waits until it answers. Retries only while the last processes of a crashed server still
+    /// hold its shared memory.
     private static func launch(
         _ place: ClusterPlace, _ user: ServerUser, _ binaries: PostgresBinaries, _ settings: ClusterSettings
     ) throws(ClusterError) -> Postmaster {
@@ -93,13 +94,13 @@ extension PostgresCluster {
         return log
     }
 
-    /// Above this the log starts anew at the next start.
+    /// Above this size, the log is truncated at the next start.
     private static let logBytesMax = 10 * 1024 * 1024
 
     private static func waitUntilReady(
         _ postmaster: Postmaster, _ place: ClusterPlace, _ settings: ClusterSettings, _ logStart: off_t
     ) throws(ClusterError) {
-        // This one exists from the beginning; ours may not.
+        // This database exists from the beginning; the cluster's own may not exist yet.
         let maintenance = url(place, database: "postgres")
         var connection = ConnectionSettings()
         connection.connectTimeoutMilliseconds = 5_000
@@ -125,7 +126,7 @@ extension PostgresCluster {
                             + "(\(error.message)); see \(place.log)"
                     )
                 }
-                // A refused connection is normal while it starts; anything that came after one is not.
+                // Refused connections are normal during the start. Any other error comes from creating the database.
                 guard error.kind == .connect || error.isConnectionLost else {
                     throw ClusterError(.start, "PostgreSQL started, but its database could not be created: \(error)")
                 }
@@ -146,8 +147,8 @@ extension PostgresCluster {
         }
     }
 
-    /// What PostgreSQL logged as fatal in this start, else the last line. That a configuration file has errors is
-    /// preceded by the error itself.
+    /// Returns the fatal message that PostgreSQL logged during this start, or else the last line. If the message only
+    /// reports errors in a configuration file, returns the line before it.
     private static func reason(_ place: ClusterPlace, _ logStart: off_t) -> String {
         let lines = logTail(place, from: logStart).split(whereSeparator: \.isNewline)
         var line = lines.last ?? "it logged nothing"

@@ -5,15 +5,15 @@ import Synchronization
 
 /// A private PostgreSQL: created at the first start, reached through a Unix socket by one user (and root) only.
 ///
-/// Started as root it runs as an unprivileged user. It has a session of its own, so that Ctrl-C does not reach it,
-/// and outlives this process if that is killed: the next start in the same data directory finds and stops it. The
-/// methods block their thread.
+/// Started as root, it runs as an unprivileged user. It has its own session, so that Ctrl-C does not reach it, and
+/// outlives this process if that is killed: the next start in the same data directory finds and stops it. The methods
+/// block their thread.
 ///
 ///     start
 ///       |  lock the data directory (`DirectoryLock`)          held by another process: `inUse`
-///       |  find the server's programs (`PostgresBinaries`)    none that fits: `notInstalled`
+///       |  find the server's programs (`PostgresBinaries`)    none is suitable: `notInstalled`
 ///       |
-///       +-- no cluster ---> ClusterCreation: initdb in a folder of its own, then rename
+///       +-- no cluster ---> ClusterCreation: initdb in a temporary folder, then rename
 ///       +-- a cluster ----> StalePostmaster: stop a server that an earlier process left
 ///       |
 ///       |  write postgresql.conf (`ServerConfiguration`)
@@ -25,26 +25,25 @@ import Synchronization
 ///       v
 ///     stopped: the lock of the data directory is released
 ///
-/// A server that ends by itself is not started again: `isRunning` turns false. This type has one server and no failover;
+/// A server that ends by itself is not restarted: `isRunning` becomes false. This type has one server and no failover;
 /// `ServerFence` in LogStore has the state of failovers.
 public final class PostgresCluster: Sendable {
     static let userName = "pathmirror"
     static let databaseName = "pathmirror"
 
     public enum StopMode: Sendable {
-        /// Ends sessions, writes a checkpoint.
+        /// Ends sessions, and writes a checkpoint.
         case fast
         /// Stops at once; the next start recovers.
         case immediate
     }
 
-    /// How to connect: superuser `pathmirror`, database `pathmirror`.
+    /// The connection settings: superuser `pathmirror`, database `pathmirror`.
     public let url: PostgresURL
-    /// What a person types to look into the database.
+    /// A shell command that opens the database in psql.
     public let psqlCommand: String
     /// PostgreSQL's log file.
     public let logPath: String
-    /// The PostgreSQL major version.
     public let majorVersion: Int
     private let postmaster: Postmaster
     private let place: ClusterPlace
@@ -61,18 +60,18 @@ public final class PostgresCluster: Sendable {
     }
 
     deinit {
-        // Not stopped: ask it to, without waiting. The next start waits if need be.
+        // The server was not stopped: request a shutdown without waiting. The next start waits if necessary.
         postmaster.signal(SIGINT)
     }
 
     /// The server's process id.
     public var postmasterPID: Int32 { postmaster.processID }
 
-    /// Whether the server process is there. Goes to false if it crashes or somebody stops it.
+    /// Whether the server process exists. Becomes false if it crashes or is stopped from outside.
     public var isRunning: Bool { postmaster.isRunning }
 
-    /// Stops the server and waits for it: after `timeoutMilliseconds` by force. Then lets go of the data directory. May be
-    /// called twice.
+    /// Stops the server and waits for it, after `timeoutMilliseconds` by force. Then releases the data directory.
+    /// May be called twice.
     public func stop(_ mode: StopMode = .fast, timeoutMilliseconds: Milliseconds = 30_000) {
         if mode == .fast {
             postmaster.signal(SIGINT)
@@ -86,9 +85,9 @@ public final class PostgresCluster: Sendable {
         release()
     }
 
-    /// Kills the server and its backends as a crash would (SIGKILL), and lets go of the data directory. For tests.
+    /// Kills the server and its backends as a crash would (SIGKILL), and releases the data directory. For tests.
     public func killHard() {
-        // Stopped first, so that it starts no new ones.
+        // The server is stopped first, so that it starts no new backends.
         postmaster.signal(SIGSTOP)
         let children = postmaster.isRunning ? ProcessTable.children(of: postmaster.processID) : []
         for child in children {
@@ -119,7 +118,7 @@ public final class PostgresCluster: Sendable {
     }
 }
 
-/// `text` as one word of a POSIX shell.
+/// Returns `text` as one word of a POSIX shell.
 func shellQuoted(_ text: String) -> String {
     let isPlain = text.utf8.allSatisfy { byte in
         switch byte {
@@ -135,7 +134,8 @@ func shellQuoted(_ text: String) -> String {
 }
 
 extension PostgresCluster {
-    /// How to connect to the cluster of a data directory that another process has started; nil when none runs there.
+    /// Returns the URL of the running cluster of a data directory that another process has started, or nil if none is
+    /// running.
     public static func runningURL(dataDirectory: String) -> PostgresURL? {
         // The server writes: process id, data directory, start time, port, socket directory, …
         let data = dataDirectory + "/pgdata"
@@ -149,7 +149,7 @@ extension PostgresCluster {
     }
 }
 
-/// What a private PostgreSQL is started with.
+/// The settings for starting a private PostgreSQL.
 public struct ClusterSettings: Sendable {
     public enum Durability: Sendable {
         /// A commit survives a crash of the machine.
@@ -158,16 +158,18 @@ public struct ClusterSettings: Sendable {
         case testFast
     }
 
-    /// The folder that holds everything: created if it doesn't exist. A relative path counts from the current
+    /// The folder of the cluster, created if it doesn't exist. A relative path is resolved against the current
     /// directory.
     public var dataDirectory: String
     /// Default: `full`.
     public var durability = Durability.full
-    /// Further settings for postgresql.conf, over the defaults of this module. `ALTER SYSTEM` still overrides them.
+    /// Additional settings for postgresql.conf, which override the defaults of this module. `ALTER SYSTEM` overrides
+    /// both.
     public var settings: [String: String] = [:]
-    /// How long PostgreSQL may take to answer; recovery after a crash is part of it.
+    /// The maximum time until PostgreSQL answers, including recovery after a crash.
     public var startTimeoutMilliseconds: Milliseconds = 120_000
-    /// Told what takes time or is worth knowing, one sentence each. Called on the thread that calls `start`.
+    /// Receives messages about slow steps and notable events, one sentence each. Called on the thread that calls
+    /// `start`.
     public var progress: (@Sendable (String) -> Void)?
 
     public init(dataDirectory: String) {
@@ -175,14 +177,14 @@ public struct ClusterSettings: Sendable {
     }
 }
 
-/// Why a private PostgreSQL could not be had: one sentence that says what to do.
+/// The reason why a private PostgreSQL could not be started, as one sentence with advice.
 public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Kind: Sendable, Equatable {
-        /// No suitable PostgreSQL on this machine.
+        /// There is no suitable PostgreSQL on this machine.
         case notInstalled
-        /// Another live process works with the data directory.
+        /// Another live process uses the data directory.
         case inUse(processID: Int32?)
-        /// The operating system refused something: a folder, a permission.
+        /// The operating system denied an operation, for example on a folder.
         case system
         /// The cluster could not be created.
         case creation

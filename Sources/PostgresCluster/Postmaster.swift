@@ -2,20 +2,20 @@ import Glibc
 import Runtime
 import Synchronization
 
-/// The server process, our child. Any thread.
+/// The server process, a child of this process. Thread-safe.
 final class Postmaster: Sendable {
     let processID: pid_t
-    /// The exit status, once it has ended and was waited for.
+    /// The exit status, once the process has ended and was waited for.
     private let ended = Mutex<Int32?>(nil)
 
     init(_ processID: pid_t) {
         self.processID = processID
     }
 
-    /// Whether it is still there.
+    /// Whether the process is running.
     var isRunning: Bool { exitStatus == nil }
 
-    /// Nil while it runs.
+    /// The exit status, or nil while the process is running.
     var exitStatus: Int32? {
         ended.withLock { ended in
             if ended == nil {
@@ -24,7 +24,7 @@ final class Postmaster: Sendable {
                 if result == processID {
                     ended = ChildProcess.exitCode(status)
                 } else if result < 0 && errno == ECHILD {
-                    // Somebody else waited for it, or SIGCHLD is ignored.
+                    // Another thread or library has waited for the process, or SIGCHLD is ignored.
                     ended = ProcessTable.isAlive(processID) ? nil : -1
                 }
             }
@@ -34,14 +34,14 @@ final class Postmaster: Sendable {
 
     func signal(_ number: Int32) {
         ended.withLock { ended in
-            // Once it has been waited for, the number may belong to anybody.
+            // Once the process has been waited for, its id may belong to another process.
             if ended == nil {
                 kill(processID, number)
             }
         }
     }
 
-    /// Returns whether it has ended within the time.
+    /// Returns whether the process has ended within the time.
     func waitForExit(timeoutMilliseconds: Milliseconds) -> Bool {
         var waitedMilliseconds: Milliseconds = 0
         while isRunning {
@@ -53,22 +53,22 @@ final class Postmaster: Sendable {
     }
 }
 
-/// A PostgreSQL that outlived the process that started it, and the files by which PostgreSQL says that it runs. The
-/// caller holds the data directory's lock, so whoever started it is gone.
+/// A PostgreSQL that outlived the process that started it, and PostgreSQL's lock files. The caller holds the data
+/// directory's lock, so the process that started the server has ended.
 enum StalePostmaster {
-    /// Stops it, rather than going on with it: its settings and its version may be others, and only a child of ours
-    /// tells us when it ends. Then removes its files.
+    /// Stops the server, and then removes its files. The server is not reused, because its settings and version may
+    /// differ, and the end of a process is only reported for children.
     ///
-    /// PostgreSQL would refuse to start while a process with the number in them exists, and cannot tell when that is a
-    /// zombie that nobody waits for (process 1 of a container often does not) or belongs to another program by now.
-    /// What is left of a server still holds its shared memory, which guards against a second one.
+    /// PostgreSQL refuses to start while the process in the files exists. It cannot detect that the process is a zombie
+    /// that is never waited for (process 1 of a container often does not wait), or belongs to another program by now.
+    /// Remaining processes of a server hold its shared memory, which prevents a second server.
     static func clear(
         data: String, socketDirectory: String, progress: (String) -> Void
     ) throws(ClusterError) {
         let socket = "\(socketDirectory)/.s.PGSQL.\(ServerConfiguration.port)"
         let files = [data + "/postmaster.pid", socket + ".lock"]
         for process in files.compactMap({ processID(Files.read($0)) }) {
-            // `unknown` is another user's process, and PostgreSQL runs as the owner of its data only.
+            // `unknown` is another user's process, and PostgreSQL runs only as the owner of its data.
             guard ProcessTable.isPostmaster(process, data: data) == .yes else { continue }
             progress("stopping the PostgreSQL (process \(process)) that an earlier pathmirror left running")
             guard stop(process) else {
@@ -81,13 +81,13 @@ enum StalePostmaster {
         }
     }
 
-    /// The first line; PostgreSQL writes a negative number in single-user mode.
+    /// Returns the process id in the first line. PostgreSQL writes a negative number in single-user mode.
     static func processID(_ text: String?) -> pid_t? {
         guard let line = text?.split(whereSeparator: \.isNewline).first, let number = pid_t(line) else { return nil }
         return number > 1 ? number : nil
     }
 
-    /// Fast shutdown, then immediate, then by force. Returns whether it is gone.
+    /// Requests a fast shutdown, then an immediate one, then kills the process. Returns whether it has ended.
     private static func stop(_ process: pid_t) -> Bool {
         for (signal, waitMilliseconds) in [(SIGINT, 30_000), (SIGQUIT, 5_000), (SIGKILL, 2_000)] {
             kill(process, signal)
@@ -102,16 +102,16 @@ enum StalePostmaster {
     }
 }
 
-/// What /proc says about processes that are not our children.
+/// Information from /proc about processes that are not children.
 enum ProcessTable {
-    /// Whether the process exists and is not just a zombie that nobody has waited for.
+    /// Whether the process exists and is not a zombie.
     static func isAlive(_ process: pid_t) -> Bool {
         guard process > 0, kill(process, 0) == 0 || errno == EPERM else { return false }
         guard let state = statFields(process)?.first else { return false }
         return state != "Z" && state != "X"
     }
 
-    /// The processes whose parent is `process`.
+    /// Returns the processes whose parent is `process`.
     static func children(of process: pid_t) -> [pid_t] {
         Files.names(in: "/proc").compactMap { pid_t($0) }.filter { candidate in
             guard let fields = statFields(candidate), fields.count > 1 else { return false }
@@ -121,12 +121,12 @@ enum ProcessTable {
 
     enum Match {
         case yes, no
-        /// /proc does not tell: another user's process.
+        /// The process belongs to another user, so /proc does not show its folder.
         case unknown
     }
 
-    /// Whether the process is a PostgreSQL server on this data folder. It works in that folder, which tells it even
-    /// if the folder was renamed since.
+    /// Whether the process is a PostgreSQL server on this data folder. The check uses the server's working directory,
+    /// which identifies the folder even if it was renamed since.
     static func isPostmaster(_ process: pid_t, data: String) -> Match {
         guard isAlive(process) else { return .no }
         guard Files.read("/proc/\(process)/comm") == "postgres\n" else { return .no }
@@ -135,7 +135,8 @@ enum ProcessTable {
         return itsFolder.st_dev == folder.st_dev && itsFolder.st_ino == folder.st_ino ? .yes : .no
     }
 
-    /// State, parent, … : what follows the program's name, which is in parentheses and may hold anything.
+    /// Returns the fields after the program's name: state, parent, …. The name is in parentheses and may contain any
+    /// characters.
     private static func statFields(_ process: pid_t) -> [Substring]? {
         guard let line = Files.read("/proc/\(process)/stat"), let end = line.lastIndex(of: ")") else { return nil }
         return line[line.index(after: end)...].split(separator: " ")

@@ -1,6 +1,6 @@
 /// The text of postgresql.conf and pg_hba.conf. Pure.
 enum ServerConfiguration {
-    /// Trust is safe: TCP is off, and the socket and its folder are open to one user (and root) only.
+    /// Trust is safe: TCP is off, and only one user (and root) can reach the socket and its folder.
     static let hostBasedAuthentication = """
         # Written by pathmirror. There is no TCP; the socket's folder belongs to one user.
         local all all trust
@@ -8,7 +8,7 @@ enum ServerConfiguration {
 
         """
 
-    /// For one developer's machine: moderate memory, full durability, few surprises.
+    /// The settings for one developer's machine: moderate memory and full durability.
     static func settings(_ given: ClusterSettings, hasLZ4: Bool) -> [String: String] {
         var settings = [
             "shared_buffers": "256MB",
@@ -22,7 +22,7 @@ enum ServerConfiguration {
             "log_timezone": "UTC",
             "log_line_prefix": "%m [%p] ",
             "log_checkpoints": "off",
-            // The dead-client check lets a killed gateway's locks go at once.
+            // The server notices within seconds that a gateway was killed during a statement, and releases its locks.
             "client_connection_check_interval": "5s",
         ]
         if given.durability == .testFast {
@@ -32,7 +32,8 @@ enum ServerConfiguration {
         return settings.merging(given.settings) { _, given in given }
     }
 
-    /// postgresql.conf is written anew at each start; what a person sets by `ALTER SYSTEM` is read after it.
+    /// Returns the text of postgresql.conf, which is rewritten at each start. Settings made with `ALTER SYSTEM` are
+    /// read after it.
     static func text(_ given: ClusterSettings, hasLZ4: Bool) -> String {
         var text = "# Written by pathmirror at each start. Use ALTER SYSTEM for your own settings.\n"
         for (name, value) in settings(given, hasLZ4: hasLZ4).sorted(by: { $0.key < $1.key }) {
@@ -52,7 +53,8 @@ enum ServerConfiguration {
         return escaped
     }
 
-    /// The arguments that nobody may override. The socket's folder is an element of a list, hence the double quotes.
+    /// Returns the arguments that settings must not override. The socket's folder is an element of a list, hence the
+    /// double quotes.
     static func arguments(data: String, socketDirectory: String) -> [String] {
         [
             "-D", data,
@@ -65,6 +67,6 @@ enum ServerConfiguration {
         ]
     }
 
-    /// Only a part of the socket's name.
+    /// The port is only part of the socket's name.
     static let port = 5432
 }

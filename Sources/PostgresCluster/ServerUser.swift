@@ -1,17 +1,18 @@
 import Glibc
 
-/// Who PostgreSQL runs as: it refuses root.
+/// The user as which PostgreSQL runs: it refuses to run as root.
 struct ServerUser: Equatable {
     var name: String
     var userID: uid_t
     var groupID: gid_t
-    /// What comes before a command so that it runs as this user; empty if that is who we are.
+    /// The words before a command that make it run as this user. Empty if this process runs as the user.
     private var prefix: [String] = []
 
-    /// Whether this is somebody other than the user of this process.
+    /// Whether the user differs from this process's user.
     var isOther: Bool { !prefix.isEmpty }
 
-    /// Ourselves; if we are root, the owner of an existing cluster, else `postgres`, else `nobody`.
+    /// Chooses the user of this process. If that is root, chooses the owner of an existing cluster, or else `postgres`
+    /// or `nobody`.
     init(existingData data: String) throws(ClusterError) {
         userID = geteuid()
         groupID = getegid()
@@ -29,9 +30,10 @@ struct ServerUser: Equatable {
             throw ClusterError(
                 .system, "PostgreSQL does not run as root, and there is no user «postgres» or «nobody» to run it as")
         }
-        // By number: a user without an entry in the password file works too. setpriv replaces itself by the command,
-        // so the process id is the command's own. The current directory may be closed to this user, and PostgreSQL
-        // wants to return to where it was started. The shell is named in full, as our own PATH may be anything.
+        // The ids are numbers, so that a user without an entry in the password file works too. setpriv replaces itself
+        // with the command, so the process id is the command's own. The current directory may be closed to this user,
+        // and PostgreSQL must be able to return to the directory in which it was started. The shell is given by its
+        // full path, because this process's PATH may have any value.
         prefix = ["/bin/sh", "-c", "cd / && exec \"$@\"", "sh"]
         prefix += ["setpriv", "--reuid=\(userID)", "--regid=\(groupID)", "--clear-groups", "--"]
     }
@@ -40,7 +42,7 @@ struct ServerUser: Equatable {
         prefix + arguments
     }
 
-    /// Whether this user can reach what is in the folder.
+    /// Whether this user can reach the contents of the folder.
     func canEnter(_ directory: String) throws(ClusterError) -> Bool {
         try ChildProcess.run(command(["test", "-x", directory])).status == 0
     }
