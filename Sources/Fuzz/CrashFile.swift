@@ -1,7 +1,7 @@
 import Glibc
 
-/// Holds the current input in a file that is mapped into memory: a trap ends the process without a word, yet what was
-/// written to the mapping is in the file.
+/// Holds the current input in a file that is mapped into memory. A trap ends the process without a message, but
+/// everything written to the mapping is in the file.
 ///
 /// Layout: 24 bytes of the parser's name, padded with zeros; 8 bytes of length, little-endian; the input.
 struct CrashFile {
@@ -36,13 +36,13 @@ struct CrashFile {
         UnsafeMutableRawBufferPointer(rebasing: memory[Self.headerSize...]).copyBytes(from: input.prefix(room))
     }
 
-    /// The run ended well: there is nothing to keep.
+    /// Removes the file after a run without a crash.
     func remove() {
         munmap(memory.baseAddress, memory.count)
         unlink(path)
     }
 
-    /// What a file kept, or nil if it is none of these.
+    /// Reads a crash file. Returns nil if the file can't be read or is not a crash file.
     static func read(_ path: String) -> (name: String, input: [UInt8])? {
         guard let file = fopen(path, "r") else { return nil }
         defer { fclose(file) }

@@ -1,7 +1,8 @@
 import Glibc
 
-/// Feeds the parsers mutated input and checks what must hold for any input. Needs nothing but itself: the corpus is built
-/// in, and what an input does (accepted, refused and why) decides whether it is worth mutating further.
+/// Feeds mutated input to the parsers and checks properties that must hold for any input. Needs no other files: the
+/// corpus is built in, and the effect of an input (accepted, or rejected for a reason) decides whether the input is
+/// mutated further.
 @main
 enum Fuzz {
     static func main() {
@@ -20,7 +21,7 @@ enum Fuzz {
         exit(run(options))
     }
 
-    /// Seconds from which on an input is shown, for somebody to look at: with its checks, and on a busy machine.
+    /// The time in seconds from which an input is printed for manual review. It includes the checks, on a busy machine.
     private static let slow = 0.1
 
     private static func run(_ options: FuzzOptions) -> Int32 {
@@ -62,7 +63,7 @@ enum Fuzz {
         for line in lines { Output.line("    \(line)") }
     }
 
-    /// Runs the input that a crash file kept once more.
+    /// Runs the input of a crash file again.
     private static func replay(_ path: String) -> Int32 {
         guard let (name, input) = CrashFile.read(path), let target = FuzzTarget.all.first(where: { $0.name == name })
         else {
@@ -80,9 +81,8 @@ enum Fuzz {
     }
 }
 
-/// The command line.
 struct FuzzOptions {
-    /// What is wrong with it.
+    /// An error in the command line.
     struct Mistake: Error {
         let reason: String
     }
@@ -144,7 +144,7 @@ struct FuzzOptions {
     }
 }
 
-/// Lines to the terminal.
+/// Writes lines to the terminal.
 enum Output {
     static func line(_ text: String) { put(text, 1) }
     static func error(_ text: String) { put(text, 2) }

@@ -1,14 +1,14 @@
 import Glibc
 
-/// Mutates one parser's inputs until the time is up or something is found.
+/// Mutates one parser's inputs until the time is over or a check fails.
 struct FuzzRun {
-    /// An input, and what should not be about it.
+    /// An input, and the property that it violates.
     struct Finding {
         let input: [UInt8]
         let reason: String
     }
 
-    /// Longer inputs do the same slower.
+    /// Longer inputs find the same defects more slowly.
     private static let longestInput = 4096
     private static let mostKept = 20_000
 
@@ -16,7 +16,7 @@ struct FuzzRun {
     private var mutator: Mutator
     private(set) var corpus: [[UInt8]]
     private(set) var executions = 0
-    /// The input that took longest, and its seconds, checks included.
+    /// The input that took longest, and its seconds including checks.
     private(set) var slowest: (input: [UInt8], seconds: Double) = ([], 0)
     private var summaries: Set<UInt64> = []
 
@@ -32,7 +32,7 @@ struct FuzzRun {
             if let finding = execute(input, evidence) { return finding }
         }
         while true {
-            // A look at the clock costs as much as a short input.
+            // Reading the clock costs as much as a short input.
             for _ in 0..<256 {
                 var input = mutator.pick(corpus)
                 mutator.mutate(&input, others: corpus)
@@ -57,11 +57,11 @@ struct FuzzRun {
     }
 }
 
-/// Changes inputs at random. The same seed and inputs give the same changes.
+/// Changes inputs at random. Equal seeds and inputs give equal changes.
 struct Mutator {
     private var state: UInt64
     private let tokens: [[UInt8]]
-    /// Bytes at which parsers tend to turn.
+    /// Bytes that are significant to parsers.
     private static let bytes: [UInt8] =
         Array("\"\\{}[]:,./#$-+eE0123456789tfnu \n".utf8) + [
             0, 0x1F, 0x7F, 0x80, 0xBF, 0xC0, 0xC3, 0xED, 0xF0, 0xF4, 0xFF,
@@ -87,11 +87,11 @@ struct Mutator {
         case 3, 4: input.insert(contentsOf: pick(tokens), at: place)
         case 5 where place < input.count: input.removeSubrange(place..<min(input.count, place + 1 + below(8)))
         case 6 where place < input.count:
-            // A piece again, elsewhere.
+            // Copy a piece to another offset.
             let piece = Array(input[place..<min(input.count, place + 1 + below(32))])
             input.insert(contentsOf: piece, at: below(input.count + 1))
         case 7:
-            // A piece many times: depth, length.
+            // Repeat a piece many times, for depth and length.
             let piece = Array(input[place..<min(input.count, place + 1 + below(8))])
             for _ in 0..<below(60) { input.insert(contentsOf: piece, at: place) }
         case 8:
@@ -117,12 +117,12 @@ struct Mutator {
     }
 }
 
-/// Times in seconds, from no particular point on.
+/// Measures times in seconds from an arbitrary start.
 enum Stopwatch {
-    /// What has passed for everybody.
+    /// Returns the elapsed real time.
     static func passed() -> Double { read(CLOCK_MONOTONIC) }
 
-    /// What this thread has worked: what others do on the machine is no part of it.
+    /// Returns the CPU time of this thread, which does not include other work on the machine.
     static func worked() -> Double { read(CLOCK_THREAD_CPUTIME_ID) }
 
     private static func read(_ clock: clockid_t) -> Double {

@@ -1,14 +1,15 @@
 /// One parser under test.
 struct FuzzTarget: Sendable {
-    /// As on the command line.
+    /// The name on the command line.
     let name: String
-    /// Inputs to begin with.
+    /// The initial inputs.
     let corpus: [[UInt8]]
-    /// Pieces that mutations put in.
+    /// Pieces that mutations insert.
     let tokens: [[UInt8]]
-    /// The parser's own work on an input, without checks: what `--growth` measures. Nil where there is nothing to it.
+    /// The parser's own work on an input, without checks, as measured by `--growth`. Nil if there is nothing to
+    /// measure.
     private(set) var work: (@Sendable (_ input: [UInt8]) -> Void)?
-    /// Runs one input. Answers what should not be, or nil; tells the summary what the input did.
+    /// Runs one input. Returns the violated property, or nil, and notes the effect of the input in the summary.
     let check: @Sendable (_ input: [UInt8], _ summary: inout Summary) -> String?
 
     init(
@@ -21,7 +22,7 @@ struct FuzzTarget: Sendable {
         self.check = check
     }
 
-    /// A parser of text.
+    /// Creates a target for a parser of text.
     init(
         name: String, corpus: [String], tokens: [String],
         check: @escaping @Sendable (_ input: [UInt8], _ summary: inout Summary) -> String?
@@ -30,14 +31,14 @@ struct FuzzTarget: Sendable {
             name: name, corpus: corpus.map { Array($0.utf8) }, tokens: tokens.map { Array($0.utf8) }, check: check)
     }
 
-    /// The target with work that can be measured.
+    /// Returns the target with work to be measured.
     func measuring(_ work: @escaping @Sendable (_ input: [UInt8]) -> Void) -> FuzzTarget {
         var target = self
         target.work = work
         return target
     }
 
-    /// All parsers. Another joins here: corpus, tokens and one function.
+    /// All parsers. A new one needs a corpus, tokens and a function.
     static let all: [FuzzTarget] = [
         .json, .update, .changes, .path, .parameters, .message, .serverMessage, .eventStream, .rules, .expression,
         .claims, .token, .mirror, .feed, .feedPlaces, .messageID,
@@ -45,7 +46,7 @@ struct FuzzTarget: Sendable {
     ]
 }
 
-/// What an input did: two inputs with the same summary are alike to the parser.
+/// The effect of an input. Inputs with equal summaries count as alike.
 struct Summary {
     private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 
@@ -57,12 +58,12 @@ struct Summary {
         for byte in text.utf8 { note(Int(byte)) }
     }
 
-    /// Notes the words of a message without what it quotes, which is the input's.
+    /// Notes the words of a message up to the first quotation, which comes from the input.
     mutating func noteWords(of message: String) {
         for part in message.split(whereSeparator: { "'\"".contains($0) }).prefix(1) { note(String(part.prefix(20))) }
     }
 
-    /// Notes the size of a number only: tens are alike, and hundreds.
+    /// Notes only the order of magnitude of a number.
     mutating func noteSize(_ number: Int) {
         note(Int.bitWidth - number.leadingZeroBitCount)
     }

@@ -1,7 +1,7 @@
-/// Looks for inputs whose time grows faster than they do: repeats pieces of an input until it is long, then four times as
-/// long. What it finds is for somebody to look at: times depend on the machine, so it fails nothing.
+/// Searches for inputs whose time grows faster than their length. Repeats pieces of an input until it is long, then
+/// four times as long. The results need manual review: times depend on the machine, so they are not failures.
 struct Growth {
-    /// An input that was made of two pieces: `before` + `piece` × n + `between` + `counterpart` × n + `after`.
+    /// An input built from two pieces: `before` + `piece` × n + `between` + `counterpart` × n + `after`.
     struct Suspect {
         let before: [UInt8]
         let piece: [UInt8]
@@ -19,13 +19,13 @@ struct Growth {
         }
     }
 
-    /// Sizes in bytes; each is four times the one before.
+    /// Sizes in bytes. Each is about four times the previous one.
     private static let sizes = [16 << 10, 64 << 10, 256 << 10, 1000 << 10]
-    /// Four times the size may take this many times the time: caches and tables cost something, too.
+    /// The factor in time up to which four times the size is not suspect. Caches and tables also cost time.
     private static let mostFactor = 8.0
-    /// Seconds below which a time says nothing.
+    /// The time in seconds below which a measurement is ignored.
     private static let least = 0.004
-    /// Nanoseconds a byte of the largest input that are slow, however they came about.
+    /// The time in nanoseconds per byte from which an input counts as slow regardless of growth.
     private static let slow = 2_000.0
 
     private let name: String
@@ -35,7 +35,7 @@ struct Growth {
     private let corpus: [[UInt8]]
     private var reported: Set<[UInt8]> = []
 
-    /// Nil for a target with nothing to measure.
+    /// Returns nil for a target without work to measure.
     init?(_ target: FuzzTarget, corpus: [[UInt8]], seed: UInt64, evidence: CrashFile?) {
         guard let work = target.work else { return nil }
         name = target.name
@@ -45,7 +45,7 @@ struct Growth {
         mutator = Mutator(seed: seed, tokens: target.tokens)
     }
 
-    /// Tries pieces for this long. Answers how many it tried, and a line for each that is suspect, the ten first at most.
+    /// Tries pieces for `seconds`. Returns the number of tries, and a line for each suspect, at most ten.
     mutating func run(seconds: Double) -> (tried: Int, lines: [String]) {
         let end = Stopwatch.passed() + seconds
         var lines: [String] = []
@@ -91,7 +91,7 @@ struct Growth {
             let start = Stopwatch.worked()
             work(input)
             times.append(Stopwatch.worked() - start)
-            // The largest only where the one before it was suspect, to see whether it goes on so.
+            // The largest size is measured only if the previous one was suspect, to see whether the growth continues.
             if index == 2, !isSlow(times, index), !isGrowing(times, index) { return nil }
         }
         guard isSlow(times, 3) || isGrowing(times, 3) else { return nil }

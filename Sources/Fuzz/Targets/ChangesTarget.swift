@@ -1,7 +1,7 @@
 import Tree
 
 extension FuzzTarget {
-    /// Records of the log.
+    /// Changes as recorded in the log.
     static let changes = FuzzTarget(
         name: "changes",
         corpus: Corpora.json + [

@@ -1,8 +1,8 @@
 import Tree
 
-/// What must hold of any value, error and change. Each answers what does not, or nil.
+/// Properties of any value, error and change. Each function returns the violated property, or nil.
 enum Claims {
-    /// An error says a place inside the text, or right after its end.
+    /// Checks that an error has a position inside the text, or directly after its end.
     static func error(_ error: JSONError, in input: [UInt8], _ summary: inout Summary) -> String? {
         summary.note(error.reason)
         if error.reason.isEmpty { return "an error without a reason" }
@@ -16,7 +16,7 @@ enum Claims {
         return nil
     }
 
-    /// A parsed value writes and reads back as itself.
+    /// Checks that a parsed value is unchanged after it is written and read again.
     static func value(_ node: Node, _ summary: inout Summary) -> String? {
         summary.noteSize(node.rowCount)
         summary.noteSize(node.childCount)
@@ -27,7 +27,7 @@ enum Claims {
         guard again.node.hash == node.hash, again.node.rowCount == node.rowCount else { return "hash or count differ" }
         let pretty = JSONWriter.encode(node, form: .export, pretty: true)
         guard let parsed = try? JSONParser.parse(pretty), parsed.node == node else { return "the pretty form differs" }
-        // Plain form loses only priorities, so that it is stable from then on.
+        // The plain form loses only priorities, so it is stable from then on.
         let plain = JSONWriter.encode(node, form: .plain)
         guard let bare = try? JSONParser.parse(plain), JSONWriter.encode(bare.node, form: .plain) == plain else {
             return "the plain form is not stable"
@@ -35,7 +35,7 @@ enum Claims {
         return nil
     }
 
-    /// A value without server values: its rows are the tree, and the diff from nothing.
+    /// Checks that the rows of a value without server values form its tree, and are the difference from the base.
     static func stored(_ node: Node, replacing path: Path = .root, in base: Node = .null) -> String? {
         let tree = base.replacing(path, with: node)
         var rows = Rows.of(base)
@@ -58,7 +58,7 @@ enum Claims {
         return nil
     }
 
-    /// Keeps rows by their path.
+    /// Collects rows with their paths.
     private struct Rows: RowSink {
         var changes: [(path: [UInt8], old: Node, new: Node)] = []
 

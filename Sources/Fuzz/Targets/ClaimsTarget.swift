@@ -16,7 +16,7 @@ extension FuzzTarget {
         } catch {
             guard case .malformed(let reason) = error else { return "an error of another kind: \(error)" }
             summary.note(reason)
-            // Stricter than JSON only where two readers might differ.
+            // The parser is stricter than JSON only where two readers might differ.
             let isStricter = ["a name comes twice", "JSON nested too deeply", "half a character", "bad number"]
                 .contains(reason)
             return RawJSON(input).isJSON && !isStricter ? "JSON is refused: \(reason)" : nil
@@ -27,13 +27,14 @@ extension FuzzTarget {
         guard let again = try? ClaimsReader.value(text) else { return "the written claims are refused" }
         guard again == value else { return "the written claims read as others" }
         guard ClaimsWriter.encode(again) == text else { return "the written claims are not stable" }
-        // Rules see it as a tree; lists and what is empty are other things there, but always the same.
+        // Rules see the claims as a tree. The conversion of lists and of empty values is lossy, but must be
+        // deterministic.
         let node = Node(value)
         guard node == Node(again), node.rowCount == Node(again).rowCount else { return "equal claims make two trees" }
         return value.object.flatMap { times($0, &summary) }
     }.measuring { _ = try? ClaimsReader.value($0) }
 
-    /// A token that is good at one time was good, or too early, at any time before.
+    /// Checks that a token that is valid at one time was valid, or not yet valid, at any earlier time.
     private static func times(_ claims: Tokens.Claims, _ summary: inout Summary) -> String? {
         for now in [0, 50, 1_700_000_000, 1 << 53] as [Int64] {
             do throws(JWTError) {

@@ -4,7 +4,7 @@ import WebSocketClient
 import Wire
 
 extension FuzzTarget {
-    /// What a server says to a client's connection: one message a line, behind a good greeting.
+    /// Messages of a server to a client's connection, one per line, after a valid greeting.
     static let connection = FuzzTarget(
         name: "client-connection",
         corpus: [
@@ -38,7 +38,7 @@ extension FuzzTarget {
         for line in input.split(separator: 10, omittingEmptySubsequences: false) { trial.hear(Array(line)) }
     }
 
-    /// Bytes of WebSocket frames, as a client reads them.
+    /// Bytes of WebSocket frames that a client reads.
     static let serverFrames = FuzzTarget(
         name: "server-frames",
         corpus: [
@@ -77,7 +77,7 @@ extension FuzzTarget {
     }
 }
 
-/// A client with a login, two listens, three writes (the last of them a transaction) and a question.
+/// A client with a login, two listens, three writes (the last one a transaction) and a get.
 private struct ConnectionTrial {
     private static let writeIDs: [Int64] = [1, 2, 3]
     private var machine: ConnectionMachine
@@ -113,7 +113,7 @@ private struct ConnectionTrial {
         let before = reportCount
         machine.transport(.received(text), of: number, now: now)
         carryOut()
-        // A message is told of once, and what it ends each once.
+        // A message is reported once, and so is each request that it ends.
         if reportCount - before > 20 { fault = "one message makes \(reportCount - before) reports" }
     }
 
@@ -133,7 +133,7 @@ private struct ConnectionTrial {
         }
     }
 
-    /// Whatever was said: what is still waiting is told of once, and all of it.
+    /// Checks that all pending requests are answered exactly once, regardless of the server's messages.
     mutating func finish() -> String? {
         machine.goOffline(now: now)
         carryOut()

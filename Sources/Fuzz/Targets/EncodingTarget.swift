@@ -2,8 +2,8 @@ import Compression
 import Glibc
 
 extension FuzzTarget {
-    /// Bodies that come packed. The first byte says how to read the input: as a packed body, or as a body to pack, spoil and
-    /// unpack, so that mutations get beyond the checksum.
+    /// Compressed bodies. The first byte selects the treatment of the input: as a compressed body, or as a body to
+    /// compress, corrupt and decompress, so that mutations get past the checksum.
     static let encoding = FuzzTarget(
         name: "encoding",
         corpus: [
@@ -30,7 +30,8 @@ extension FuzzTarget {
 
     private static let limit = 1 << 16
 
-    /// Bytes of anybody's: what comes out is within the limit, and the same however the bytes come.
+    /// Checks that the result for arbitrary bytes is within the limit, and does not depend on the pieces in which the
+    /// bytes arrive.
     private static func foreign(_ packed: [UInt8], _ summary: inout Summary) -> String? {
         let before = peakMemory()
         let unpacked: [UInt8]?
@@ -61,7 +62,7 @@ extension FuzzTarget {
         return unpacker.isAtEnd ? unpacked : nil
     }
 
-    /// What was packed unpacks to itself, alone and one behind another, and nothing less than all of it does.
+    /// Checks that a compressed body decompresses to itself, alone and concatenated, and that a truncated one does not.
     private static func whole(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
         guard let packed = Gzip.compress(bytes, level: Int32(1 + bytes.count % 9)) else { return "it can't be packed" }
         guard Gzip.isGzip(packed) else { return "what was packed does not look like it" }
@@ -73,7 +74,7 @@ extension FuzzTarget {
         if !bytes.isEmpty, (try? Gzip.decompress(packed, limit: bytes.count - 1)) != nil {
             return "the limit is passed"
         }
-        // The ends of short ones, and some of longer ones: a header has ten bytes, a trailer eight.
+        // All truncations of short bodies, and some of longer ones. A header has ten bytes, a trailer eight.
         for end in stride(from: packed.count - 1, through: 0, by: -max(1, packed.count / 40)) {
             if (try? Gzip.decompress(Array(packed[..<end]), limit: limit)) != nil {
                 return "\(end) of \(packed.count) bytes are taken for all"
@@ -82,7 +83,7 @@ extension FuzzTarget {
         return nil
     }
 
-    /// A body that grows to many times what it was: refused with no more memory than the limit is worth.
+    /// Checks that a body that expands to many times its size is rejected with memory in proportion to the limit.
     private static func expanding(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
         guard let count = bytes.first, bytes.count > 1 else { return nil }
         let piece = Array(bytes.dropFirst())
@@ -99,7 +100,8 @@ extension FuzzTarget {
         return peakMemory() - before > 16 << 20 ? "unpacking took more than 16 MiB beyond its limit" : nil
     }
 
-    /// A packed body with another byte in it: refused, or the same where that byte says nothing.
+    /// Checks that a compressed body with a changed byte is rejected, or has the same result if that byte is not
+    /// significant.
     private static func spoiled(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
         guard let place = bytes.first, var packed = Gzip.compress(bytes) else { return nil }
         let index = Int(place) % packed.count
@@ -111,7 +113,7 @@ extension FuzzTarget {
         return unpacked == bytes ? nil : "a damaged body is taken for another"
     }
 
-    /// The most memory that the process has had, in bytes.
+    /// Returns the peak memory of the process, in bytes.
     private static func peakMemory() -> Int {
         var usage = rusage()
         getrusage(RUSAGE_SELF.rawValue, &usage)

@@ -2,7 +2,7 @@ import Rules
 import Tree
 
 extension FuzzTarget {
-    /// Rule expressions, and what accepted ones make of random data within a budget of steps.
+    /// Rule expressions, and the evaluation of valid ones on random data within a budget of steps.
     static let expression = FuzzTarget(
         name: "expression",
         corpus: [
@@ -40,13 +40,13 @@ extension FuzzTarget {
         return nil
     }.measuring { _ = try? RuleSet(json: document($0, of: ".read")) }
 
-    /// Steps for one rule: few enough that nothing takes long.
+    /// The step limits for one rule, low enough for a short run.
     private static let manySteps = RuleLimits(maxStepsPerRule: 20_000, maxStepsPerOperation: 100_000)
     private static let fewSteps = RuleLimits(maxStepsPerRule: 20, maxStepsPerOperation: 40)
-    /// Seconds of one thread that a question may take: far more than its steps are worth.
+    /// The maximum CPU time of an evaluation in seconds, far above the cost of its steps.
     private static let mostSeconds = 2.0
 
-    /// A document with this expression for one rule; the other kinds of a write let everybody pass.
+    /// Returns a document with the expression as its only rule. The other rule of a write always allows it.
     private static func document(_ expression: [UInt8], of kind: String) -> [UInt8] {
         let text = JSONWriter.encode(.string(String(decoding: expression, as: UTF8.self)), form: .plain)
         let others = kind == ".validate" ? #",".write":true"# : ""
@@ -65,7 +65,7 @@ extension FuzzTarget {
             guard sample.decisions(many) == decisions else { return "the same question is answered otherwise" }
             guard sample.explains(decisions, of: many) else { return "the explanation comes to another decision" }
             summary.note(decisions.count { $0.isAllowed })
-            // A rule that runs out of steps counts as false, and never as true.
+            // A rule that exceeds its steps counts as false.
             if zip(decisions, sample.decisions(few)).contains(where: { !$0.isAllowed && $1.isAllowed }) {
                 return "fewer steps allow more"
             }

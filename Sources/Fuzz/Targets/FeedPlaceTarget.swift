@@ -1,8 +1,8 @@
 import Feeds
 
 extension FuzzTarget {
-    /// What a feed's row keeps of done places. The first byte says how to read the input: as these bytes, or as numbers of ranges that are
-    /// written first.
+    /// The finished positions in a feed's row. The first byte selects the treatment of the input: as these bytes, or as
+    /// numbers of ranges that are encoded first.
     static let feedPlaces = FuzzTarget(
         name: "feed-places",
         corpus: [
@@ -52,12 +52,12 @@ extension FuzzTarget {
         return nil
     }
 
-    /// Ranges made of the input's bytes: four for a range.
+    /// Checks ranges built from the input's bytes, four for each range.
     private static func written(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
         var ranges: [ClosedRange<FeedPosition>] = []
         var seq: Int64 = 0
         for start in stride(from: 0, to: bytes.count - 3, by: 4) {
-            // Now and then far away.
+            // Some ranges are far away.
             let step = Int64(bytes[start] & 0x3F) + 1
             let (sum, isBeyond) = seq.addingReportingOverflow(bytes[start] & 0x80 == 0 ? step : step << 50)
             guard !isBeyond, sum <= Int64.max / 2 else { break }

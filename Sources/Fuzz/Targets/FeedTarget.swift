@@ -3,7 +3,7 @@ import JSONText
 import Tree
 
 extension FuzzTarget {
-    /// Files of feed definitions, with what they say of webhooks and sinks. Reading them takes no database and no network.
+    /// Files of feed definitions, including webhooks and sinks. Reading them needs no database and no network.
     static let feed = FuzzTarget(
         name: "feed",
         corpus: [
@@ -46,7 +46,8 @@ extension FuzzTarget {
 
     private static let secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 
-    /// What the database keeps reads back as the same feed, or no gateway could work it; and what is shown has no secrets.
+    /// Checks that the stored form reads back as the same feed, since otherwise no gateway could run the feed, and that
+    /// the displayed form contains no secrets.
     private static func roundTrip(_ definition: FeedDefinition) -> String? {
         let kept = definition.json(as: .stored)
         var wanted = definition
@@ -71,7 +72,7 @@ extension FuzzTarget {
         return nil
     }
 
-    /// Whether the word is nowhere in the definition but in its secrets.
+    /// Whether the word occurs only in the secrets of the definition.
     private static func isSecret(_ word: String, in definition: FeedDefinition) -> Bool {
         var others = definition
         others.destination = nil
@@ -84,7 +85,7 @@ extension FuzzTarget {
             let open = nats.servers + [nats.stream ?? "", nats.subject.template]
             return !open.contains { $0.contains(word) }
         case .kafka(let kafka):
-            // Others are shown.
+            // Other properties are displayed.
             guard kafka.properties.keys.allSatisfy({ $0 == "sasl.password" }) else { return false }
             return !(kafka.brokers + [kafka.topic]).contains { $0.contains(word) }
         }

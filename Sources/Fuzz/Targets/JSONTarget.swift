@@ -15,7 +15,7 @@ extension FuzzTarget {
         if let wrong = Claims.value(node, &summary) { return wrong }
         let borrowed = input.withUnsafeBytes { try? JSONParser.parse($0) }
         guard borrowed == node else { return "borrowed bytes read otherwise" }
-        // Text of its own means the same with spaces around it.
+        // Surrounding whitespace must not change the value.
         guard (try? JSONParser.parse([0x0A, 0x20] + input + [0x0D, 0x09]))?.node == node else { return "spaces matter" }
         summary.note(parsed.hasServerValue ? 1 : 0)
         let base = node.replacing(Path([Key("a"), Key("b")]), with: .int(1))
@@ -31,7 +31,7 @@ extension FuzzTarget {
     }.measuring { _ = try? JSONParser.parse($0) }
 }
 
-/// Inputs and pieces that more than one parser of JSON begins with.
+/// Inputs and tokens that several parsers of JSON share.
 enum Corpora {
     static let json = [
         "null", "true", "0", "-0.0", "1.5e-7", "9223372036854775807", "-9223372036854775808", "9223372036854775808",

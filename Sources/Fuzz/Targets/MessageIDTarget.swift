@@ -1,7 +1,8 @@
 import Feeds
 
 extension FuzzTarget {
-    /// Ids of messages and of streams' events, as consumers send them back; what stands before the first line break is the namespace's name.
+    /// Ids of messages and of stream events, as consumers send them back. The text before the first line break is the
+    /// namespace's name.
     static let messageID = FuzzTarget(
         name: "message-id",
         corpus: [
@@ -34,9 +35,9 @@ extension FuzzTarget {
         summary.note(place.isSnapshot ? 2 : 3)
         summary.noteSize(Int(place.seq))
         if place.seq < 0 || place.index < 0 { return "a place below the first" }
-        // What databases are called; to others, two spellings of é may be one.
+        // Namespace names are ASCII. With other names, two spellings of é could be equal.
         guard parts[0].utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
-        // One spelling each: consumers compare them.
+        // Each id has one spelling, because consumers compare ids.
         guard place.id(in: parts[0]).utf8.elementsEqual(parts[1].utf8) else { return "an id with two spellings" }
         if FeedPosition(id: parts[1], in: parts[0] + "x") != nil { return "another namespace's id is read" }
         let next = FeedPosition(seq: place.seq, index: place.index + 1, isSnapshot: place.isSnapshot)

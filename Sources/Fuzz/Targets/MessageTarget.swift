@@ -34,7 +34,7 @@ extension FuzzTarget {
                 return "a merge whose places overlap"
             }
             if let wrong = ordered(request.action, &summary) { return wrong }
-            // Escapes may make a long hash longer than is read.
+            // Escapes may make a long hash longer than the parser accepts.
             if let text = request.text, text.count <= 1_024, (try? ClientMessageParser.parse(text))?.text != text {
                 return "the written message reads as another"
             }
@@ -50,7 +50,7 @@ extension FuzzTarget {
         return nil
     }.measuring { _ = try? ClientMessageParser.parse($0) }
 
-    /// What is to be done at the end of a connection that has ordered something already.
+    /// Checks an onDisconnect request on a connection that has onDisconnect operations already.
     private static func ordered(_ action: ClientAction, _ summary: inout Summary) -> String? {
         let (above, below) = (Path(splitting: "a"), Path(splitting: "p/q"))
         var queue = DisconnectQueue()

@@ -3,7 +3,7 @@ import Mirrors
 import Tree
 
 extension FuzzTarget {
-    /// Files of mirror definitions. Reading them takes no database.
+    /// Files of mirror definitions. Reading them needs no database.
     static let mirror = FuzzTarget(
         name: "mirror",
         corpus: [
@@ -41,7 +41,7 @@ extension FuzzTarget {
         return nil
     }.measuring { _ = try? MirrorDefinition.read($0, source: "f") }
 
-    /// What a refused file of definitions must say: reasons, and places that are in it.
+    /// Checks that the error for a rejected file of definitions contains reasons, and positions inside the file.
     static func definitionRefusal(
         _ error: DefinitionError, of input: [UInt8], _ summary: inout Summary
     ) -> String? {
@@ -57,7 +57,8 @@ extension FuzzTarget {
         return nil
     }
 
-    /// What the database keeps reads back as the same mirror; only the target, which may hold a password, is not kept.
+    /// Checks that the stored form reads back as the same mirror, except for the target, which may contain a password
+    /// and is not stored there.
     private static func roundTrip(_ definition: MirrorDefinition) -> String? {
         guard let again = try? MirrorDefinition.read(definition.json, source: "f"), again.count == 1 else {
             return "the kept form is refused: \(String(decoding: definition.json, as: UTF8.self))"

@@ -2,7 +2,7 @@ import Tree
 import Wire
 
 extension FuzzTarget {
-    /// The query parameters of REST requests, and what their queries select.
+    /// The query parameters of REST requests, and the results of their queries.
     static let parameters = FuzzTarget(
         name: "parameters",
         corpus: [

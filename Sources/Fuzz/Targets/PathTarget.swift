@@ -29,7 +29,7 @@ extension FuzzTarget {
             if let violation = KeyRules.violation(in: key) { summary.note(violation.reason.utf8.count) }
             if let integer = key.integerValue, Int32(key.text) != integer { return "an integer key of another value" }
         }
-        // Each step costs the length of the path.
+        // Each step costs time in proportion to the length of the path.
         let start = path.prefix(40)
         for depth in 0...start.depth {
             let above = start.prefix(depth)
@@ -40,7 +40,7 @@ extension FuzzTarget {
         return order(Array(path.keys.prefix(6)))
     }
 
-    /// Total: of any keys exactly one order, equal only when their bytes are.
+    /// Checks that the order is total: any two keys have exactly one order, and are equal only if their bytes are.
     private static func order(_ keys: [Key]) -> String? {
         for first in keys {
             for second in keys {

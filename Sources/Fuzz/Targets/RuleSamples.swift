@@ -1,20 +1,20 @@
 import Rules
 import Tree
 
-/// Questions to ask rules: places, trees, callers and queries.
+/// Samples for evaluating rules: paths, trees, callers and queries.
 struct RuleSamples {
     /// The tree before a write, and after it.
     let root: Node
     let newRoot: Node
     let auth: AuthContext
     let query: QueryContext
-    /// Which of the places is to be explained.
+    /// The index of the path whose decision is explained.
     private let explained: Int
 
     static let paths = ["", "p", "p/a", "p/a/b", "items", "q/x", "a/b", ".priority"].map { Path(splitting: $0) }
     private static let now: Int64 = 1_700_000_000_000
 
-    /// A few questions; the same for the same input.
+    /// Returns a few samples that depend only on the input.
     static func of(_ input: [UInt8]) -> [RuleSamples] {
         var random = RandomTree(
             seed: input.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01B3 })
@@ -29,7 +29,7 @@ struct RuleSamples {
         }
     }
 
-    /// What rules say to a read and to a write of each place.
+    /// Returns the decisions on a read and a write of each path.
     func decisions(_ rules: RuleSet) -> [Decision] {
         Self.paths.flatMap { path in
             [
@@ -39,8 +39,9 @@ struct RuleSamples {
         }
     }
 
-    /// Whether what led to a decision is told, and is told of the same one: of one place, as explaining takes longer.
-    /// Administrators are told what would hold for others, so theirs are not compared.
+    /// Whether the explanations of one path's decisions are not empty and lead to the same decisions. Only one path,
+    /// because explaining is slow. For administrators, explanations show the decision for other callers, so they are
+    /// not compared.
     func explains(_ decisions: [Decision], of rules: RuleSet) -> Bool {
         let path = Self.paths[explained]
         let read = rules.explainRead(path, query: query, root: root, auth: auth, now: Self.now)
@@ -49,7 +50,7 @@ struct RuleSamples {
         return auth.isAdmin || [read.decision, write.decision] == Array(decisions[(2 * explained)...].prefix(2))
     }
 
-    /// Where neither data nor time has a say, they must not change anything.
+    /// Checks that decisions do not change with data or time if the rules report that they depend on neither.
     func steadiness(_ rules: RuleSet) -> String? {
         for path in Self.paths where rules.isSteadyForReading(path) {
             let now = rules.mayRead(path, query: query, root: root, auth: auth, now: Self.now).isAllowed
@@ -79,7 +80,7 @@ struct RuleSamples {
     ]
 }
 
-/// Small trees at random. SplitMix64, like the mutator.
+/// Builds small random trees. Uses SplitMix64, like the mutator.
 struct RandomTree {
     private var state: UInt64
     private static let keys = ["a", "b", "p", "q", "x", "items", "1", "é"]

@@ -2,7 +2,7 @@ import Rules
 import Tree
 
 extension FuzzTarget {
-    /// Rules documents, and what accepted ones decide.
+    /// Rules documents, and the decisions of valid ones.
     static let rules = FuzzTarget(
         name: "rules",
         corpus: [
@@ -45,14 +45,15 @@ extension FuzzTarget {
             summary.note(decisions.count { $0.isAllowed })
             guard sample.decisions(rules) == decisions else { return "the same question is answered otherwise" }
             guard sample.explains(decisions, of: rules) else { return "the explanation comes to another decision" }
-            // The rules' numbers are the same in both: they count in the order of the text.
+            // The rules have the same numbers in both documents, because they are counted in the order of the text.
             guard sample.decisions(again) == decisions else { return "the strict source decides otherwise" }
             if let wrong = sample.steadiness(rules) { return wrong }
         }
         return nil
     }.measuring { _ = try? RuleSet(json: $0) }
 
-    /// Every mistake has words, and a place in the text, and they come in its order.
+    /// Checks that every problem has a message and a position in the text, and that problems are in the order of their
+    /// positions.
     private static func refusal(_ error: RulesError, of input: [UInt8], _ summary: inout Summary) -> String? {
         if error.problems.isEmpty { return "a refusal without a reason" }
         for problem in error.problems.prefix(3) { summary.noteWords(of: problem.message) }

@@ -2,7 +2,7 @@ import Tree
 import Wire
 
 extension FuzzTarget {
-    /// Messages of realtime servers, as a client reads them.
+    /// Messages of realtime servers that a client reads.
     static let serverMessage = FuzzTarget(
         name: "server-message",
         corpus: [
@@ -38,7 +38,7 @@ extension FuzzTarget {
         guard case .push(.ranges(_, let ranges, _, _)) = message else { return nil }
         let applied = RangeMerge.apply(ranges, to: sample)
         summary.note(applied.rowCount)
-        // A client that has what it was sent is sent nothing more.
+        // A client that has applied the ranges receives no further ranges.
         let hash = CompoundHash(of: applied, partBytes: 16)
         return RangeMerge.differences(applied, hash).isEmpty ? nil : "a value differs from its own hashes"
     }.measuring { _ = try? ServerMessageParser.parse($0) }
@@ -48,7 +48,7 @@ extension FuzzTarget {
         (Key("10"), Node.int(5).withPriority(.int(1))),
     ])
 
-    /// Streams of events, in pieces, and what they say.
+    /// Event streams in pieces, and the updates in their events.
     static let eventStream = FuzzTarget(
         name: "event-stream",
         corpus: [
@@ -78,7 +78,7 @@ extension FuzzTarget {
         return nil
     }.measuring { _ = events($0, of: $0.count + 1) }
 
-    /// The events of a stream that comes in pieces; nil for one that is refused.
+    /// Returns the events of a stream that arrives in pieces, or nil if the parser rejects it.
     private static func events(_ bytes: [UInt8], of size: Int, maxBytes: Int = 256) -> [ServerSentEvent]? {
         var parser = EventStreamParser(maxBytes: maxBytes)
         var events: [ServerSentEvent] = []

@@ -2,7 +2,8 @@ import ClientCore
 import Tree
 
 extension FuzzTarget {
-    /// What a client reads of its own file: a damaged one is no trap. The first byte says what the others are.
+    /// The contents of a client's file, which must not cause a trap if they are damaged. The first byte selects the
+    /// type of the rest.
     static let store = FuzzTarget(
         name: "store", corpus: storeCorpus,
         tokens: [[6, 2], [7, 0x81], [3, 0xFF, 0xFF], [4], [5, 0x80, 1], [9, 3], [1, 1, 0], [0x41, 0x61], [0]]

@@ -3,8 +3,8 @@ import Tokens
 import Tree
 
 extension FuzzTarget {
-    /// JSON Web Tokens: an input is a token's text, or, where it has line breaks instead of dots, the parts before they are
-    /// encoded, so that mutations get beyond Base64.
+    /// JSON Web Tokens. An input is a token's text or, if it contains line breaks, the unencoded parts of a token, so
+    /// that mutations get past Base64.
     static let token = FuzzTarget(
         name: "token",
         corpus: [
@@ -33,13 +33,13 @@ extension FuzzTarget {
         summary.note(token.algorithm.rawValue)
         summary.noteSize(token.claims.members.count)
         guard JWT.looksLikeToken(text) else { return "a token that does not look like one" }
-        // Each part has one spelling, so that no second text is the same token.
+        // Each part has one spelling, so that no other text is the same token.
         for part in text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
             guard let bytes = Base64URL.decode(part), Base64URL.encode(bytes).utf8.elementsEqual(part) else {
                 return "a part with two spellings"
             }
         }
-        // The secret signed one input only, the corpus' own.
+        // The secret has signed only the token in the corpus.
         if (try? token.verify(withSecret: secret)) != nil, token.claims != ["sub": "u", "iat": 1] {
             return "a forged token is believed"
         }
@@ -55,7 +55,7 @@ extension FuzzTarget {
             .joined(separator: ".")
     }
 
-    /// A token with these claims is believed by its secret only, and no byte of it may be another.
+    /// Checks that a token with these claims is valid only with its secret, and invalid after a change of any byte.
     private static func minted(_ claims: Tokens.Claims, _ input: [UInt8]) -> String? {
         let text = JWT.mint(claims, secret: otherSecret)
         guard text.utf8.count <= JWT.maxBytes else { return nil }
@@ -76,7 +76,7 @@ extension FuzzTarget {
         return nil
     }
 
-    /// Bytes of the input as an RSA key: most are none, and none has signed the token.
+    /// Checks that bytes of the input, used as an RSA key, do not verify the token. Most inputs are not valid keys.
     private static func key(_ input: [UInt8], _ text: String, _ token: JWT) -> String? {
         guard let key = try? RSAPublicKey(modulus: Array(input.prefix(256)), exponent: [1, 0, 1]) else { return nil }
         return (try? token.verify(with: key)) == nil ? nil : "a key that signed nothing believes a token"
