@@ -3,12 +3,12 @@ public import HTTPServer
 public import Placement
 public import Runtime
 
-/// The gateway's transports: what a server calls with requests. Shared by all event loops.
+/// The gateway's transports, which the HTTP server calls with requests. Shared by all event loops.
 public final class Gateway: Sendable {
-    /// What callers can prove who they are with.
+    /// The credentials that callers can present.
     public typealias Credentials = GatewayCredentials
 
-    /// The databases that it serves.
+    /// The databases that this gateway serves.
     public let databases: Databases
     public let metrics = GatewayMetrics()
     let settings: GatewaySettings
@@ -23,11 +23,11 @@ public final class Gateway: Sendable {
     let logger: Logger
     let facts: GatewayFacts
     let feedBasePath: FeedBasePath
-    /// What passes requests of feeds on to other gateways; nil where this gateway has no feeds.
+    /// Forwards feed requests to other gateways; nil if this gateway has no feeds.
     let feedClients: FeedClients?
     let forwardingIdentity = ForwardingIdentity()
 
-    /// A gateway of one database, without feeds.
+    /// Creates a gateway of one database, without feeds.
     public convenience init(
         engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
         logger: Logger, serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
@@ -39,9 +39,9 @@ public final class Gateway: Sendable {
     }
 
     /// - Parameters:
-    ///   - feedClients: what passes requests of feeds on to other gateways; nil where the databases have no feeds.
-    ///   - serverReport: the server's own counts, for the metrics.
-    ///   - feedBasePath: what of the log feeds' tokens are good for.
+    ///   - feedClients: forwards feed requests to other gateways; nil if the databases have no feeds.
+    ///   - serverReport: returns the server's own counts, for the metrics.
+    ///   - feedBasePath: returns the path of the log that a feed's token opens.
     public init(
         databases: Databases, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
         feedClients: FeedClients? = nil, logger: Logger,
@@ -72,8 +72,8 @@ public final class Gateway: Sendable {
         followPeers(of: database)
     }
 
-    /// When the gateway's lease has expired, other gateways have executed what the sessions here wanted done at their ends:
-    /// the clients are to come back, and to say it anew.
+    /// Closes all realtime sessions when the gateway's lease expires: other gateways have then executed the sessions'
+    /// onDisconnect operations. The clients reconnect and register their operations again.
     private func closeSessionsWhenLeaseExpires(in database: Databases.Member) {
         database.engine.leases.onExpired { [directory = realtime.directory, logger] in
             logger.warning(
@@ -83,36 +83,36 @@ public final class Gateway: Sendable {
         }
     }
 
-    /// Has other gateways' clients take part in the queues of transactions here.
+    /// Lets clients of other gateways take part in the transaction queues of this gateway.
     private func followPeers(of database: Databases.Member) {
         guard settings.transactionSlotMilliseconds > 0 else { return }
         let directory = realtime.directory
         let queues = realtime.transactionQueues
         database.engine.onPeerMessage { sender, text in
-            // Without sessions here nobody contends with the other gateway's.
+            // Without sessions, no client here contends with the other gateway's client.
             guard let notice = SlotNotice(text, in: database.number), let home = directory.anyHome else { return }
             home.follow(queues.noticed(notice, from: sender), at: notice.place)
         }
     }
 
-    /// The handler of one event loop's requests. Called by the server, on that loop.
+    /// Creates the handler of one event loop's requests. The server calls this on that loop.
     public func makeHandler(_ loop: EventLoop) -> any HTTPLoopHandler {
         GatewayLoop(self, loop)
     }
 
-    /// Makes these the secrets that hold from now on; what rests on others ends. Any thread.
+    /// Replaces the valid secrets. Sessions and streams that were authenticated with a removed secret end. Any thread.
     public func replaceSecrets(
         administrators: [Secret<[UInt8]>], databases: [String: [Secret<[UInt8]>]]
     ) {
         authenticator.secrets.replace(administrators: administrators, databases: databases)
     }
 
-    /// Waits, once the server drains, until all realtime sessions have ended, so that the engine has been told what they
-    /// want done; at most so long.
+    /// Waits, once the server drains, until all realtime sessions have ended and have handed their onDisconnect
+    /// operations to the engine, or until the timeout.
     public func waitForSessions(milliseconds: Milliseconds) {
         realtime.directory.waitUntilEmpty(milliseconds: milliseconds)
     }
 
-    /// Ends the threads for heavy work. Call when the server has stopped.
+    /// Ends the threads for heavy work. Call this after the server has stopped.
     public func stop() { workers.stop() }
 }

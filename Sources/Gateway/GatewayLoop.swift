@@ -3,8 +3,8 @@ import HTTPServer
 import Placement
 import Runtime
 
-/// One event loop's part of the gateway: makes the handlers and hubs of the loop, and keeps their clocks. Lives on its loop's
-/// thread.
+/// One event loop's part of the gateway: creates the handlers and hubs of the loop, and runs their timers. Belongs to
+/// the loop's thread.
 final class GatewayLoop: HTTPLoopHandler {
     private let loop: EventLoop
     private let settings: GatewaySettings
@@ -81,7 +81,7 @@ final class GatewayLoop: HTTPLoopHandler {
         }
     }
 
-    /// Looks after all sessions, and then after all streams, unless the last sweep is still under way.
+    /// Sweeps all sessions and then all streams, unless the previous sweep is still in progress.
     private func sweep() {
         guard !isSweeping else { return }
         isSweeping = true
@@ -92,7 +92,7 @@ final class GatewayLoop: HTTPLoopHandler {
         streams.sweep { [link] in link.post { $0.isSweeping = false } }
     }
 
-    /// Looks twice a second whether credentials have ended.
+    /// Re-checks credentials twice a second.
     private func scheduleIdentityChecks() {
         loop.schedule(everyMilliseconds: 500) { [weak self] in
             self?.streams.endInvalidIdentities()
@@ -101,12 +101,13 @@ final class GatewayLoop: HTTPLoopHandler {
         }
     }
 
-    /// Looks whether what feeds' tokens open is still what it was. It costs a query for each feed whose log is being read.
+    /// Re-checks every two seconds whether feeds' tokens still open the same part of the log. A check costs one query
+    /// for each feed whose log is being read.
     private func scheduleFeedChecks() {
         loop.schedule(everyMilliseconds: 2_000) { [weak self] in self?.logs.endLostFeeds() }
     }
 
-    // MARK: The end
+    // MARK: Draining
 
     func loopWillDrain() {
         streams.drain()

@@ -5,36 +5,36 @@ import Tokens
 import Tree
 import Wire
 
-/// Finds out who asks from a credential (reference: rtdb-protocol 10). Any thread; never blocks.
+/// Determines the identity of a caller from its credential (reference: rtdb-protocol 10). Any thread; never blocks.
 final class Authenticator: Sendable {
-    /// What a caller shows.
+    /// The credential that a caller presents, and the facts needed to judge it.
     struct Credentials: Sendable {
-        /// The credential; nil for none.
+        /// The credential, or nil if the caller presents none.
         var credential: String?
-        /// The namespace that is asked for: secrets are each namespace's own.
+        /// The namespace of the request. Each namespace has its own secrets.
         var namespace: String
         /// Whether the caller is on this machine.
         var isLoopback: Bool
         var override = Override.none
-        /// Whether something of a feed is asked for, which a feed's token is good for.
+        /// Whether the request is for a feed. Only such requests accept a feed's token.
         var isForFeed = false
     }
 
-    /// An administrator may act as somebody else (reference: rtdb-protocol 7.2 and 10.1).
+    /// The user that an administrator wants to act as (reference: rtdb-protocol 7.2 and 10.1).
     enum Override: Sendable {
         case none
-        /// What rules are to see as `auth`; `.null` for a caller who is not signed in.
+        /// The value of `auth` for the rules; `.null` stands for a caller that is not signed in.
         case auth(Node)
     }
 
     enum Answer: Sendable {
         case now(Result<Identity, AuthFailure>)
-        /// The issuer's keys have to be fetched first. Call it once with what is to be done with the result, which then
-        /// is called once, from another thread.
+        /// The issuer's keys have to be fetched first. The caller calls this function once, with a completion. The
+        /// completion runs once, on another thread.
         case later(@Sendable (@escaping @Sendable (Result<Identity, AuthFailure>) -> Void) -> Void)
     }
 
-    /// The longest credential that is looked at: tokens are judged on the loops.
+    /// Maximum length of a credential in bytes. The limit exists because the loops verify tokens.
     private static let maxCredentialBytes = 64 * 1024
 
     let secrets = SecretStore()
@@ -71,7 +71,7 @@ final class Authenticator: Sendable {
         }
     }
 
-    /// Whether a identity still holds: not expired, and its secret not rotated away.
+    /// Returns whether an identity is still valid: it has not expired, and its secret has not been removed.
     func isValid(_ identity: Identity, now: Int64 = Clock.unixMilliseconds) -> Bool {
         if let end = identity.expiresAt, end <= now { return false }
         return secrets.holds(identity.basis)
@@ -127,7 +127,7 @@ final class Authenticator: Sendable {
 }
 
 extension Authenticator.Override {
-    /// The `auth` that a JSON text stands for: an object or null.
+    /// Parses an `auth` value from JSON: an object or null.
     init(json: [UInt8]) throws(AuthFailure) {
         let value: ClaimValue
         do throws(JWTError) { value = try ClaimsReader.value(json) } catch { throw .badOverride }
@@ -145,34 +145,33 @@ extension AuthFailure {
     }
 }
 
-/// What callers can prove who they are with. Nothing is accepted unless it is set here.
+/// The credentials that the gateway accepts. By default it accepts none.
 public struct GatewayCredentials: Sendable {
-    /// `owner` is an administrator, for peers on this machine. For `dev` only.
+    /// Whether `owner` is an administrator's credential for peers on this machine. For `dev` only.
     public var acceptsOwner = false
-    /// Tokens that nobody signed are believed, for peers on this machine. For `dev` only.
+    /// Whether peers on this machine may present unsigned tokens. For `dev` only.
     public var acceptsUnsignedTokens = false
-    /// Texts that make whoever names one an administrator of every namespace, and that sign service tokens.
+    /// Secrets of administrators of every namespace. They also sign service tokens.
     public var administratorSecrets: [Secret<[UInt8]>] = []
-    /// Each namespace's own secrets: texts that make whoever names one an administrator there, and that sign custom
-    /// tokens. Several hold at once, so that they can be rotated.
+    /// Secrets of administrators of one namespace, by namespace. They also sign custom tokens. Several are valid at the
+    /// same time, so that they can be rotated.
     public var databaseSecrets: [String: [Secret<[UInt8]>]] = [:]
-    /// Who issues ID tokens; nil accepts none.
+    /// The accepted issuer of ID tokens; nil rejects all ID tokens.
     public var idTokens: IDTokenSettings?
-    /// By how many seconds the clocks of those who issue tokens may differ from this one.
+    /// Maximum difference in seconds between the clock of a token's issuer and this one.
     public var clockSkewSeconds: Int64 = 30
 
     public init() {}
 }
 
-/// Whose ID tokens are believed, and for whom they must be.
+/// The issuer and audience of accepted ID tokens.
 public struct IDTokenSettings: Sendable {
-    /// What `iss` must be.
+    /// The required `iss`.
     public var issuer: String
-    /// What `aud` must be, or contain.
+    /// The required `aud`, or a required member of it.
     public var audience: String
-    /// Where the issuer publishes its keys: a JWK set, or an object of certificates by key id.
+    /// The URL of the issuer's keys: a JWK set, or an object of certificates by key id.
     public var keySetURL: String
-    /// What fetches them.
     public var client: HTTPClient
     public var keySet = KeySetSettings()
 
@@ -183,7 +182,7 @@ public struct IDTokenSettings: Sendable {
         self.client = client
     }
 
-    /// Whether an address is of this machine and plain HTTP, which will do for keys only there.
+    /// Returns whether a URL is plain HTTP to this machine. Plain HTTP is acceptable for keys only there.
     public static func isLoopback(_ url: String) -> Bool {
         guard url.lowercased().hasPrefix("http://") else { return false }
         let authority = url.dropFirst(7).prefix { $0 != "/" && $0 != "?" && $0 != "#" && $0 != "\\" }
@@ -194,10 +193,10 @@ public struct IDTokenSettings: Sendable {
     }
 }
 
-/// The credential that a REST request shows (reference: rtdb-protocol 10.1).
+/// The credential that a REST request presents (reference: rtdb-protocol 10.1).
 enum ShownCredential {
-    /// `auth`, else `access_token`, else the header's; nil for none. An empty one is none: clients append `?auth=` and send
-    /// `Bearer` without having anything to put behind it, and mean that they are nobody.
+    /// Returns `auth`, else `access_token`, else the header's token; nil if there is none. An empty credential counts
+    /// as none: clients that are not signed in append `?auth=` or send `Bearer` without a token.
     static func find(_ parameters: RESTParameters, authorization: String?) -> String? {
         for text in [parameters.auth, parameters.accessToken] {
             if let text, !text.isEmpty { return text }

@@ -4,8 +4,8 @@ import Runtime
 import Tokens
 import Tree
 
-/// Checks tokens that were signed with a secret: the original's legacy custom tokens, and those of `token mint`, which
-/// have the same form (reference: rtdb-protocol 10.2).
+/// Checks tokens that were signed with a secret: Firebase's legacy custom tokens, and those of `token mint`, which have
+/// the same form (reference: rtdb-protocol 10.2).
 struct CustomTokens: Sendable {
     static let lifeSeconds: Int64 = 24 * 3_600
     static let maxDataBytes = 1_024
@@ -29,7 +29,7 @@ struct CustomTokens: Sendable {
         }
         let expiresAt = times.expiresAt.map { ($0 + skewSeconds) * 1_000 }
         if let feed {
-            // A token that names no id is for a feed that was there when it was issued.
+            // A token without a feed id applies to a feed that existed when the token was issued.
             let access = feed.id.map { FeedAccess.id($0) } ?? .since((times.issuedAt ?? 0) + skewSeconds)
             let grant = FeedGrant(feed: feed, access: access)
             return Identity(.unauthenticated, expiresAt: expiresAt, basis: basis, feed: grant)
@@ -54,7 +54,7 @@ struct CustomTokens: Sendable {
         (try? token.verify(withSecret: item.secret.revealed())) != nil
     }
 
-    /// An administrator's token has its secret's power, or less where it says so.
+    /// Returns the power of an administrator's token: its secret's, or less if the token's scope limits it.
     private func power(_ claims: Claims, _ basis: Identity.Basis) -> Identity.Power {
         if claims["scope"] == .string("data") { return .data }
         if case .administratorSecret = basis { return .everything }

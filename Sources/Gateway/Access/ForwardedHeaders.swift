@@ -1,8 +1,8 @@
 import Runtime
 
-/// What proxies say about whom they speak for.
+/// The client addresses that proxies report.
 enum ForwardedHeaders {
-    /// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`
+    /// Parses `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`.
     static func address(_ text: Substring) -> IPAddress? {
         var text = text.drop { $0 == " " || $0 == "\t" }
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }
@@ -15,12 +15,12 @@ enum ForwardedHeaders {
         return IPAddress(String(text))
     }
 
-    /// Whether nothing that a proxy says names anybody but this machine. Whatever a proxy doesn't say for certain counts
-    /// against it, wherever it stands in a line: what a client makes up can only shut the client out.
+    /// Returns whether all addresses that proxies report belong to this machine. An unreadable address, at any
+    /// position, counts as foreign. So an address that a client invents can only shut out that client.
     ///
     /// - Parameters:
-    ///   - addresses: the lines of `X-Forwarded-For` and its like: addresses with commas between.
-    ///   - forwarded: the lines of `Forwarded` (RFC 7239).
+    ///   - addresses: the values of `X-Forwarded-For` and similar headers: addresses separated by commas.
+    ///   - forwarded: the values of `Forwarded` (RFC 7239).
     static func nameOnlyThisMachine(addresses: [String], forwarded: [String]) -> Bool {
         let named = addresses.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false) }
         let elements = forwarded.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false) }
@@ -29,7 +29,7 @@ enum ForwardedHeaders {
 
     private static func isLoopback(_ text: Substring) -> Bool { address(text)?.isLoopback ?? false }
 
-    /// `for=127.0.0.1;proto=https`, `for="[::1]:4711"`
+    /// Parses `for=127.0.0.1;proto=https` or `for="[::1]:4711"`.
     private static func namesLoopback(_ element: Substring) -> Bool {
         let clients = element.split(separator: ";").compactMap { pair -> Substring? in
             let parts = pair.split(separator: "=", maxSplits: 1)

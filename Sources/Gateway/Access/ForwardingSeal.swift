@@ -4,44 +4,45 @@ import HTTPServer
 import Runtime
 import Synchronization
 
-/// What a gateway vouches for when it forwards a request to the gateway that works its feed: it has authenticated the caller, and found
-/// that the caller may consume the feed that the request names.
+/// The statement of a gateway that forwards a request to the gateway that runs its feed: the forwarding gateway has
+/// authenticated the caller, and the caller may consume the feed of the request.
 struct ForwardedCall: Sendable, Equatable {
-    /// Which gateway forwards it; different at every start.
+    /// The name of the forwarding gateway; different at every start.
     let sender: String
-    /// Rises from one request of the sender to the next.
+    /// A number that increases with each request of the sender.
     let number: Int64
-    /// When it was sent, in seconds since 1970.
+    /// The sending time, in seconds since 1970.
     let time: Int64
-    /// Which feed of the name the caller may consume.
+    /// The feed with this name that the caller may consume.
     let access: FeedAccess
     /// The caller's address.
     let client: String
-    /// The connection of the consumer that the request belongs to; nil for a request that stands for itself.
+    /// The consumer's connection that the request belongs to; nil for an independent request.
     var opening: FeedOpening?
 }
 
-/// Authenticates requests between gateways by the receiver's key, which only gateways can read. Pure.
+/// Authenticates requests between gateways with the receiver's key, which only gateways can read. Pure.
 ///
-/// The header `X-Pathmirror-Gateway` is `SENDER NUMBER TIME ACCESS CLIENT OPENING DIGEST CODE`: CLIENT is the caller's address, OPENING
-/// the consumer's connection or `-`, DIGEST the body's SHA-256, and CODE the HMAC-SHA-256 of all of it with the method and the target.
+/// The header `X-Pathmirror-Gateway` is `SENDER NUMBER TIME ACCESS CLIENT OPENING DIGEST CODE`: CLIENT is the caller's
+/// address, OPENING the consumer's connection or `-`, DIGEST the body's SHA-256, and CODE the HMAC-SHA-256 of all other
+/// fields with the method and the target.
 struct ForwardingSeal: Sendable {
     static let header: StaticString = "x-pathmirror-gateway"
-    /// By how many seconds the sender's clock and the receiver's may differ.
+    /// Maximum difference in seconds between the sender's clock and the receiver's.
     static let toleranceSeconds: Int64 = 60
 
     private let key: Secret<[UInt8]>
 
     init(_ key: Secret<[UInt8]>) { self.key = key }
 
-    /// The header's value.
+    /// Returns the header's value.
     func value(_ call: ForwardedCall, method: String, target: String, body: [UInt8]) -> String {
         let facts = Self.facts(call, digest: Hex.encode(Digest.sha256(body)))
         return "\(facts) \(code(facts, method: method, target: target))"
     }
 
-    /// What a request's header vouches for; nil where it has none that is genuine and of this time. Neither its body is looked at, nor
-    /// whether it came before: see `hasBody` and `ForwardingHistory`.
+    /// Returns the statement in a request's header, or nil if the header is missing, forged or out of date. Checks
+    /// neither the body nor repetition: see `hasBody` and `ForwardingHistory`.
     func call(of head: HTTPRequest, now: Int64) -> ForwardedCall? {
         guard let bytes = head.header(Self.header), (1...400).contains(bytes.count) else { return nil }
         let parts = String(decoding: bytes, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: false)
@@ -59,7 +60,7 @@ struct ForwardingSeal: Sendable {
             client: String(parts[4]), opening: FeedOpening(text: String(parts[5])))
     }
 
-    /// Whether a request whose header is genuine has the body that was vouched for.
+    /// Returns whether the body of a request with a genuine header has the signed digest.
     static func hasBody(_ request: HTTPRequest) -> Bool {
         let parts = (request.headerText(header) ?? "").split(separator: " ", omittingEmptySubsequences: false)
         return parts.count == 8 && parts[6] == Hex.encode(Digest.sha256(request.body))
@@ -99,7 +100,7 @@ extension FeedAccess {
     }
 }
 
-/// Which forwarded requests were received, so that none is accepted twice. Bounded; a value without a clock.
+/// Records forwarded requests, so that none is accepted twice. Bounded; a value without a clock.
 struct ForwardingHistory: Sendable {
     /// The newest numbers of a sender, as bits.
     private struct Sender: Sendable {
@@ -110,7 +111,7 @@ struct ForwardingHistory: Sendable {
         mutating func take(_ number: Int64) -> Bool {
             guard number > 0, number > newest - Int64(ForwardingHistory.window) else { return false }
             if number > newest {
-                // What leaves the window makes room.
+                // Numbers that leave the window clear their bits.
                 let gone = min(number - newest, Int64(ForwardingHistory.window))
                 if gone == Int64(ForwardingHistory.window) {
                     for index in bits.indices { bits[index] = 0 }
@@ -127,20 +128,20 @@ struct ForwardingHistory: Sendable {
         private func bit(_ number: Int64) -> UInt64 { 1 << UInt64(number % 64) }
     }
 
-    /// So many requests of a sender may be under way at once, in any order: 8 kB each sender.
+    /// Maximum number of concurrent requests of one sender, in any order. They take 8 kB per sender.
     static let window = 65_536
-    /// Of more senders at once the requests are refused.
+    /// Maximum number of senders. Requests of further senders are rejected.
     static let mostSenders = 256
 
     private var senders: [String: Sender] = [:]
 
-    /// Whether a genuine request is new.
+    /// Returns whether a genuine request is new, and records it.
     ///
     /// - Parameter now: seconds since 1970.
     mutating func admits(_ call: ForwardedCall, now: Int64) -> Bool {
         if senders[call.sender] == nil {
             if senders.count >= Self.mostSenders {
-                // Requests of senders that have been silent for longer are refused for their time.
+                // Older requests of these senders would be rejected because of their time.
                 senders = senders.filter { abs(now - $0.value.seenAt) <= 2 * ForwardingSeal.toleranceSeconds }
                 guard senders.count < Self.mostSenders else { return false }
             }
@@ -151,14 +152,15 @@ struct ForwardingHistory: Sendable {
     }
 }
 
-/// What a gateway is to the others that forward requests to it, and to which it forwards some. Shared by all loops; any thread.
+/// This gateway's identity towards other gateways, for forwarding and receiving requests. Shared by all loops; any
+/// thread.
 final class ForwardingIdentity: Sendable {
     /// Different at every start.
     private let name = String(UInt64.random(in: .min ... .max), radix: 16)
     private let lastNumber = Atomic<Int64>(0)
     private let history = Mutex(ForwardingHistory())
 
-    /// The header that vouches for a request to a gateway with this key.
+    /// Returns the header that authenticates a request to a gateway with this key.
     ///
     /// - Parameter now: milliseconds since 1970.
     func header(
@@ -171,10 +173,10 @@ final class ForwardingIdentity: Sendable {
         return ForwardingSeal(key).value(call, method: method, target: target, body: body)
     }
 
-    /// What another gateway vouches for; nil for an ordinary request, and for one that is forged, changed, old or repeated. To be asked once
-    /// for each request.
+    /// Returns the statement of the gateway that forwarded a request. Returns nil for an ordinary request, and for a
+    /// request that is forged, changed, old or repeated. Call it once for each request.
     ///
-    /// - Parameter key: this gateway's, for the database of the request's namespace.
+    /// - Parameter key: this gateway's key, for the database of the request's namespace.
     func take(
         _ request: HTTPRequest, _ key: Secret<[UInt8]>, now: Milliseconds = Clock.unixMilliseconds
     ) -> ForwardedCall? {
@@ -185,7 +187,8 @@ final class ForwardingIdentity: Sendable {
         return call
     }
 
-    /// The caller's address that another gateway vouches for in a request whose body has not come yet; nil for an ordinary request.
+    /// Returns the caller's address that the forwarding gateway reports, before the body has arrived; nil for an
+    /// ordinary request.
     func client(of head: HTTPRequest, _ key: Secret<[UInt8]>, now: Milliseconds = Clock.unixMilliseconds) -> IPAddress?
     {
         ForwardingSeal(key).call(of: head, now: now / 1_000).flatMap { IPAddress($0.client) }

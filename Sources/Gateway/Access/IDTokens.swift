@@ -8,7 +8,7 @@ import Tree
 final class IDTokens: Sendable {
     enum Outcome: Sendable {
         case identity(Identity)
-        /// Everything but the signature is as it should be; its key is not here.
+        /// All checks but the signature passed; its key has to be fetched.
         case keyNeeded(Unverified)
     }
 
@@ -32,8 +32,8 @@ final class IDTokens: Sendable {
         self.keySet = keySet
     }
 
-    /// The identity of a token that was verified before: clients send the same one for an hour, and a signature costs
-    /// some 15 microseconds where its hash costs one.
+    /// Returns the identity of a token that was verified before. Clients send the same token for an hour; checking its
+    /// signature takes some 15 microseconds, and hashing it takes 1.
     func knownIdentity(of credential: String, now: Int64) -> Identity? {
         cache.identity(Digest.sha256(Array(credential.utf8)), version: keySet.version, now: now)
     }
@@ -53,7 +53,7 @@ final class IDTokens: Sendable {
         }
     }
 
-    /// Calls back once the key was fetched, or could not be.
+    /// Calls back once the key was fetched, or the fetch has failed.
     func whenVerified(_ unverified: Unverified, _ callback: @escaping @Sendable (Result<Identity, AuthFailure>) -> Void)
     {
         keySet.whenKnown(unverified.keyID) { [self] lookup in
@@ -72,7 +72,7 @@ final class IDTokens: Sendable {
         }
     }
 
-    /// Everything that needs no key: a forged or old token must not make anybody fetch keys.
+    /// Checks everything that needs no key, so that a forged or old token does not cause a fetch of keys.
     private func check(_ token: JWT, _ digest: [UInt8], now: Int64) throws(JWTError) -> Unverified {
         guard token.algorithm == .rs256 else { throw .wrongAlgorithm(token.algorithm.rawValue) }
         guard let keyID = token.keyID, (1...256).contains(keyID.utf8.count) else { throw .malformed("no key id") }
@@ -108,7 +108,7 @@ final class IDTokens: Sendable {
 
     // MARK: Claims as rules see them
 
-    /// The `auth` of a token that nobody signed.
+    /// Returns the `auth` of an unsigned token.
     static func auth(_ claims: Claims) throws(AuthFailure) -> Node {
         guard let uid = claims["sub"]?.string ?? claims["user_id"]?.string, (1...maxUIDBytes).contains(uid.utf8.count)
         else { throw .unparsable(reason: "\(JWTError.badClaim("sub"))") }

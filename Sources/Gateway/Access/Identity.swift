@@ -6,44 +6,44 @@ import Tokens
 import Tree
 import Wire
 
-/// The one feed that a caller's token is for.
+/// A feed token's grant for one feed.
 struct FeedGrant: Sendable, Hashable {
     let feed: FeedBinding
-    /// Which feed of the name.
+    /// The feed with this name that the grant is for.
     let access: FeedAccess
 }
 
-/// Who a caller was found to be, and for how long that holds.
+/// A caller's identity, and how long it is valid.
 struct Identity: Sendable {
-    /// How far an administrator's power goes.
+    /// The extent of an administrator's power.
     enum Power: Sendable {
-        /// Whoever rules judge.
+        /// The rules judge the caller.
         case none
         /// Reads and writes data without rules.
         case data
-        /// And changes rules and settings, in the namespace that it was asked about.
+        /// Also changes rules and settings of the request's namespace.
         case namespace
-        /// And everything else that is for operators, in all namespaces.
+        /// Also does everything else that is reserved for operators, in all namespaces.
         case everything
     }
 
-    /// What a identity rests on; it ends when that is taken away.
+    /// The secret that an identity is based on. The identity ends when the secret is removed.
     enum Basis: Sendable {
-        /// Nothing that could be taken away: no credential, or one that says itself how long it holds.
+        /// No secret: there is no credential, or the credential states its own end.
         case itself
         case administratorSecret(SecretID)
         case databaseSecret(SecretID, namespace: String)
     }
 
-    /// What rules are asked with.
+    /// The context for the rules.
     let context: AuthContext
     let power: Power
-    /// Milliseconds since 1970 from which on it holds no more; nil for no end.
+    /// The end of the identity in milliseconds since 1970; nil for no end.
     let expiresAt: Int64?
     let basis: Basis
-    /// An administrator who acts as somebody else.
+    /// Whether an administrator acts as another user.
     let isOverride: Bool
-    /// The one feed that the caller's token is for; nil for everybody else. To rules such a caller is nobody.
+    /// The one feed that the caller's token is for; nil for every other caller. For rules such a caller is anonymous.
     let feed: FeedGrant?
 
     init(
@@ -58,15 +58,15 @@ struct Identity: Sendable {
         self.feed = feed
     }
 
-    /// A caller without a credential.
+    /// Returns the identity of a caller without a credential.
     static func anonymous(isLoopback: Bool) -> Identity {
         Identity(.unauthenticated).of(callerOnThisMachine: isLoopback)
     }
 
-    /// Whether nobody has logged in.
+    /// Whether the caller is anonymous.
     var isNobody: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
 
-    /// Whether rules and settings of the namespace may be read and changed.
+    /// Whether the caller may read and change the rules and settings of the namespace.
     var mayAdminister: Bool {
         switch power {
         case .none, .data: false
@@ -74,10 +74,11 @@ struct Identity: Sendable {
         }
     }
 
-    /// Whether what belongs to no one namespace may be read and changed.
+    /// Whether the caller may read and change settings that belong to no single namespace.
     var mayOperate: Bool { if case .everything = power { true } else { false } }
 
-    /// Which feed of a name the caller may take messages of, and acknowledge: any as an administrator, one with its token. Nil for none.
+    /// Returns the feed with a name whose messages the caller may consume and acknowledge: any as an administrator, one
+    /// with that feed's token. Returns nil if the caller has no access.
     func access(toFeed name: String, in namespace: String) -> FeedAccess? {
         if mayAdminister { return .any }
         guard let grant = feed, grant.feed.feed == name, grant.feed.namespace == namespace else { return nil }
@@ -89,43 +90,43 @@ struct Identity: Sendable {
         if case .string(let uid) = context.auth.child(Key("uid")) { uid } else { nil }
     }
 
-    /// Who it is, for logs and for counting by identity: nothing in it is secret. Nil for callers without credentials.
+    /// A name without secrets, for logs and for limits by identity. Nil for callers without credentials.
     var name: String? {
         if context.isAdmin { return "admin" }
         if let feed { return "feed:\(feed.feed.feed)" }
         return uid.map { "uid:\($0)" }
     }
 
-    /// What the log says of its writes.
+    /// Returns the origin that the log records for the caller's writes.
     func origin(via transport: Origin.Transport, address: String?) -> Origin {
         Origin(uid: uid, isAdmin: context.isAdmin, isOverride: isOverride, via: transport, address: address)
     }
 
-    /// The same, knowing where the caller is.
+    /// Returns the same identity with the caller's location.
     func of(callerOnThisMachine isLoopback: Bool) -> Identity {
         let context = AuthContext(auth: context.auth, isAdmin: context.isAdmin, isElsewhere: !isLoopback)
         return Identity(
             context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride, feed: feed)
     }
 
-    /// The identity of an administrator who wants to be judged like somebody else.
+    /// Returns the identity of an administrator that wants the rules to judge it as another user.
     func acting(as auth: Node) -> Identity {
         Identity(AuthContext(auth: auth), expiresAt: expiresAt, basis: basis, isOverride: true)
     }
 }
 
-/// Why a credential is not accepted.
+/// The reason why the gateway rejects a credential.
 enum AuthFailure: Error, Sendable, Equatable {
-    /// It means nothing here. The reason is for the log, never for the caller.
+    /// The credential can't be verified here. The reason is for the log, never for the caller.
     case unparsable(reason: String)
     case expired
-    /// The issuer's keys can't be had at the moment: the same credential may be good a little later.
+    /// The issuer's keys are unavailable. The same credential may be accepted later.
     case unavailable
-    /// An override that is none.
+    /// The override is neither an object nor null.
     case badOverride
-    /// Only administrators may act as somebody else.
+    /// The override needs an administrator.
     case overrideRefused
-    /// A feed's token, where something else is asked for than that feed.
+    /// A feed's token in a request that is not for that feed.
     case forFeedOnly
 
     var restError: RESTError {
@@ -157,12 +158,13 @@ enum AuthFailure: Error, Sendable, Equatable {
     }
 }
 
-/// Sessions of tokens that were verified, by the tokens' hashes. Bounded: of two halves the older goes when the newer is
-/// full, so what is used stays.
+/// Identities of verified tokens, by the tokens' hashes. Bounded: when the newer of two halves is full, the older half
+/// is dropped, so recently used identities stay.
 final class IdentityCache: Sendable {
     private struct Entry {
         let identity: Identity
-        /// The key set's version when it was verified; keys that the issuer withdrew verify nothing more.
+        /// The key set's version at the time of verification. An entry of another version is invalid, because the
+        /// issuer may have withdrawn the key.
         let version: Int
     }
 
@@ -205,19 +207,19 @@ final class IdentityCache: Sendable {
     }
 }
 
-/// Says when identities have to be looked at again: when the first of them ends, or when secrets were replaced. One for each
-/// loop, so that open connections cost nothing while nothing ends.
+/// Determines when identities have to be checked again: when the first one ends, or after secrets were replaced. There
+/// is one for each loop, so that open connections cost nothing until an identity ends.
 struct IdentityWatch {
     /// Milliseconds since 1970.
     private var earliestEnd = Int64.max
     private var generation = 0
 
-    /// Counts a identity in.
+    /// Includes an identity in the watch.
     mutating func add(_ identity: Identity) {
         if let end = identity.expiresAt { earliestEnd = min(earliestEnd, end) }
     }
 
-    /// True when all identities are to be looked at; those that still hold are then to be added again.
+    /// Returns true when all identities have to be checked. The caller then adds those that are still valid again.
     mutating func isDue(generation: Int, now: Int64) -> Bool {
         guard now >= earliestEnd || generation != self.generation else { return false }
         earliestEnd = .max

@@ -3,7 +3,7 @@ import Rules
 public import Runtime
 import Synchronization
 
-/// Keeps callers to their rates. Shared by all loops; any thread. Its memory is bounded, whoever calls.
+/// Enforces the rate limits. Shared by all loops; any thread. Its memory is bounded regardless of the callers.
 final class RateLimiter: Sendable {
     enum Kind: String, CaseIterable, Sendable {
         case address
@@ -11,16 +11,16 @@ final class RateLimiter: Sendable {
         case writeBytes = "write_bytes"
     }
 
-    /// That a limit is exceeded, and when to try again.
+    /// The limit that was exceeded, and the time until the next attempt.
     struct Refusal: Error, Sendable, Equatable {
         let kind: Kind
         let waitMilliseconds: Milliseconds
 
-        /// For Retry-After.
+        /// The value of `Retry-After`.
         var seconds: Int { Int((waitMilliseconds + 999) / 1_000) }
     }
 
-    /// A user of one namespace: others may have given the same name to somebody else.
+    /// A user of one namespace. The same name may mean another user in another namespace.
     struct Caller: Hashable, Sendable {
         let namespace: String
         let name: String
@@ -33,7 +33,7 @@ final class RateLimiter: Sendable {
     private let namespaces: LimitBuckets<String>?
     private let refusals: [Counter]
 
-    /// - Parameter now: milliseconds of a clock that never goes back.
+    /// - Parameter now: returns monotonic milliseconds.
     init(_ settings: RateLimiterSettings, now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) {
         self.settings = settings
         self.now = now
@@ -43,19 +43,19 @@ final class RateLimiter: Sendable {
         refusals = Kind.allCases.map { _ in Counter() }
     }
 
-    /// One request, or message, from an address; nil where it may be served.
+    /// Counts a request or message from an address; returns nil if it may be served.
     func request(from address: IPAddress) -> Refusal? {
         guard let addresses, !isTrusted(address) else { return nil }
         return counted(.address, addresses.take(1, of: address.limitKey, now()))
     }
 
-    /// One request, or message, of whoever a identity says.
+    /// Counts a request or message of an identity; returns nil if it may be served.
     func request(by identity: Identity, in namespace: String) -> Refusal? {
         guard let identities, !identity.context.isAdmin, let name = identity.name else { return nil }
         return counted(.identity, identities.take(1, of: Caller(namespace: namespace, name: name), now()))
     }
 
-    /// A write of so many bytes.
+    /// Counts a write of `byteCount` bytes; returns nil if it may be served.
     func write(_ byteCount: Int, to namespace: String) -> Refusal? {
         guard let namespaces else { return nil }
         return counted(.writeBytes, namespaces.take(Double(max(1, byteCount)), of: namespace, now()))
@@ -74,16 +74,16 @@ final class RateLimiter: Sendable {
 
     func isTrusted(_ address: IPAddress) -> Bool { settings.trustedProxies.contains { $0.contains(address) } }
 
-    /// Who is at the other end: the peer, or, where that is a trusted proxy, whom it speaks for. `forwarded` are the
-    /// request's `X-Forwarded-For` lines, read only then.
+    /// Returns the client's address: the peer's, or, if the peer is a trusted proxy, the address that it reports.
+    /// `forwarded` returns the request's `X-Forwarded-For` headers, and is called only for trusted peers.
     ///
-    /// Every proxy adds whom it was called by at the end. So from there backwards the first that is no trusted proxy is
-    /// the client: what stands before it anybody may have made up.
+    /// Every proxy appends the address of its own peer. So the client is the last address that is not a trusted proxy;
+    /// a client can invent all addresses before it.
     func client(_ peer: IPAddress, forwarded: () -> [String]) -> IPAddress {
         guard isTrusted(peer) else { return peer }
         var client = peer
         for text in forwarded().flatMap({ $0.split(separator: ",", omittingEmptySubsequences: false) }).reversed() {
-            // Behind what can't be read nothing is known.
+            // An unreadable address hides everything before it.
             guard let address = ForwardedHeaders.address(text) else { return client }
             client = address
             if !isTrusted(address) { return client }
@@ -92,7 +92,7 @@ final class RateLimiter: Sendable {
     }
 }
 
-/// A steady rate, and how much may come at once after a pause.
+/// A steady rate, and the burst that is allowed after a pause.
 public struct RateLimit: Sendable, Equatable {
     public let perSecond: Double
     public let burst: Double
@@ -102,13 +102,13 @@ public struct RateLimit: Sendable, Equatable {
         self.burst = burst
     }
 
-    /// Reads `N/s`, `N/m` or `N/h`, with `:BURST` behind it or not (then as much as N); nil for anything else. All
-    /// numbers are whole and positive.
+    /// Parses `N/s`, `N/m` or `N/h`, optionally followed by `:BURST`; the default burst is N. Returns nil for anything
+    /// else. All numbers are whole and positive.
     public init?(_ text: String) { self.init(text, amount: Self.number) }
 
-    /// The same of amounts in another form, such as sizes in bytes.
+    /// Parses a limit whose amounts have another form, such as sizes in bytes.
     ///
-    /// - Parameter amount: nil for a text that is no amount.
+    /// - Parameter amount: parses an amount; returns nil for invalid text.
     public init?(_ text: String, amount: (Substring) -> Int?) {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         let rate = parts[0].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
@@ -136,25 +136,27 @@ public struct RateLimit: Sendable, Equatable {
     }
 }
 
-/// How much callers may ask of this gateway; the gateways of a database count separately. Everything is unlimited by default.
+/// The rate limits of this gateway; the gateways of a database count separately. Everything is unlimited by default.
 public struct RateLimiterSettings: Sendable {
-    /// Requests and realtime messages of one IPv4 address or one IPv6 /64 network, whoever they say they are.
+    /// The limit of requests and realtime messages of one IPv4 address or one IPv6 /64 network, regardless of identity.
     public var perAddress: RateLimit?
-    /// Those of one user of a namespace. Administrators and callers without credentials are not limited by this.
+    /// The limit of requests and realtime messages of one user of a namespace. Administrators and callers without
+    /// credentials are exempt.
     public var perIdentity: RateLimit?
-    /// Bytes of the values written to one namespace, by anybody.
+    /// The limit of bytes written to one namespace by all callers.
     public var writeBytes: RateLimit?
     /// Proxies whose `X-Forwarded-For` is believed. They are not limited themselves.
     public var trustedProxies: [IPNetwork] = []
-    /// Addresses, and identities, that are remembered; of more than that the one not heard of for longest is forgotten.
+    /// Maximum number of addresses, and of identities, that are tracked. Beyond it, the least recently active one is
+    /// removed.
     public var maxTracked = 65_536
-    /// Refused messages in a row after which a realtime client is cut off: it does not listen.
+    /// Number of consecutive refused messages after which the gateway disconnects a realtime client.
     public var maxRefusedMessages = 100
 
     public init() {}
 }
 
-/// Buckets of one limit by caller, in parts with a lock each.
+/// The buckets of one limit by caller, in parts with a lock each.
 final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
     private final class Part: Sendable {
         let buckets: Mutex<RecentTable<Key, TokenBucket>>
@@ -165,14 +167,14 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
     private let limit: RateLimit
     private let parts: [Part]
 
-    /// - Parameter most: the callers that are remembered.
+    /// - Parameter most: maximum number of tracked callers.
     init(_ limit: RateLimit, most: Int) {
         self.limit = limit
         let count = most >= 1_024 ? 16 : 1
         parts = (0..<count).map { _ in Part(capacity: most / count) }
     }
 
-    /// Takes from a caller's bucket, or says in how many milliseconds it may be asked again.
+    /// Takes tokens from a caller's bucket, or returns in how many milliseconds the caller may retry.
     func take(_ amount: Double, of key: Key, _ nowMilliseconds: Int64) -> Int64? {
         part(of: key).buckets.withLock { buckets in
             buckets.with(key, new: TokenBucket(limit, nowMilliseconds: nowMilliseconds)) { bucket in
@@ -184,25 +186,26 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
     private func part(of key: Key) -> Part { parts[Int(UInt(bitPattern: key.hashValue) % UInt(parts.count))] }
 }
 
-/// A bucket of tokens that fills steadily up to its limit's burst. No clock: callers tell it the time.
+/// A bucket of tokens that fills steadily up to its limit's burst. It has no clock: callers pass the time.
 struct TokenBucket: Sendable {
     private var tokens: Double
     private var updatedMilliseconds: Int64
 
-    /// A full one.
+    /// Creates a full bucket.
     init(_ limit: RateLimit, nowMilliseconds: Int64) {
         tokens = limit.burst
         updatedMilliseconds = nowMilliseconds
     }
 
-    /// Takes `amount`, or says (having taken nothing) in how many milliseconds it may be asked for again.
+    /// Takes `amount` tokens. If there are too few, takes none and returns in how many milliseconds the caller may
+    /// retry.
     ///
-    /// What is larger than what is there is let through all the same once there is a token at all; those that come
-    /// later wait the longer. Otherwise nothing larger than the burst would ever get through.
+    /// A single available token admits any amount; later callers then wait longer. Otherwise an amount above the burst
+    /// could never be admitted.
     mutating func take(_ amount: Double, _ limit: RateLimit, nowMilliseconds: Int64) -> Int64? {
         fill(limit, nowMilliseconds)
         let needed = min(amount, 1)
-        // The fill of many short times may be short of a whole by rounding.
+        // Summing up many short intervals may fall short of a whole token by rounding.
         if tokens + 1e-9 >= needed {
             tokens -= amount
             return nil
@@ -218,12 +221,12 @@ struct TokenBucket: Sendable {
     }
 }
 
-/// Remembers a bounded number of values by key: the one not used for longest goes first.
+/// Stores a bounded number of values by key. The least recently used value is removed first.
 struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct Entry: Sendable {
         var key: Key
         var value: Value
-        /// Towards the more, and the less, recently used; -1 at the ends.
+        /// Indexes of the next more recently and less recently used entries; -1 at the ends.
         var newer = -1
         var older = -1
     }
@@ -240,7 +243,7 @@ struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     var count: Int { entries.count }
 
-    /// Calls `body` with the key's value, which becomes the most recently used; a new one where there is none.
+    /// Calls `body` with the key's value, which becomes the most recently used one. Creates the value if there is none.
     mutating func with<R>(_ key: Key, new: @autoclosure () -> Value, _ body: (inout Value) -> R) -> R {
         let place = touch(key, new)
         return body(&entries[place].value)

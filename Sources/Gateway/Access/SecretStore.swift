@@ -2,14 +2,14 @@ import Crypto
 import Runtime
 import Synchronization
 
-/// Tells one secret from another without being it: its SHA-256.
+/// Identifies a secret by its SHA-256, without containing the secret.
 struct SecretID: Sendable, Hashable {
     fileprivate let digest: [UInt8]
 
     init(_ secret: [UInt8]) { digest = Digest.sha256(secret) }
 }
 
-/// The secrets that hold now. They may be replaced at any time, from any thread.
+/// The valid secrets. They may be replaced at any time, from any thread.
 final class SecretStore: Sendable {
     struct Item: Sendable {
         let id: SecretID
@@ -28,7 +28,7 @@ final class SecretStore: Sendable {
     private let state = Mutex(State())
     private let count = Atomic<Int>(0)
 
-    /// Moves whenever secrets are replaced: what was found valid before has to be looked at again.
+    /// Increases whenever secrets are replaced. Identities that were checked before then have to be checked again.
     var generation: Int { count.load(ordering: .acquiring) }
 
     func replace(administrators: [Secret<[UInt8]>], databases: [String: [Secret<[UInt8]>]]) {
@@ -42,7 +42,7 @@ final class SecretStore: Sendable {
 
     func database(_ namespace: String) -> [Item] { state.withLock { $0.databases[namespace] ?? [] } }
 
-    /// The item whose secret the text is. All are compared, so that the time taken tells nothing.
+    /// Returns the item with this secret. Compares with all items, so that the time reveals nothing.
     static func find(_ text: [UInt8], in items: [Item]) -> Item? {
         let id = SecretID(text)
         var found: Item?
@@ -50,7 +50,7 @@ final class SecretStore: Sendable {
         return found
     }
 
-    /// Whether what a identity rests on still holds.
+    /// Returns whether the basis of an identity is still valid.
     func holds(_ basis: Identity.Basis) -> Bool {
         switch basis {
         case .itself: true

@@ -1,7 +1,7 @@
 import Rules
 import Tree
 
-/// What the rules say to a caller's writes before anything of them is looked at but where they go. Any thread.
+/// Checks a caller's writes against the rules by their paths alone, before the values are parsed. Any thread.
 struct WritePermission: Sendable {
     private let rules: RuleSet
     private let auth: AuthContext
@@ -14,13 +14,13 @@ struct WritePermission: Sendable {
         self.now = now
     }
 
-    /// Whether a write here may be let in; false where it is refused whatever is written and whatever is stored, so that
-    /// nobody has to look at either.
+    /// Returns false if the rules refuse a write at this path regardless of the written and the stored values. In that
+    /// case the gateway need not read either.
     func mayBeGiven(at path: Path, _ reach: RuleSet.Reach = .path) -> Bool {
         rules.refusal(of: path, reach, auth: auth, now: now) == nil
     }
 
-    /// The same for all places of an update.
+    /// Returns whether the rules may permit an update with all its paths, regardless of values.
     func mayBeGiven(to changes: [Change]) -> Bool {
         rules.refusal(of: changes.lazy.map(\.path), auth: auth, now: now) == nil
     }
@@ -29,7 +29,8 @@ struct WritePermission: Sendable {
         rules.refusal(of: changes.lazy.map(\.path), root: root, auth: auth, now: now) == nil
     }
 
-    /// Whether a write here may be let in as the tree is now. Where writes are under way that is not the last word.
+    /// Returns whether the rules may permit a write at this path in the given tree. Writes in flight may still change
+    /// the result.
     func mayBeGiven(at path: Path, _ reach: RuleSet.Reach = .path, root: Node) -> Bool {
         rules.refusal(of: path, reach, root: root, auth: auth, now: now) == nil
     }

@@ -3,7 +3,7 @@ import Rules
 import Runtime
 import Wire
 
-/// Tells who makes a request, from where, and whether that is not too often. One for each loop.
+/// Determines the identity and address of a request's caller, and applies the rate limits. One for each loop.
 final class Callers {
     private let authenticator: Authenticator
     private let limiter: RateLimiter
@@ -19,18 +19,18 @@ final class Callers {
         waits = ExchangeWaits(services.loop)
     }
 
-    // MARK: Where a request comes from
+    // MARK: Addresses
 
-    /// The address of whoever sent a request: the peer's, or what a trusted proxy says.
+    /// Returns the client's address: the peer's, or the address that a trusted proxy reports.
     func clientAddress(of request: HTTPRequest) -> IPAddress {
         limiter.client(request.remoteIP) { request.headerTexts("x-forwarded-for") }
     }
 
-    /// Whether a request comes from this machine itself, and not only through a proxy on it, trusted or not: one that says
-    /// for whom it speaks is taken at its word when that is somebody else.
+    /// Returns whether a request comes from this machine itself, and not merely through a proxy on this machine. If a
+    /// local proxy, trusted or not, reports a client on another machine, the request does not count as local.
     func isFromLoopback(_ request: HTTPRequest) -> Bool {
         guard request.isLoopbackPeer else { return false }
-        // Most requests come by no proxy.
+        // Most requests do not pass a proxy.
         if request.header("x-forwarded-for") == nil, request.header("x-real-ip") == nil,
             request.header("forwarded") == nil
         {
@@ -41,21 +41,21 @@ final class Callers {
             forwarded: request.headerTexts("forwarded"))
     }
 
-    // MARK: How often
+    // MARK: Rate limits
 
-    /// Whether a request may be served, as far as its address goes; it is answered if not. Who watches over the gateway may
-    /// ask from any address however often.
+    /// Returns whether the limit of the client's address admits a request; answers the request if not. Health checks
+    /// are never limited.
     func admits(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
         guard limiter.settings.perAddress != nil, !request.path.starts(with: "/.health/".utf8) else { return true }
         return admits(limiter.request(from: clientAddress(of: request)), exchange)
     }
 
-    /// The same for whoever was found to make it.
+    /// Returns whether the limit of the caller's identity admits a request; answers the request if not.
     func admits(_ identity: Identity, in namespace: String, _ exchange: HTTPExchange) -> Bool {
         admits(limiter.request(by: identity, in: namespace), exchange)
     }
 
-    /// The same for a write of so many bytes.
+    /// Returns whether the namespace's limit admits a write of `byteCount` bytes; answers the request if not.
     func admitsWrite(_ byteCount: Int, to namespace: String, _ exchange: HTTPExchange) -> Bool {
         admits(limiter.write(byteCount, to: namespace), exchange)
     }
@@ -66,9 +66,9 @@ final class Callers {
         return false
     }
 
-    // MARK: Who
+    // MARK: Identities
 
-    /// Who shows a credential, where that is known at once and the credential is accepted.
+    /// Returns the caller's identity, or nil if the credential is rejected or takes another server to check.
     func knownIdentity(_ head: HTTPRequest, _ parameters: RESTParameters, namespace: String) -> Identity? {
         guard case .now(.success(let identity)) = authenticator.authenticate(shown(head, parameters, namespace)) else {
             return nil
@@ -76,10 +76,10 @@ final class Callers {
         return identity
     }
 
-    /// Finds out who makes a request, and goes on with it: now, or when the issuer's keys are there. Answers by itself
-    /// where the credential is refused then.
+    /// Determines the caller's identity and passes it to `body`: at once, or when the issuer's keys have arrived. In
+    /// the second case this method answers a rejected credential itself.
     ///
-    /// - Parameter isForFeed: whether something of a feed is asked for. Everywhere else feeds' tokens are refused.
+    /// - Parameter isForFeed: whether the request is for a feed. All other requests reject feeds' tokens.
     func withIdentity(
         _ request: HTTPRequest, _ parameters: RESTParameters, namespace: String, isForFeed: Bool = false,
         _ exchange: HTTPExchange, _ body: @escaping (Identity) -> Void
@@ -114,7 +114,7 @@ final class Callers {
             namespace: namespace, isLoopback: isFromLoopback(request))
     }
 
-    /// What the caller is told; operators can look up more.
+    /// Returns the answer to a rejected credential. The log has the details for operators.
     private func refusal(_ failure: AuthFailure, _ request: HTTPRequest) -> RESTError {
         if case .unparsable(let reason) = failure {
             logger.debug("credential refused", [("address", "\(clientAddress(of: request))"), ("reason", reason)])

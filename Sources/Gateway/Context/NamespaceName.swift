@@ -1,7 +1,7 @@
 import HTTPServer
 import Wire
 
-/// Which namespace a request is for: `ns`, or the first label of the host, or the default.
+/// Determines the namespace of a request: `ns`, the first label of the host, or the default.
 enum NamespaceName {
     static func find(
         _ request: HTTPRequest, _ parameters: RESTParameters, _ settings: GatewaySettings
@@ -9,7 +9,7 @@ enum NamespaceName {
         try find(request, parameters.namespace, settings)
     }
 
-    /// - Parameter named: what the request's `ns` says.
+    /// - Parameter named: the value of the request's `ns`.
     static func find(
         _ request: HTTPRequest, _ named: String?, _ settings: GatewaySettings
     ) throws(RESTError) -> String {
@@ -25,7 +25,7 @@ enum NamespaceName {
         return label
     }
 
-    /// The first of three or more labels, or the one before `localhost`; an address has none.
+    /// Returns the first of three or more labels, or the label before `localhost`. Returns nil for an address.
     private static func label(_ host: ArraySlice<UInt8>) -> String? {
         let name = host.prefix { $0 != UInt8(ascii: ":") }
         guard let last = name.last, !(0x30...0x39).contains(last), name.first != UInt8(ascii: "[") else { return nil }

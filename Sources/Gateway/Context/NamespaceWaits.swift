@@ -2,7 +2,7 @@ import Engine
 import HTTPServer
 import Placement
 
-/// The one place where requests wait until the namespace that they are for is loaded. One for each loop.
+/// Requests that wait until their namespace is loaded. One for each loop.
 final class NamespaceWaits {
     private let databases: Databases
     private let responder: Responder
@@ -16,11 +16,11 @@ final class NamespaceWaits {
         admissions = ExchangeWaits(services.loop)
     }
 
-    /// The namespace, if it is loaded.
+    /// Returns the namespace, if it is loaded.
     func loaded(_ name: String) -> LiveNamespace? { databases.liveNamespace(name) }
 
-    /// Does `work` with the namespace once it is loaded, but never before this call returns. Answers by itself where the
-    /// namespace can't be had; forgets `work` where the client goes away.
+    /// Calls `work` with the namespace once it is loaded, but never before this call returns. If loading fails, answers
+    /// the request instead; if the client disconnects, drops `work`.
     func whenLoaded(_ name: String, _ exchange: HTTPExchange, _ work: @escaping (LiveNamespace) -> Void) {
         let loaded = waits.wait(exchange) { [responder] result in
             switch result {
@@ -31,7 +31,7 @@ final class NamespaceWaits {
         databases.withNamespace(name, loaded)
     }
 
-    /// Does `work` with the namespace, or with nil if its rules refuse the request whatever the tree holds.
+    /// Calls `work` with the namespace, or with nil if its rules refuse the request regardless of the tree.
     ///
     /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread.
     func whenLoaded(

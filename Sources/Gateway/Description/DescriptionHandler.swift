@@ -1,10 +1,10 @@
 import HTTPServer
 import Wire
 
-/// Serves `/.openapi.json`: what this gateway serves, for programs. The same to everybody: there is nothing of anybody's in it.
-/// Any loop.
+/// Serves `/.openapi.json`, the machine-readable description of this gateway. The document is the same for all callers
+/// and has no private data. Any loop.
 struct DescriptionHandler {
-    /// The document. It is written by hand, and tests hold it to the routes and to what they answer.
+    /// The document. It is maintained by hand; tests compare it with the routes and their answers.
     static let document: [UInt8] = PackageResources.openapi_json
 
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {

@@ -5,15 +5,15 @@ import LogStore
 import Tree
 import Wire
 
-/// A complete answer of a feed's request.
+/// A complete answer to a feed's request.
 struct FeedAnswer: Sendable {
     var status = 200
     var body: [UInt8]
     var retryAfter: Int?
-    /// As another gateway said it; else JSON.
+    /// The content type of another gateway's answer; nil for JSON.
     var contentType: String?
 
-    /// An object that is already text.
+    /// Creates an answer from encoded JSON.
     init(status: Int = 200, _ body: [UInt8]) {
         self.status = status
         self.body = body
@@ -25,11 +25,12 @@ struct FeedAnswer: Sendable {
         self.retryAfter = retryAfter
     }
 
-    /// `{"messages":[…]}`
+    /// Encodes `{"messages":[…]}`.
     ///
-    /// - Parameter hasEventIDs: whether `event_ids` follows, with the ids of the events of a stream that another gateway serves.
+    /// - Parameter hasEventIDs: whether `event_ids` follows, with the event ids for a stream that another gateway
+    ///   serves.
     init(messages: [FeedDelivery], hasEventIDs: Bool) {
-        // Room for what is usual: an estimate is no reason to take memory.
+        // The reservation is limited, because the size is only an estimate.
         let size = messages.reduce(32) { $0 + $1.estimatedBytes }
         var writer = JSONWriter(form: .plain, reserving: min(size, 1 << 20))
         writer.raw("{\"messages\":[")
@@ -50,7 +51,7 @@ struct FeedAnswer: Sendable {
         self.init(writer.bytes)
     }
 
-    /// `{"results":{"id":"done",…}}`
+    /// Encodes `{"results":{"id":"done",…}}`.
     init(ids: [String], results: [String]) {
         var writer = JSONWriter(form: .plain)
         writer.raw("{\"results\":{")
@@ -80,9 +81,9 @@ struct FeedAnswer: Sendable {
         }
     }
 
-    /// What an administrator's request met with.
+    /// Converts the error of an administrator's request.
     ///
-    /// - Parameter feed: Which feed it was about.
+    /// - Parameter feed: the feed of the request.
     init(failure error: any Error, of feed: FeedName) {
         switch error {
         case let error as FeedBusyError: self.init(RESTError(503, error.description), retryAfter: 1)
@@ -96,7 +97,7 @@ struct FeedAnswer: Sendable {
             case .tooManyFeeds, .differentPaths: self.init(RESTError(409, error.description))
             }
         case let error as DefinitionError: self.init(RESTError(400, error.description))
-        // What the error recommends is for commands: here seqs, times and places are members of their own.
+        // The error's advice is for command lines: in a body, seqs, times and positions are separate members.
         case ReplayError.badPosition(let text):
             self.init(RESTError(400, "\"\(text)\" is no time, such as 2026-01-31T12:00:00Z"))
         case let error as ReplayError: self.init(RESTError(400, "\(error)"))
@@ -108,7 +109,7 @@ struct FeedAnswer: Sendable {
 
     /// Sends the answer.
     ///
-    /// - Returns: False if the gateway has no room for it, and answered 503 instead.
+    /// - Returns: false if the output budget is exhausted and the exchange answered 503 instead.
     @discardableResult
     func send(to exchange: HTTPExchange) -> Bool {
         var headers: HTTPHeaders = [

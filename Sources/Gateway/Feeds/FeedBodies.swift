@@ -4,12 +4,13 @@ import Runtime
 import Tree
 import Wire
 
-/// What requests to feeds say in their bodies. Pure.
+/// Parses the bodies of requests to feeds. Pure.
 ///
-/// Clients give durations a unit, `"wait": "20s"`. Gateways send one another milliseconds, `"wait_ms": 20000`, which those of the previous version
-/// understand as well: during an update, requests are forwarded between gateways of both versions.
+/// Clients state durations with a unit, `"wait": "20s"`. Gateways send each other milliseconds, `"wait_ms": 20000`,
+/// which the previous version understands as well: during an update, gateways of both versions forward requests to each
+/// other.
 enum FeedBodies {
-    /// Bounds of what consumers may ask for.
+    /// Limits of consumers' requests.
     enum Limits {
         static let pull = 1_000
         static let waitMilliseconds: Int64 = 60_000
@@ -17,24 +18,25 @@ enum FeedBodies {
         static let delayMilliseconds: Int64 = 43_200_000
         static let consumerBytes = 200
         static let idBytes = 200
-        /// A request has no more bytes than this: all that it may say is far less.
+        /// Maximum size of a body. All valid bodies are far smaller.
         static let bytes = 1 << 20
         static let reasonBytes = 2_000
     }
 
-    /// What a consumer wants.
+    /// The parameters of a pull.
     struct Pull: Equatable {
         var most = 100
         var waitMilliseconds: Int64 = 0
         var consumer = ""
-        /// How many messages the consumer may hold; nil for any number.
+        /// Maximum number of messages that the consumer may hold; nil for any number.
         var mostHeld: Int?
-        /// Whether what the consumer still holds goes back first; and up to which message it is done.
+        /// Whether the consumer's held messages return to the feed first, except those up to `after`, which are
+        /// acknowledged.
         var resumes = false
         var after: String?
     }
 
-    /// - Parameter isForwarded: whether another gateway has sent the body.
+    /// - Parameter isForwarded: whether another gateway forwarded the body.
     static func pull(_ bytes: [UInt8], isForwarded: Bool = false) throws(RESTError) -> Pull {
         let known = ["max", "wait", "consumer", "max_held", "resume", "after"]
         var body = try Body(bytes, known: known + (isForwarded ? ["wait_ms"] : []))
@@ -48,7 +50,7 @@ enum FeedBodies {
         return pull
     }
 
-    /// What has become of messages.
+    /// The consumer's results for messages.
     struct Settlement: Equatable {
         let ids: [String]
         let consumer: String?
@@ -59,7 +61,7 @@ enum FeedBodies {
         case ack, nack, extend
     }
 
-    /// - Parameter isForwarded: whether another gateway has sent the body.
+    /// - Parameter isForwarded: whether another gateway forwarded the body.
     static func settlement(
         _ verb: Verb, _ bytes: [UInt8], isForwarded: Bool = false
     ) throws(RESTError) -> Settlement {
@@ -89,7 +91,7 @@ enum FeedBodies {
         }
     }
 
-    /// Where a feed is to be put.
+    /// Parses the position to which a feed moves.
     static func seek(_ bytes: [UInt8]) throws(RESTError) -> FeedDefinition.Start {
         var body = try Body(bytes, known: ["seq", "time", "to"])
         let seq = try body.number("seq", 0...(.max))
@@ -107,7 +109,7 @@ enum FeedBodies {
         }
     }
 
-    /// Which dead letters are meant.
+    /// A selection of dead letters.
     enum Letters: Equatable {
         case all
         case key(String)
@@ -127,7 +129,7 @@ enum FeedBodies {
         }
     }
 
-    /// A JSON object of a request; no body at all is the empty one.
+    /// The JSON object of a request. An empty body counts as an empty object.
     private struct Body {
         private var members: [String: SourceValue] = [:]
 
@@ -160,7 +162,7 @@ enum FeedBodies {
             return number
         }
 
-        /// A duration in milliseconds, said as text or, by another gateway, as a number.
+        /// Parses a duration into milliseconds: text, or a number from another gateway.
         mutating func duration(_ name: String, _ range: ClosedRange<Milliseconds>) throws(RESTError) -> Milliseconds? {
             guard let value = members[name] else { return try number("\(name)_ms", range) }
             guard case .string(let text) = value.kind, let time = TimeSpan.milliseconds(text), range.contains(time)
@@ -199,7 +201,7 @@ enum FeedBodies {
     }
 }
 
-/// The bodies by which another gateway is asked the same. All durations are milliseconds.
+/// The bodies of forwarded requests. All durations are milliseconds.
 extension FeedBodies.Pull {
     var forwarded: [UInt8] {
         var writer = JSONWriter(form: .plain)

@@ -4,11 +4,12 @@ public import HTTPClient
 import HTTPServer
 import Runtime
 
-/// The HTTP clients by which gateways pass requests of feeds on to each other. Any thread.
+/// The HTTP clients with which gateways forward feed requests to each other. Any thread.
 public final class FeedClients: Sendable {
     /// For acknowledgements, status, and pulls that do not wait: the other gateway answers at once.
     let prompt: HTTPClient
-    /// For pulls that wait at the other gateway. Each slot is a seat for one of them, so that they take no slot from other requests.
+    /// For pulls that wait at the other gateway. Each waiting pull takes one slot, so that such pulls take no slot from
+    /// other requests.
     let waiting: HTTPClient
 
     public init(prompt: HTTPClient.Settings, waiting: HTTPClient.Settings) throws(HTTPClientError) {
@@ -21,14 +22,14 @@ public final class FeedClients: Sendable {
         }
     }
 
-    /// Fails the requests under way and ends the threads.
+    /// Fails the requests in flight and ends the threads.
     public func stop() {
         waiting.stop()
         prompt.stop()
     }
 }
 
-/// A request that was passed on, whichever client has it now. Any thread.
+/// A forwarded request, independent of the client that sends it. Any thread.
 final class ForwardedRequest: Sendable {
     private struct State: Sendable {
         var turn = 0
@@ -38,9 +39,9 @@ final class ForwardedRequest: Sendable {
 
     private let state = MutexBox(State())
 
-    /// Sends a request, instead of one that has ended.
+    /// Sends a request in place of the previous one, which has ended.
     ///
-    /// - Parameter completion: Called once; with `cancelled` only after `cancel`.
+    /// - Parameter completion: called once; with `cancelled` only after `cancel`.
     func send(
         _ request: ClientRequest, by client: HTTPClient, _ completion: @escaping HTTPClient.Completion
     ) {
@@ -50,7 +51,7 @@ final class ForwardedRequest: Sendable {
         }
         guard let turn else { return completion(.failure(.cancelled)) }
         let id = client.send(request, completion)
-        // The request may have ended by now, and another have been sent instead of it.
+        // The request may have ended by now, and another may have replaced it.
         let isTooLate = state.withLock { state -> Bool in
             guard state.turn == turn else { return false }
             state.current = (client, id)
@@ -69,21 +70,21 @@ final class ForwardedRequest: Sendable {
     }
 }
 
-/// Who asks something of a feed, as far as the gateway that works the feed has to know.
+/// A feed request's caller, as far as the gateway that runs the feed has to know it.
 struct FeedCall: Sendable {
     let feed: FeedName
-    /// Which feed of the name the caller was found to be allowed to consume.
+    /// The feed with this name that the caller may consume.
     let access: FeedAccess
-    /// Whether another gateway has forwarded it: then it is not forwarded again.
+    /// Whether another gateway forwarded the request. Such a request is not forwarded again.
     let isForwarded: Bool
     /// The caller's address.
     private let client: String
-    /// The connection of the consumer that another gateway has forwarded the request for, and vouches for.
+    /// The consumer's connection in the signed header of the forwarding gateway.
     let opening: FeedOpening?
 
     private static let forwardedHeader: StaticString = "x-pathmirror-forwarded"
 
-    /// - Parameter client: whom the request comes from; behind a trusted proxy that is not the peer.
+    /// - Parameter client: the client's address. With a trusted proxy it differs from the peer's address.
     init(
         _ request: HTTPRequest, _ feed: FeedName, _ access: FeedAccess, client: IPAddress, opening: FeedOpening? = nil
     ) {
@@ -94,11 +95,12 @@ struct FeedCall: Sendable {
         self.opening = opening
     }
 
-    /// The request that asks another gateway the same. It carries no credential of the caller: this gateway vouches for it.
+    /// Returns the request to forward to another gateway. It has no credential of the caller; this gateway's signature
+    /// replaces it.
     ///
     /// - Parameters:
     ///   - verb: the end of the path, such as `pull`.
-    ///   - opening: the connection of the consumer that the request belongs to.
+    ///   - opening: the consumer's connection that the request belongs to.
     func request(
         _ verb: String, method: String = "POST", _ body: [UInt8], to peer: FeedPeer, _ identity: ForwardingIdentity,
         opening: FeedOpening? = nil
@@ -114,7 +116,7 @@ struct FeedCall: Sendable {
         asked.maxRedirects = 0
         asked.allowsPlainHTTP = true
         asked.pinnedPublicKey = peer.pin.map { String(decoding: Base64.encode($0), as: UTF8.self) }
-        // What is between gateways is nobody else's.
+        // Traffic between gateways must not pass a proxy.
         asked.avoidsProxies = true
         return asked
     }

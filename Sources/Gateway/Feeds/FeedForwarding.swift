@@ -5,18 +5,19 @@ import Runtime
 import Tree
 import Wire
 
-/// Passes requests on to the gateway that works their feed. Any thread.
+/// Forwards requests to the gateway that runs their feed. Any thread.
 struct FeedForwarding: Sendable {
     private let clients: FeedClients
     private let identity: ForwardingIdentity
-    /// How long the other gateway may take beyond what the request waits for: one that is frozen is not waited for.
+    /// How long the other gateway may take in addition to the request's own wait. A frozen gateway must not delay
+    /// clients longer.
     private static let patienceMilliseconds: Milliseconds = 3_000
-    /// How long it may take for what nobody waits for but who has been refused.
+    /// Timeout of returning messages. At most a client that is about to be refused waits for it.
     private static let givingBackMilliseconds: Milliseconds = 1_000
-    /// How long a question may take that can be answered without the other gateway, too.
+    /// Timeout of a question that this gateway could also answer without the other one.
     private static let askingMilliseconds: Milliseconds = 2_000
-    /// More than any answer has: about 4 MiB of messages, or one message, of which each byte may be six as JSON. What is longer
-    /// would be lost until its deadline, again and again.
+    /// Larger than any answer: about 4 MiB of messages, or one message, each byte of which may take six bytes in JSON.
+    /// The messages of a longer answer would be lost until their deadline, again and again.
     private static let maxAnswerBytes = 1 << 30
 
     init(_ clients: FeedClients, _ identity: ForwardingIdentity) {
@@ -24,19 +25,19 @@ struct FeedForwarding: Sendable {
         self.identity = identity
     }
 
-    /// Answers a request that this gateway can't serve itself: by the other gateway's answer, or with why not.
+    /// Answers a request that this gateway can't serve itself, with the other gateway's answer or with the refusal.
     ///
     /// - Parameters:
     ///   - verb: the end of the request's path.
     ///   - wait: how long the request itself waits.
-    ///   - consumer: the consumer that asks for messages.
-    ///   - opening: the connection by which the other gateway hands it messages; nil for a request that is handed none. Messages that do
-    ///     not reach the client go back to the feed, and that was no attempt.
+    ///   - consumer: the consumer that requests messages.
+    ///   - opening: the connection to which the other gateway delivers messages; nil for a request without messages.
+    ///     Messages that do not reach the client return to the feed, without counting as an attempt.
     func forward(
         _ call: FeedCall, _ verb: String, _ body: [UInt8], _ reference: ExchangeReference, _ refusal: FeedRefusal,
         wait: Milliseconds = 0, consumer: String = "", opening: FeedOpening? = nil
     ) {
-        // One that was passed on is not passed on again: the feed has moved meanwhile.
+        // A forwarded request is not forwarded again: the feed has moved meanwhile.
         guard case .elsewhere(let peer) = refusal, !call.isForwarded else {
             let answer = FeedAnswer(refusal, of: call.feed)
             return reference.perform { answer.send(to: $0) }
@@ -44,7 +45,7 @@ struct FeedForwarding: Sendable {
         let refuse = { @Sendable in
             reference.perform { FeedAnswer(FeedRefusal.noOwner, of: call.feed).send(to: $0) }
         }
-        // Only what this request was handed: the consumer may have others under way, and have begun anew.
+        // Returns only the messages of this request: the consumer may have others in flight, or have reconnected.
         let returnMessages: @Sendable () -> Void = {
             if let opening { giveBack(call, to: peer, consumer: consumer, opening) }
         }
@@ -52,27 +53,28 @@ struct FeedForwarding: Sendable {
             switch result {
             case .success(let answer):
                 let unsent: @Sendable () -> Void = { if answer.status == 200 { returnMessages() } }
-                // An answer for which there is no room reaches no client.
+                // An answer that exceeds the output budget does not reach the client.
                 reference.perform(otherwise: unsent) { if !answer.send(to: $0) { unsent() } }
-                // The other gateway may have handed messages out that its answer does not have.
+                // The other gateway may have delivered messages that its answer does not contain.
                 if answer.status == 503 { returnMessages() }
-            // The client is gone. The other gateway's answer may have been on its way.
+            // The client has disconnected. The other gateway's answer may have been in flight.
             case .failure(.cancelled): returnMessages()
-            // Nothing was asked for, so nothing was handed out.
+            // The request was not sent, so no messages were delivered.
             case .failure(.notSent): refuse()
             case .failure:
                 returnMessages()
                 refuse()
             }
         }
-        // Who waits no more is not handed anything there either.
+        // The other gateway must not deliver messages to a client that has disconnected.
         let cancel = { @Sendable in sent.cancel() }
         reference.perform(otherwise: cancel) { exchange in exchange.onClose = cancel }
     }
 
-    /// Asks the gateway that works a feed for its status. Called back once, from any thread; with nil where there is no good answer soon.
+    /// Asks the gateway that runs a feed for its status. Calls back once, on any thread; with nil if there is no
+    /// successful answer in time.
     ///
-    /// - Returns: false where the request has come from another gateway: it is not passed on again.
+    /// - Returns: false if another gateway forwarded the request, which then is not forwarded again.
     func askStatus(_ call: FeedCall, of peer: FeedPeer, _ completion: @escaping @Sendable (FeedAnswer?) -> Void) -> Bool
     {
         guard !call.isForwarded else { return false }
@@ -84,7 +86,8 @@ struct FeedForwarding: Sendable {
         return true
     }
 
-    /// Has another gateway take back whatever a consumer holds. Soon, or not at all: then deadlines do it.
+    /// Makes another gateway return all messages that a consumer holds to the feed. If the request fails, the messages
+    /// return at their deadlines.
     func giveBack(
         _ call: FeedCall, to peer: FeedPeer, consumer: String, _ opening: FeedOpening?,
         _ completion: @escaping @Sendable () -> Void = {}
@@ -97,15 +100,16 @@ struct FeedForwarding: Sendable {
         send(call, "pull", body.bytes, to: peer, opening: opening, isPull: false, wait: wait) { _ in completion() }
     }
 
-    /// Sends another gateway a request.
+    /// Sends a request to another gateway.
     ///
-    /// A pull that waits takes a seat. Where no seat is free, it is sent as a pull that does not wait; where that brings no messages, the
-    /// answer is 429, as that of the gateway that works the feed is when too many pulls wait there.
+    /// A pull that waits takes a slot. If no slot is free, it is sent as a pull that does not wait. If that returns no
+    /// messages, the answer is 429, as when too many pulls wait at the gateway that runs the feed.
     ///
     /// - Parameters:
     ///   - verb: the end of the request's path.
-    ///   - isPull: whether it asks for messages. All other requests of a feed go before those that do. By default as `verb` says.
-    ///   - completion: called once, from any thread; with `cancelled` only after `cancel`.
+    ///   - isPull: whether the request is for messages. All other requests of a feed take precedence over pulls. The
+    ///     default depends on `verb`.
+    ///   - completion: called once, on any thread; with `cancelled` only after `cancel`.
     @discardableResult
     func send(
         _ call: FeedCall, _ verb: String, method: String = "POST", _ body: [UInt8], to peer: FeedPeer,
@@ -114,7 +118,7 @@ struct FeedForwarding: Sendable {
     ) -> ForwardedRequest {
         let isPull = isPull ?? (verb == "pull")
         let make = { @Sendable [identity] (body: [UInt8], wait: Milliseconds) in
-            // A seal is for one request and one body.
+            // A signature is valid for one request with one body.
             var asked = call.request(verb, method: method, body, to: peer, identity, opening: opening)
             asked.timeoutMilliseconds = wait + Self.patienceMilliseconds
             asked.connectTimeoutMilliseconds = 2_000
@@ -130,7 +134,7 @@ struct FeedForwarding: Sendable {
             sent.send(asked, by: clients.prompt) { completion($0.map(Self.answer)) }
             return sent
         }
-        // A seat is taken at once or not at all.
+        // A slot is taken at once or not at all.
         asked.queueMilliseconds = 0
         sent.send(asked, by: clients.waiting) { [clients] result in
             guard case .failure(.notSent) = result else { return completion(result.map(Self.answer)) }
@@ -152,13 +156,13 @@ struct FeedForwarding: Sendable {
         return answer
     }
 
-    /// Whether a response is anything but an empty list of messages.
+    /// Returns whether a response is anything but an empty list of messages.
     private static func hasMessages(_ response: ClientResponse) -> Bool {
         guard response.status == 200, response.body.count < 100 else { return true }
         return RawJSON(response.body).members?.first { $0.key == "messages" }?.value.elements?.isEmpty != true
     }
 
-    /// The body of the same pull without the time to wait.
+    /// Returns the body of the same pull with a wait of zero.
     static func withoutWaiting(_ body: [UInt8]) -> [UInt8] {
         guard let members = RawJSON(body).members else { return body }
         var writer = JSONWriter(form: .plain)

@@ -2,7 +2,7 @@ import Feeds
 import HTTPServer
 import Wire
 
-/// What a request to feeds asks for, by its path and method. Pure.
+/// The kind of a feed request, by its path and method. Pure.
 enum FeedPath: Equatable {
     case list
     case definition(String, Access)
@@ -29,7 +29,7 @@ enum FeedPath: Equatable {
         }
     }
 
-    /// Whether only administrators may.
+    /// Whether the request needs an administrator.
     var needsAdministrator: Bool {
         switch self {
         case .list, .definition(_, .apply), .definition(_, .remove): true
@@ -70,9 +70,7 @@ enum FeedPath: Equatable {
         }
     }
 
-    /// The path and query of what is asked of a feed.
-    ///
-    /// - Parameter verb: the end of the path, such as `pull`.
+    /// Returns the path and query of a request to a feed.
     static func target(_ verb: String, of feed: FeedName) -> String {
         "/.feeds/\(PercentEncoding.encode(feed.name.utf8))/\(verb)?ns=\(PercentEncoding.encode(feed.namespace.utf8))"
     }
@@ -80,7 +78,7 @@ enum FeedPath: Equatable {
     private static func wrongMethod(_ methods: String) -> RESTError { RESTError(405, "The method must be \(methods)") }
 }
 
-/// The parameters of a feed's request that are not those of every request. Pure.
+/// The parameters of a feed's request, except those of every request. Pure.
 struct FeedQuery {
     private var values: [String: String] = [:]
 

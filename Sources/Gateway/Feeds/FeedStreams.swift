@@ -5,7 +5,8 @@ import Runtime
 import Tree
 import Wire
 
-/// The event streams of feeds on one loop: each asks for messages, sends them, and asks again when its reader has taken them.
+/// The event streams of feeds on one loop: each requests messages, sends them, and requests more when its client has
+/// read them.
 final class FeedStreams {
     private let services: LoopServices
     private let forwarding: FeedForwarding
@@ -35,7 +36,7 @@ final class FeedStreams {
         }
         let query = FeedQuery(request.query)
         let most = try query.number("max", 1...1_000) ?? 100
-        // A name that nobody else has: what the stream leaves goes back.
+        // A unique name: the messages that the stream does not acknowledge return to the feed.
         let consumer = query["consumer"] ?? "stream-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
         guard consumer.utf8.count <= FeedBodies.Limits.consumerBytes else {
             throw RESTError(400, "consumer must be a string of at most \(FeedBodies.Limits.consumerBytes) bytes")
@@ -51,14 +52,14 @@ final class FeedStreams {
         exchange.endsWithInput = true
         exchange.onClose = { [weak self] in self?.closed(id) }
         exchange.onDrain = { [weak self] in self?.drained(id) }
-        // Whether there is such a feed, and where, is known before the answer begins.
+        // The pull finds out whether and where the feed exists, before the answer begins.
         ask(stream)
     }
 
-    // MARK: Asking
+    // MARK: Pulls
 
     private func ask(_ stream: FeedStream) {
-        // HEAD only asks whether there is one: it takes nothing, and gives nothing back.
+        // HEAD only checks that the feed exists: it neither takes nor returns messages.
         let isHead = stream.exchange.isHead
         let feeds = stream.feeds
         let access = stream.call.access
@@ -102,10 +103,11 @@ final class FeedStreams {
         }
     }
 
-    /// Answers a stream that has not begun. One that has is closed: its client comes back, and is answered then.
+    /// Answers a stream that has not begun. A stream that has begun is closed; its client reconnects and gets the
+    /// answer then.
     private func refuse(_ stream: FeedStream, _ answer: FeedAnswer) {
         guard !stream.hasBegun else {
-            // Else some clients come back at once, and again and again while no gateway works the feed.
+            // Without the hint some clients reconnect at once, again and again, while no gateway runs the feed.
             stream.exchange.send(Self.retryHint)
             return stream.exchange.close()
         }
@@ -123,14 +125,15 @@ final class FeedStreams {
         let giveBack = { @Sendable [forwarding] in
             if !isHead { forwarding.giveBack(call, to: peer, consumer: consumer, opening) }
         }
-        // Whether the other gateway works the feed, and answers, is known before the answer begins.
+        // The answer begins only after the other gateway has confirmed that it runs the feed.
         let wait = stream.hasBegun ? Self.waitMilliseconds : 0
         let body = stream.pullBody(most: isHead ? 0 : Self.mostAtOnce, waitMilliseconds: wait)
         stream.forwarded = forwarding.send(
             call, "pull", body, to: peer, opening: isHead ? nil : opening, wait: wait
         ) { [link] result in
-            // The stream is closed. What was handed out until the other gateway noticed goes back: not before this, or what comes
-            // in between would be nobody's.
+            // The stream is closed. Messages that the other gateway delivered until then return to the feed. This
+            // happens only after the request has ended, because messages delivered in between would be lost until their
+            // deadline.
             if case .failure(.cancelled) = result { return giveBack() }
             link.post { hub in
                 guard let stream = hub.streams[id] else { return giveBack() }
@@ -145,7 +148,7 @@ final class FeedStreams {
         guard let answer, answer.status == 200, let members = RawJSON(answer.body).members,
             let messages = members.first(where: { $0.key == "messages" })?.value.elements
         else { return refuse(stream, peer, answer) }
-        // Gateways of the version before send none: then events have the ids of their messages.
+        // Gateways of the previous version send no event ids: then events have the ids of their messages.
         let ids = members.first { $0.key == "event_ids" }?.value.elements?.map(\.string) ?? []
         begin(stream)
         guard stream.exchange.isOpen else { return }
@@ -158,7 +161,8 @@ final class FeedStreams {
         goOn(stream)
     }
 
-    /// The other gateway has refused, or has not answered: what it may have handed out goes back before the client hears of it.
+    /// Handles a refusal or a missing answer of the other gateway. Returns the messages that it may have delivered
+    /// before the client gets the error.
     private func refuse(_ stream: FeedStream, _ peer: FeedPeer, _ answer: FeedAnswer?) {
         if let answer, answer.status >= 400 { return refuse(stream, answer) }
         let noOwner = FeedAnswer(FeedRefusal.noOwner, of: stream.feed)
@@ -202,7 +206,7 @@ final class FeedStreams {
         guard let stream = streams.removeValue(forKey: id) else { return }
         if stream.hasBegun { services.metrics.streams.add(-1) }
         if let pull = stream.pull { stream.feeds.cancel(pull) }
-        // What has come by then goes back when the cancelled request ends.
+        // Messages that have arrived by then return to the feed when the cancelled request ends.
         if let forwarded = stream.forwarded { return forwarded.cancel() }
         guard stream.hasBegun, !stream.exchange.isHead else { return }
         if let peer = stream.peer {
@@ -215,7 +219,7 @@ final class FeedStreams {
 
     // MARK: Time
 
-    /// Sends a sign of life to every stream that nothing waits for.
+    /// Sends a keep-alive to every stream with an empty output queue.
     func sendKeepAlives() {
         let bytes = SharedBytes(utf8: ": keep-alive\n\n")
         for stream in streams.values where stream.hasBegun && stream.exchange.queuedOutputBytes == 0 {
@@ -223,7 +227,7 @@ final class FeedStreams {
         }
     }
 
-    /// Ends the streams whose credentials hold no more.
+    /// Ends the streams whose credentials are no longer valid.
     func endInvalidIdentities(now: Milliseconds = Clock.unixMilliseconds) {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
         for stream in streams.values {
@@ -235,36 +239,37 @@ final class FeedStreams {
         }
     }
 
-    /// Closes all streams: their clients reconnect, elsewhere.
+    /// Closes all streams. Their clients reconnect to another gateway.
     func drain() {
         for stream in streams.values { stream.exchange.close() }
     }
 }
 
-/// One event stream of a feed: one consumer, whose messages are events. Belongs to its loop's thread.
+/// One event stream of a feed: one consumer, with one event for each message. Belongs to its loop's thread.
 final class FeedStream {
     let exchange: HTTPExchange
-    /// Those of the feed's database.
+    /// The feeds of the feed's database.
     let feeds: FeedService
     let consumer: String
-    /// Tells the messages that the consumer is handed by this connection from those of its others.
+    /// Distinguishes the messages that the consumer receives on this connection from those on its other connections.
     let opening = FeedOpening()
-    /// How many messages it may have that are not acknowledged.
+    /// Maximum number of unacknowledged messages.
     let most: Int
     let identity: Identity
     let call: FeedCall
     var feed: FeedName { call.feed }
-    /// Whether the answer has begun: then it is known that there is such a feed.
+    /// Whether the answer has begun, which implies that the feed exists.
     var hasBegun = false
-    /// Where its feed is worked, when that is not here.
+    /// The gateway that runs the feed, if it is another one.
     var peer: FeedPeer?
-    /// What waits for messages now: here, or where the feed is worked.
+    /// The waiting request for messages: here, or at the gateway that runs the feed.
     var pull: FeedPull?
     var forwarded: ForwardedRequest?
-    /// The next pull first gives back what the consumer still holds, up to a message acknowledged.
+    /// Whether the next pull first returns the messages that the consumer still holds, and acknowledges those up to
+    /// `lastEventID`.
     var resumes = true
     let lastEventID: String?
-    /// Whether the reader has to take what was sent first.
+    /// Whether the stream waits until the client has read its queued bytes.
     var isFull = false
 
     init(
@@ -280,9 +285,9 @@ final class FeedStream {
         self.lastEventID = lastEventID
     }
 
-    /// A message as an event.
+    /// Returns a message as an event.
     static func event(id: String, _ json: [UInt8]) -> SharedBytes {
-        // JSON that was written here has no line breaks.
+        // The JSON encoder writes no line breaks.
         var bytes = Array("id: \(id)\nevent: message\ndata: ".utf8)
         bytes.reserveCapacity(bytes.count + json.count + 2)
         bytes += json
@@ -290,9 +295,9 @@ final class FeedStream {
         return SharedBytes(bytes)
     }
 
-    /// The body of a pull by which another gateway is asked.
+    /// Returns the body of a pull for another gateway.
     ///
-    /// - Parameter most: 0 only asks whether there is such a feed, and changes nothing.
+    /// - Parameter most: maximum number of messages. 0 only checks that the feed exists, and changes nothing.
     func pullBody(most: Int, waitMilliseconds: Milliseconds) -> [UInt8] {
         var pull = FeedBodies.Pull()
         pull.most = most

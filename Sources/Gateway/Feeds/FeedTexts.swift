@@ -3,7 +3,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// What administrators are told of feeds, as JSON. Pure.
+/// The JSON answers to administrators of feeds. Pure.
 enum FeedTexts {
     static func list(_ records: [FeedRecord]) -> [UInt8] {
         var writer = JSONWriter(form: .plain)
@@ -20,7 +20,7 @@ enum FeedTexts {
         return writer.bytes
     }
 
-    /// The definition as it may be shown.
+    /// Returns the definition without its secrets.
     static func definition(_ record: FeedRecord) -> [UInt8] {
         (try? FeedDefinition.read(stored: record.definition, name: record.name))?.json(as: .shown) ?? Array("null".utf8)
     }
@@ -46,7 +46,7 @@ enum FeedTexts {
         return body + Array("]}".utf8)
     }
 
-    /// - Parameter report: what this gateway knows, where it works the feed.
+    /// - Parameter report: this gateway's own numbers, if it runs the feed.
     static func status(_ status: FeedStatusRecord, _ report: FeedReport?, _ name: String) -> [UInt8] {
         var writer = JSONWriter(form: .plain)
         writer.beginObject()

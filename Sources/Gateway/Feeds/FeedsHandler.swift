@@ -36,7 +36,7 @@ final class FeedsHandler {
         let parameters = try RESTParameters.settings(request.query)
         let namespace = try NamespaceName.find(request, parameters, services.settings)
         let path = try FeedPath(request.method, request.path)
-        // Bodies are taken apart on the loop.
+        // The loop itself parses bodies.
         guard request.body.count <= FeedBodies.Limits.bytes else {
             throw RESTError(413, "A request about feeds has at most \(FeedBodies.Limits.bytes) bytes")
         }
@@ -59,20 +59,21 @@ final class FeedsHandler {
         }
     }
 
-    /// Refuses a caller who may not do what is asked.
+    /// Refuses a caller without the required permission.
     private func refuse(_ request: HTTPRequest, _ path: FeedPath, _ namespace: String, _ exchange: HTTPExchange) {
         guard request.header(ForwardingSeal.header) != nil, request.header("authorization") == nil else {
             return services.responder.respond(.permissionDenied, to: exchange)
         }
-        // Another gateway has forwarded the request, under a key from before this one started, or a second time. The caller's credential is
-        // good, so the answer must not say otherwise: the caller tries again.
+        // Another gateway has forwarded the request, with a key from before this one started, or a second time. The
+        // caller's credential is valid, so the answer must not be a refusal: the caller retries.
         FeedAnswer(.noOwner, of: FeedName(namespace: namespace, name: path.name ?? "")).send(to: exchange)
     }
 
-    // MARK: What other gateways forward
+    // MARK: Forwarded requests
 
-    /// Serves a request that another gateway vouches for: its caller was authenticated there, and counted in all rates. False for every other
-    /// request, and for what only the gateway that was asked first may serve.
+    /// Serves a request with the signature of another gateway, which has authenticated the caller and applied all rate
+    /// limits. Returns false for every other request, and for requests that only the gateway that received them may
+    /// serve.
     func serveForwarded(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
         guard let (path, feed, feeds) = forwarded(request), request.body.count <= FeedBodies.Limits.bytes,
             let vouched = identity.take(request, feeds.forwardingKey)
@@ -88,12 +89,13 @@ final class FeedsHandler {
         return true
     }
 
-    /// Whom a request comes from, where another gateway vouches for that.
+    /// Returns the client's address in the signed header of another gateway, if there is one.
     func client(of head: HTTPRequest) -> IPAddress? {
         forwarded(head).flatMap { identity.client(of: head, $0.feeds.forwardingKey) }
     }
 
-    /// What a request asks that may have been forwarded: only what the gateway that works a feed has to answer is.
+    /// Returns the parts of a request that may have been forwarded. Gateways forward only requests that the gateway
+    /// that runs the feed has to answer.
     private func forwarded(_ head: HTTPRequest) -> (path: FeedPath, feed: FeedName, feeds: FeedService)? {
         guard head.header(ForwardingSeal.header) != nil, let path = try? FeedPath(head.method, head.path),
             let parameters = try? RESTParameters.settings(head.query), let namespace = parameters.namespace,
@@ -111,7 +113,7 @@ final class FeedsHandler {
     ) throws(RESTError) {
         let feed = call.feed
         let namespace = feed.namespace
-        // The feeds of the database in which the namespace lives.
+        // The feeds of the database that contains the namespace.
         guard let feeds = databases.member(of: namespace)?.feeds else {
             return services.responder.respond(
                 RESTError(503, "The database is unavailable. Try again later."), to: exchange, retryAfter: 1)
@@ -143,9 +145,9 @@ final class FeedsHandler {
         }
     }
 
-    // MARK: By the database
+    // MARK: Requests that the database answers
 
-    /// Answers with what `body` says, which is done on a thread for that.
+    /// Answers with the result of `body`, which runs on a thread for administration.
     private func administer(
         _ feeds: FeedService, _ kind: FeedService.AdministrationKind, _ call: FeedCall, _ exchange: HTTPExchange,
         _ body: @escaping @Sendable (FeedAdministration) throws -> FeedAnswer
@@ -227,7 +229,8 @@ final class FeedsHandler {
                 }
             }
             guard report == nil, case .elsewhere(let peer)? = refusal else { return answer() }
-            // Only the gateway that works the feed knows all of it; where that one says nothing, this one says what it can.
+            // Only the gateway that runs the feed knows all numbers. If it does not answer, this gateway reports those
+            // it has.
             let isAsked = forwarding.askStatus(call, of: peer) { theirs in
                 guard let theirs else { return answer() }
                 reference.perform { theirs.send(to: $0) }
@@ -236,9 +239,9 @@ final class FeedsHandler {
         }
     }
 
-    // MARK: By who works the feed
+    // MARK: Requests for the gateway that runs the feed
 
-    /// What has more is written by a worker, not by the loop.
+    /// A worker, not the loop, encodes larger answers.
     private static let heavyBytes = 256 << 10
 
     private func pull(
@@ -256,7 +259,7 @@ final class FeedsHandler {
             switch result {
             case .success(let deliveries):
                 let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed) }
-                // The thread that called has other feeds to serve.
+                // The calling thread serves other feeds as well.
                 guard deliveries.reduce(0, { $0 + $1.estimatedBytes }) > Self.heavyBytes else {
                     return reference.perform(otherwise: unsent) {
                         if !FeedAnswer(messages: deliveries, hasEventIDs: hasEventIDs).send(to: $0) { unsent() }
@@ -271,7 +274,7 @@ final class FeedsHandler {
                 let refusal = FeedAnswer(RESTError(503, "Too many requests are waiting"), retryAfter: 1)
                 reference.perform { refusal.send(to: $0) }
             case .failure(let error):
-                // A pull that stands for itself gets a name, by which what it was handed can go back.
+                // An independent pull gets an opening here, so that its messages can be returned to the feed.
                 forwarding.forward(
                     call, "pull", body.forwarded, reference, error.refusal, wait: body.waitMilliseconds,
                     consumer: body.consumer, opening: body.resumes ? opening : FeedOpening())
@@ -282,9 +285,9 @@ final class FeedsHandler {
         if body.waitMilliseconds > 0 { pulls.add(exchange, identity) }
     }
 
-    /// Returns the connection of the consumer that a pull belongs to, and whether the pull opens it. A pull with `resume` is a connection of its
-    /// own, and the pulls that another gateway makes for a stream name the stream's. A pull with `resume` that asks for no messages only ends
-    /// the connection.
+    /// Returns the consumer's connection that a pull belongs to, and whether the pull opens it. A pull with `resume`
+    /// opens its own connection; the pulls that another gateway sends for a stream name the stream's. A pull with
+    /// `resume` that requests no messages only ends the connection.
     private func opening(
         _ feeds: FeedService, _ call: FeedCall, _ body: FeedBodies.Pull
     ) -> (opening: FeedOpening?, isFirst: Bool) {
@@ -317,7 +320,7 @@ final class FeedsHandler {
 
     // MARK: Streams
 
-    /// The gateway stops: clients are to come back elsewhere.
+    /// Closes all streams, because the gateway stops. Clients reconnect to another gateway.
     func drain() { streams.drain() }
 
     func sendKeepAlives() { streams.sendKeepAlives() }
@@ -328,7 +331,7 @@ final class FeedsHandler {
     }
 }
 
-/// Requests on one loop that wait for messages: they end when their credentials do. Belongs to its loop's thread.
+/// Requests on one loop that wait for messages. They end when their credentials do. Belongs to its loop's thread.
 final class FeedPulls {
     private struct Waiting {
         let exchange: HTTPExchange
@@ -350,7 +353,8 @@ final class FeedPulls {
         identityWatch.add(identity)
     }
 
-    /// Refuses those whose credentials hold no more, and forgets those that were answered. To be called twice a second or so.
+    /// Refuses requests whose credentials are no longer valid, and removes those that were answered. Call it about
+    /// twice a second.
     func endInvalidIdentities(now: Milliseconds = Clock.unixMilliseconds) {
         waiting.removeAll { !$0.exchange.isOpen }
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
@@ -359,7 +363,7 @@ final class FeedPulls {
                 identityWatch.add(one.identity)
                 continue
             }
-            // Here or elsewhere, nobody is to hand anything out for it.
+            // Neither this gateway nor another one may deliver messages for the request any more.
             let cancel = one.exchange.onClose
             services.responder.respond(AuthFailure.expired.restError, to: one.exchange)
             cancel?()

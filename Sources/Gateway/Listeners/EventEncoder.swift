@@ -3,12 +3,12 @@ import HTTPServer
 import Synchronization
 import Wire
 
-/// Writes the events of a group in its encoding. Any thread.
+/// Encodes the events of a group. Any thread.
 final class EventEncoder: Sendable {
     private let key: ListenerKey
     private let namespace: LiveNamespace
     private let hasher: EventHasher
-    /// What makes the events' ids, and under which rules.
+    /// The event ids under the newest rules that were used.
     private let known = Mutex<(rules: RulesVersion, ids: EventIDs)?>(nil)
 
     init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: EventHasher) {
@@ -24,9 +24,9 @@ final class EventEncoder: Sendable {
         return Self.encode(event, seq: seq, id: ids(namespace.snapshot.rules).id(seq, batch), for: key)
     }
 
-    /// Writes an event of a past entry.
+    /// Encodes an event of a past entry.
     ///
-    /// - Parameter id: the event's id; evaluated where the encoding has ids or marks.
+    /// - Parameter id: the event's id; evaluated if the encoding has ids or marks.
     static func encode(
         _ event: ChangeEvent, seq: Int64, id: @autoclosure () -> String, for key: ListenerKey
     ) -> [UInt8] {
@@ -39,7 +39,7 @@ final class EventEncoder: Sendable {
         }
     }
 
-    /// What makes and reads the ids of this group's events under these rules.
+    /// Returns the event ids of this group under the given rules.
     func ids(_ rules: RulesVersion) -> EventIDs {
         known.withLock { known in
             if let known, known.rules === rules { return known.ids }
@@ -50,7 +50,7 @@ final class EventEncoder: Sendable {
     }
 }
 
-/// Events for a group of listeners, encoded once. There is at least one.
+/// Events for a group of listeners, encoded once. There is at least one event.
 struct EncodedEvents: Sendable {
     struct Event: Sendable {
         let seq: Int64
@@ -58,13 +58,13 @@ struct EncodedEvents: Sendable {
     }
 
     let events: [Event]
-    /// The seq of the newest.
+    /// The seq of the newest event.
     let lastSeq: Int64
-    /// All of them together, for streams that have seen none: one send instead of several. For realtime listens, whose
-    /// pushes are not whole yet, only their number of bytes is of use.
+    /// All events joined, for streams that have received none of them: one send instead of several. For realtime
+    /// listens, whose pushes are still incomplete, only the byte count is meaningful.
     let joined: SharedBytes
 
-    /// Nil where there are none.
+    /// Returns nil if there are no events.
     init?(_ events: [Event]) {
         guard let first = events.first, let last = events.last else { return nil }
         self.events = events

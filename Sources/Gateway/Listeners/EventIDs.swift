@@ -4,25 +4,25 @@ import Rules
 import Synchronization
 import Tree
 
-/// Makes and reads the ids of a stream's events: `SEQ-TAG`.
+/// Creates and reads the ids of a stream's events: `SEQ-TAG`.
 ///
-/// A seq can be guessed, and behind a guessed one there may be values that were deleted before the reader came, or that
-/// could not be read then. The tag shows that the id was given to a reader of this place, under these rules. It is made
-/// with a key of the namespace, so it holds on every gateway and after a restart.
+/// A client can guess a seq. The entries after a guessed seq may contain values that were deleted before the client
+/// came, or that it was not allowed to read then. The tag proves that the id was issued to a reader of this path, under
+/// these rules. Its key belongs to the namespace, so the id is valid on every gateway and after a restart.
 ///
-/// The tag also says which entry it was, by a part of its batch's id: after a failover or a restore another one may have
+/// The tag also identifies the entry by a part of its batch's id: after a failover or a restore another entry may have
 /// the same seq.
 struct EventIDs: Sendable {
     private let key: [UInt8]
     private let hasher: EventHasher
 
-    /// For the streams of a place, as long as these rules hold.
+    /// Creates the ids for the streams of a path under the given rules.
     ///
-    /// - Parameter hasher: makes the tags; may be shared.
+    /// - Parameter hasher: creates the tags; may be shared.
     init(
         _ namespace: LiveNamespace, _ path: Path, _ rules: RulesVersion, _ hasher: EventHasher = EventHasher()
     ) {
-        // Rules that were stored have a seq to be known by, those of a file only their text.
+        // Stored rules are identified by their seq, rules from a file by their text.
         let scope = rules.seq > 0 ? Self.scope(rules.seq) : Digest.sha256(rules.set.source)
         self.init(namespace, path, scope: scope, hasher)
     }
@@ -34,18 +34,18 @@ struct EventIDs: Sendable {
         key = hasher.sha256(scope + Array(path.description.utf8), key: namespace.streamKey)
     }
 
-    /// An entry that a reader has seen.
+    /// An entry that a client has seen.
     struct Seen: Equatable {
         let seq: Int64
-        /// The beginning of the batch's id; nil where the reader has only named a seq.
+        /// The first bytes of the batch's id, or nil if the client named only a seq.
         let mark: [UInt8]?
 
-        /// Whether it is the entry that is of that batch.
+        /// Returns whether the entry belongs to the given batch.
         func isOf(_ batch: [UInt8]?) -> Bool { mark.map { $0 == EventIDs.mark(seq, batch) } ?? true }
     }
 
-    /// What an id says that was given under rules of behind `known`: a gateway that is behind has not heard of them. Only
-    /// the next few entries are tried.
+    /// Reads an id that was issued under rules newer than entry `known`. This gateway has not received those rules yet.
+    /// Tries at most `maxUnheard` entries.
     static func seen(_ id: String, givenBehind known: Int64, _ namespace: LiveNamespace, _ path: Path) -> Seen? {
         guard let named = Int64(id.prefix { $0 != "-" }), named > known else { return nil }
         let hasher = EventHasher()
@@ -55,7 +55,7 @@ struct EventIDs: Sendable {
         return nil
     }
 
-    /// How many entries may be the ones that made the rules of an id.
+    /// Maximum number of entries that are tried as the source of an id's rules.
     private static let maxUnheard: Int64 = 64
 
     func id(_ seq: Int64, _ batch: [UInt8]?) -> String {
@@ -63,7 +63,7 @@ struct EventIDs: Sendable {
         return "\(seq)-\(Base64URL.encode(mark + tag(seq, mark)))"
     }
 
-    /// What an id says that was made here; nil for any other text.
+    /// Reads an id that was issued under these rules; returns nil for any other text.
     func seen(_ id: String) -> Seen? {
         let parts = id.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let seq = Int64(parts[0]), seq >= 0, let bytes = Base64URL.decode(parts[1].utf8),
@@ -77,7 +77,8 @@ struct EventIDs: Sendable {
     private static let markBytes = 6
     private static let tagBytes = 12
 
-    /// The beginning of an entry's batch. Before the first entry, the namespace's key stands for the batch and is not to be told.
+    /// Returns the first bytes of an entry's batch. Before the first entry, the batch is the namespace's key, which
+    /// must not be disclosed.
     private static func mark(_ seq: Int64, _ batch: [UInt8]?) -> [UInt8] {
         guard seq > 0, let batch else { return Array(repeating: 0, count: markBytes) }
         return Array(batch.prefix(markBytes))
@@ -88,10 +89,10 @@ struct EventIDs: Sendable {
     }
 }
 
-/// Makes the keyed hashes in the ids of events. Any thread; hashes that are made at the same time wait for one another.
+/// Computes the keyed hashes in the ids of events. Any thread; concurrent calls wait for each other.
 final class EventHasher: Sendable {
     private let hasher = Mutex(HMACHasher())
 
-    /// HMAC-SHA-256, 32 bytes.
+    /// Returns the HMAC-SHA-256, 32 bytes.
     func sha256(_ bytes: [UInt8], key: [UInt8]) -> [UInt8] { hasher.withLock { $0.sha256(bytes, key: key) } }
 }

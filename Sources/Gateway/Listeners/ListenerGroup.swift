@@ -4,8 +4,8 @@ import Synchronization
 import Tree
 import Wire
 
-/// All listeners of one path, query and encoding, on whatever loop: hears of changes, encodes each once, and hands the
-/// bytes to the loops that have such listeners.
+/// All listeners of one path, query and encoding, on all loops. The group receives changes, encodes each once, and
+/// sends the bytes to the loops that have such listeners.
 final class ListenerGroup: ChangeListener {
     let key: ListenerKey
     let namespace: LiveNamespace
@@ -13,12 +13,12 @@ final class ListenerGroup: ChangeListener {
 
     private struct State {
         var loops: [ObjectIdentifier: (outlet: any GroupOutlet, listeners: Int)] = [:]
-        /// What the query selected after the last step, for groups with a query.
+        /// The query's result after the last step, for groups with a query.
         var window: Node?
     }
     private let state = Mutex(State())
 
-    /// - Parameter hasher: has a part in the ids of its events; may be shared.
+    /// - Parameter hasher: computes hashes for the ids of the group's events; may be shared.
     init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: EventHasher = EventHasher()) {
         self.key = key
         self.namespace = namespace
@@ -27,7 +27,7 @@ final class ListenerGroup: ChangeListener {
 
     // MARK: Loops
 
-    /// Counts a loop's listener in.
+    /// Registers one more listener of a loop.
     func add(_ outlet: any GroupOutlet) {
         state.withLock { state in
             let count = state.loops[ObjectIdentifier(outlet)]?.listeners ?? 0
@@ -35,7 +35,7 @@ final class ListenerGroup: ChangeListener {
         }
     }
 
-    /// Counts a loop's listener out; true when the group has none left.
+    /// Removes one listener of a loop; returns true if the group has none left.
     func remove(_ outlet: any GroupOutlet) -> Bool {
         state.withLock { state in
             let id = ObjectIdentifier(outlet)
@@ -85,37 +85,37 @@ final class ListenerGroup: ChangeListener {
 
     // MARK: Values
 
-    /// The value that a listener of this group begins with.
+    /// Returns the value that a listener of this group begins with.
     func value(in snapshot: Snapshot) -> Node {
         Selection(key.query, at: key.path, namespace, snapshot, isFollowed: true).select(from: snapshot.root[key.path])
     }
 
-    /// The same as an event.
+    /// Returns the initial value as an event.
     func initialEvent(_ snapshot: Snapshot) -> SharedBytes {
         SharedBytes(
             encoder.encode(.put(.root, value(in: snapshot)), seq: snapshot.seq, batch: snapshot.batch))
     }
 
-    /// Whether its listeners are told marks.
+    /// Whether its listeners receive marks.
     var isMarked: Bool { key.encoding == .markedRealtime }
 
-    /// The mark of the group's data as of a snapshot.
+    /// Returns the mark of the group's data at a snapshot.
     func mark(_ snapshot: Snapshot) -> LogMark {
         LogMark(seq: snapshot.seq, resumption: ids(snapshot.rules).id(snapshot.seq, snapshot.batch))
     }
 
-    /// What makes and reads the ids of this group's events under these rules.
+    /// Returns the event ids of this group under the given rules.
     func ids(_ rules: RulesVersion) -> EventIDs { encoder.ids(rules) }
 }
 
-/// What listeners have to have in common to be sent the same bytes.
+/// The properties that listeners must share to receive the same bytes.
 struct ListenerKey: Hashable, Sendable {
     enum Encoding: Hashable, Sendable {
-        /// Server-sent events, with an id each where the client asks for ids.
+        /// Server-sent events, with ids if the client requests them.
         case events(JSONForm, withIDs: Bool)
-        /// Pushes of the realtime protocol, but for their end, which holds each listen's own tag.
+        /// Pushes of the realtime protocol without their end, which contains each listen's own tag.
         case realtime
-        /// The same, with marks: for clients that have asked for the gateway's extension.
+        /// Pushes with marks, for clients that requested the gateway's extension.
         case markedRealtime
     }
 
@@ -125,29 +125,29 @@ struct ListenerKey: Hashable, Sendable {
     let encoding: Encoding
 }
 
-/// What a group tells its listeners.
+/// A group's message to its listeners.
 enum GroupNews: Sendable {
     case events(EncodedEvents)
-    /// What is between what was last told and the snapshot is not known.
+    /// The changes between the last event and the snapshot are unknown.
     case reset(Snapshot)
-    /// The namespace has new rules: what may be read may be another part of it now.
+    /// The namespace has new rules, which may change the access of its readers.
     case newRules
-    /// The namespace is no more, or another one has its name.
+    /// The namespace was removed, or another one has its name.
     case ended
 }
 
-/// Where a group's news go: one loop's listeners of one kind. Any thread.
+/// Receives a group's messages for one loop's listeners of one kind. Any thread.
 protocol GroupOutlet: AnyObject, Sendable {
     func tell(_ news: GroupNews, of group: ObjectIdentifier)
 }
 
-/// Who has listeners of groups on a loop. Belongs to the loop's thread.
+/// An owner of a loop's listeners. Belongs to the loop's thread.
 protocol GroupHearer: AnyObject, SendableMetatype {
     func hear(_ news: GroupNews, from group: ObjectIdentifier)
 }
 
-// The hearers are no generic classes on purpose: what is called through these protocols is not specialized for the types of
-// a generic class, and would go through thousands of listeners slowly.
+// The hearers are deliberately not generic classes: calls through these protocols are not specialized for the types of
+// a generic class, and would iterate slowly over thousands of listeners.
 extension LoopLink: GroupOutlet where Owner: GroupHearer {
     func tell(_ news: GroupNews, of group: ObjectIdentifier) {
         post { $0.hear(news, from: group) }
@@ -156,11 +156,12 @@ extension LoopLink: GroupOutlet where Owner: GroupHearer {
 
 /// The groups that have listeners. Shared by all loops.
 final class ListenerGroups: Sendable {
-    /// One for all, as a context of libcrypto for each would take a kilobyte of memory.
+    /// Shared by all groups, because a libcrypto context for each would take a kilobyte.
     private let hasher = EventHasher()
     private let groups = Mutex<[ListenerKey: ListenerGroup]>([:])
 
-    /// Adds a loop's listener to its group, which is made if it is the first, and tells from which snapshot on the group hears.
+    /// Adds a loop's listener to its group, and creates the group for the first listener. Returns the snapshot after
+    /// which the group receives changes.
     func join(
         _ key: ListenerKey, _ namespace: LiveNamespace, _ outlet: any GroupOutlet
     ) -> (ListenerGroup, Snapshot) {

@@ -4,10 +4,10 @@ import Rules
 import Runtime
 import Tree
 
-/// A loop's listeners of one kind, by their groups. Belongs to its loop's thread.
+/// A loop's listeners of one kind, by group. Belongs to its loop's thread.
 ///
-/// This is the one way from a group to its listeners: one pass hands them events, has them begin again, judges their readers
-/// anew, or ends them.
+/// All messages from a group to its listeners pass this table: one pass delivers events, restarts listeners, re-checks
+/// their readers, or ends them.
 final class ListenerTable<Member: Listener> {
     private var groups: [ObjectIdentifier: [UInt64: Member]] = [:]
     private let link: LoopLink<ListenerTable>
@@ -15,8 +15,8 @@ final class ListenerTable<Member: Listener> {
     private let delivered: Counter
 
     /// - Parameters:
-    ///   - bufferBytes: how much may wait for a client before it is conflated.
-    ///   - delivered: counts events handed to listeners.
+    ///   - bufferBytes: maximum number of unsent bytes for a client before it is conflated.
+    ///   - delivered: counts events passed to listeners.
     init(_ loop: EventLoop, bufferBytes: Int, delivered: Counter) {
         link = LoopLink(loop)
         self.bufferBytes = bufferBytes
@@ -30,7 +30,7 @@ final class ListenerTable<Member: Listener> {
 
     func find(_ id: UInt64, in group: ObjectIdentifier) -> Member? { groups[group]?[id] }
 
-    /// Takes a member out; nil where it is none.
+    /// Removes and returns a member; returns nil if it does not exist.
     @discardableResult
     func remove(_ id: UInt64, from group: ObjectIdentifier) -> Member? {
         guard let member = groups[group]?.removeValue(forKey: id) else { return nil }
@@ -41,7 +41,7 @@ final class ListenerTable<Member: Listener> {
     /// The groups that have members here.
     var groupIDs: [ObjectIdentifier] { Array(groups.keys) }
 
-    /// Every member, as of now.
+    /// A copy of all current members.
     var all: [Member] {
         var all: [Member] = []
         for members in groups.values { all += members.values }
@@ -50,7 +50,7 @@ final class ListenerTable<Member: Listener> {
 
     // MARK: The pass
 
-    /// Tells a group's members what the group says.
+    /// Applies a group's message to its members.
     func hear(_ news: GroupNews, from group: ObjectIdentifier) {
         switch news {
         case .events(let events): deliver(events, to: group)
@@ -64,8 +64,7 @@ final class ListenerTable<Member: Listener> {
         }
     }
 
-    /// Hands events to the members of a group. Before a client is sent anything its reader is judged anew: the same pass does
-    /// both, as there may be thousands.
+    /// Passes events to the members of a group. Re-checks each reader in the same pass, because there may be thousands.
     private func deliver(_ events: EncodedEvents, to group: ObjectIdentifier) {
         guard let members = groups[group], var check = members.first.map({ ReaderCheck($0.value.group) }) else {
             return
@@ -77,14 +76,15 @@ final class ListenerTable<Member: Listener> {
         }
     }
 
-    // MARK: Judging readers
+    // MARK: Checking readers
 
-    /// Ends the members whose readers a change of rules or data has shut out (reference: rtdb-protocol 3.5 and 8): some now,
-    /// and the others in later slices of the loop's time. Before a client is sent anything its reader is judged anyway.
+    /// Ends the members whose readers lost access by a change of rules or data (reference: rtdb-protocol 3.5 and 8).
+    /// Checks some now, and the others in later slices of the loop's time. `deliver` checks each reader anyway before
+    /// it sends events.
     func recheck(_ group: ObjectIdentifier) {
         guard let members = groups[group], let first = members.first?.value else { return }
         let check = ReaderCheck(first.group)
-        // Where the rules are steady, most have nothing to be judged again by.
+        // Under steady rules most members need no check.
         judge(members.values.filter { !isAdmitted($0, check) }.map(\.id)[...], of: group)
     }
 
@@ -100,7 +100,7 @@ final class ListenerTable<Member: Listener> {
         }
     }
 
-    /// Judges a member's reader, and ends the member whose reader is shut out.
+    /// Checks a member's reader, and ends the member if its reader lost access. Returns whether the member continues.
     func mayGoOn(_ member: Member, _ check: inout ReaderCheck) -> Bool {
         if isAdmitted(member, check) { return true }
         guard check.mayRead(member.reader) else {
@@ -111,15 +111,15 @@ final class ListenerTable<Member: Listener> {
         return true
     }
 
-    /// Whether nothing has changed that a member's reader would have to be judged anew by.
+    /// Returns whether the member's last check is still valid.
     private func isAdmitted(_ member: Member, _ check: ReaderCheck) -> Bool {
         check.holds(member.admission.rules) && member.admission.login == member.loginNumber
     }
 }
 
-/// One client's listening at one place: an event stream, or a listen of a realtime session. Belongs to its loop's thread.
+/// One client's listener at one path: an event stream, or a listen of a realtime session. Belongs to its loop's thread.
 protocol Listener: AnyObject, SendableMetatype {
-    /// What a pass makes of a group's events, once for all listeners of the group on this loop.
+    /// The form of a group's events that one pass prepares once for all listeners of the group on this loop.
     associatedtype Delivery
 
     static func delivery(of events: EncodedEvents) -> Delivery
@@ -127,38 +127,38 @@ protocol Listener: AnyObject, SendableMetatype {
     /// Unique among the listeners of its kind on its loop.
     var id: UInt64 { get }
     var group: ListenerGroup { get }
-    /// Whom the rules judge.
+    /// The reader, as rules see it.
     var reader: AuthContext { get }
-    /// Counts the reader's logins: each is judged anew.
+    /// The number of the reader's logins; each login is checked separately.
     var loginNumber: Int { get }
-    /// What the reader was last let in by.
+    /// The conditions of the reader's last successful check.
     var admission: Admission { get set }
 
-    /// Sends the client what has happened; or keeps it, or skips it, where the client can't be sent it now.
+    /// Sends the client the events. If the client can't receive them now, keeps or skips them.
     func deliver(_ delivery: inout Delivery, bufferBytes: Int)
-    /// Begins again with the value as of a snapshot: what was between is not known.
+    /// Restarts with the value of a snapshot, because the changes before it are unknown.
     func restart(from snapshot: Snapshot)
-    /// Tells the client that it may read no more, and ends.
+    /// Notifies the client that it lost access, and ends.
     func shutOut()
-    /// The namespace is no more, or another one has its name.
+    /// Ends, because the namespace was removed or another one has its name.
     func namespaceEnded()
 }
 
-/// By what a listener's reader was last let in: by which rules, and with which of its logins.
+/// The rules and the login with which a listener's reader was last admitted.
 struct Admission {
     var rules: RulesVersion?
     var login = 0
 }
 
-/// Judges the readers of one place by one state of rules and data: what many of them have in common is asked once, and
-/// where neither data nor time has a say nothing is asked again of who was let in.
+/// Checks the readers of one path against one state of rules and data. Anonymous readers share one result. If access
+/// depends neither on data nor on time, an admitted reader is not checked again.
 struct ReaderCheck {
     private let snapshot: Snapshot
     private let path: Path
     private let query: QueryContext
     private let now = Clock.unixMilliseconds
     private let isSteady: Bool
-    /// What holds for whoever has not signed in, on this machine and elsewhere.
+    /// The results for anonymous readers, on this machine and elsewhere.
     private var mayAnybodyRead: (here: Bool?, elsewhere: Bool?)
 
     init(_ snapshot: Snapshot, _ path: Path, _ query: QueryContext) {
@@ -168,13 +168,13 @@ struct ReaderCheck {
         isSteady = snapshot.rules.set.isSteadyForReading(path)
     }
 
-    /// The rules that readers are judged by.
+    /// The rules that readers are checked against.
     var rules: RulesVersion { snapshot.rules }
 
-    /// Whether a reader whom `rules` let in, with the login that it has, need not be judged again.
+    /// Returns whether a reader that `rules` admitted with its current login needs no new check.
     func holds(_ rules: RulesVersion?) -> Bool { isSteady && rules === snapshot.rules }
 
-    /// For the members of a group, by the newest state.
+    /// Checks the members of a group against the newest state.
     init(_ group: ListenerGroup) {
         let query: QueryContext =
             switch group.key.encoding {

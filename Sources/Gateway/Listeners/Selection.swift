@@ -2,7 +2,7 @@ import Engine
 import Rules
 import Tree
 
-/// A query and where it is asked: by an ordered index where the rules declare one.
+/// A query and its path. Uses an ordered index if the rules declare one.
 struct Selection: Sendable {
     private let query: Query?
     private let path: Path
@@ -10,7 +10,7 @@ struct Selection: Sendable {
     private let isDeclared: Bool
     private let isFollowed: Bool
 
-    /// - Parameter isFollowed: whether it is asked for again after every change.
+    /// - Parameter isFollowed: whether the query is evaluated again after every change.
     init(
         _ query: Query?, at path: Path, _ namespace: LiveNamespace, _ snapshot: Snapshot, isFollowed: Bool = false
     ) {
@@ -21,7 +21,7 @@ struct Selection: Sendable {
         isDeclared = query.map { snapshot.rules.set.isIndexed($0.index, at: path) } ?? false
     }
 
-    /// What is selected of the node at the path.
+    /// Returns the part of the path's node that the query selects.
     func select(from node: Node) -> Node {
         guard let query else { return node }
         return indexes.select(query, from: node, at: path, isDeclared: isDeclared, isFollowed: isFollowed)

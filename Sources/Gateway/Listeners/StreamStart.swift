@@ -5,23 +5,24 @@ import Runtime
 import Tree
 import Wire
 
-/// Where a stream, or a listen that goes on, begins.
+/// The start of a stream, or of a listen that resumes.
 enum StreamStart: Sendable, Equatable {
     /// With a `put` of the value.
     case fresh
-    /// Behind an event that its client has seen.
+    /// After an event that its client has seen.
     case behind(EventIDs.Seen)
-    /// Not before this gateway has come to the entry that its client has seen: what it sent before that, the client would
-    /// see twice.
+    /// After this gateway has reached the entry that its client has seen. Earlier events would be repetitions for the
+    /// client.
     case waiting(Int64)
 
-    /// How a stream of a group goes on as if its reader had never gone away; with a fresh `put` where that can't be told.
+    /// Determines how a stream of a group resumes as if its client had never disconnected; `fresh` if that can't be
+    /// guaranteed.
     ///
-    /// To go on needs an id that a reader of this place was given, and rules that have been the same since and let this
-    /// caller in whatever the data and the time: else what was written meanwhile may have been for others. Administrators
-    /// may read everything at any time, and name any seq.
+    /// Resuming needs an id that was issued to a reader of this path. It also needs rules that are unchanged since then
+    /// and that admit this caller regardless of data and time; otherwise later writes may have been hidden from the
+    /// caller. Administrators may read everything at any time, and may name any seq.
     ///
-    /// - Parameter lastEventID: the last event that the client has seen, as it says.
+    /// - Parameter lastEventID: the id of the last event that the client reports to have seen.
     init(_ lastEventID: String?, isAdmin: Bool, _ group: ListenerGroup, _ snapshot: Snapshot) {
         self = Self.find(lastEventID, isAdmin: isAdmin, group, snapshot)
     }
@@ -35,7 +36,7 @@ enum StreamStart: Sendable, Equatable {
             ?? EventIDs.seen(text, givenBehind: snapshot.seq, group.namespace, group.key.path)
         let named = isAdmin ? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) } : nil
         guard let seen = sealed ?? named else {
-            // A bare seq, as version 0.1.0 gave them: it proves nothing, but its client is not taken back behind it.
+            // Version 0.1.0 issued a bare seq as id. It proves nothing, but the stream must not begin before it.
             if let bare = Int64(text), bare > snapshot.seq { return .waiting(bare) }
             return .fresh
         }
@@ -45,7 +46,8 @@ enum StreamStart: Sendable, Equatable {
     }
 }
 
-/// Gathers what a stream, or a listen, missed from entries of the log, page by page. Used by one thread at a time.
+/// Collects the events that a stream or a listen missed, from entries of the log, page by page. Used by one thread at a
+/// time.
 final class ResumeReading: Sendable {
     private struct State {
         var events: [SharedBytes] = []
@@ -65,7 +67,7 @@ final class ResumeReading: Sendable {
         state = MutexBox(State())
     }
 
-    /// Takes the next entries. False when no more are wanted.
+    /// Adds the next entries. Returns false if no more are needed.
     @Sendable func take(_ entries: [Entry], _ batches: [[UInt8]], after seq: Int64) -> Bool {
         state.withLock { state in
             guard entries.first?.seq == seq + 1 else {
@@ -78,7 +80,7 @@ final class ResumeReading: Sendable {
                     state.needsFreshValue = true
                 }
                 guard let event = ChangeEvent(entry, at: key.path, before: nil) else { continue }
-                // A window of the past is not known.
+                // Past results of a query are unknown.
                 if key.query != nil { state.needsFreshValue = true }
                 if state.needsFreshValue { return false }
                 let bytes = EventEncoder.encode(event, seq: entry.seq, id: ids.id(entry.seq, batch), for: key)
@@ -90,7 +92,7 @@ final class ResumeReading: Sendable {
         }
     }
 
-    /// The missed events, or nil if the client must be told the value anew.
+    /// Returns the missed events, or nil if the client needs a fresh value.
     func finish(_ result: Result<Void, EngineError>, expecting last: Int64) -> [SharedBytes]? {
         state.withLock { state in
             guard case .success = result, !state.needsFreshValue, state.last == last else { return nil }

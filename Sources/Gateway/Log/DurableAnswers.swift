@@ -5,21 +5,21 @@ import Runtime
 import Tree
 import Wire
 
-/// Complete answers of the protocol of durable streams, to one request.
+/// Complete answers of the Durable Streams protocol to one request.
 struct DurableAnswers {
     let responder: Responder
-    /// What the answer is of, besides its places.
+    /// The part of the log that the answer covers.
     let view: LogView
-    /// The place that was asked for.
+    /// The requested position.
     let start: LogPlace
-    /// Whether the answer is of the log's end whatever that is then, and so no other request's.
+    /// Whether the request was for the log's end at its time. Such an answer is not valid for any other request.
     let isOfEnd: Bool
-    /// The cursor, where the answer has one.
+    /// The cursor, if the answer has one.
     let cursor: Int64?
-    /// What the client has kept, as it says.
+    /// The entity tags that the client has cached.
     let ifNoneMatch: String?
 
-    /// The lines of a slice, or that there are none.
+    /// Answers with the lines of a slice, which may be empty.
     func respond(_ slice: LogSlice, _ exchange: HTTPExchange) {
         var headers = headers(behind: slice)
         let tag = entityTag(slice)
@@ -27,7 +27,7 @@ struct DurableAnswers {
             headers.add("Cache-Control", "no-store")
         } else {
             headers.add("ETag", tag)
-            // What isn't the end stays as it is; at the end more may come at any moment.
+            // A slice before the log's end never changes. At the end more lines may follow at any moment.
             headers.add(
                 "Cache-Control",
                 slice.isAtEnd ? "private, no-cache" : "private, max-age=60, stale-while-revalidate=300")
@@ -41,7 +41,8 @@ struct DurableAnswers {
         exchange.respond(status: 200, headers: headers, body: LogFrames.array(slice))
     }
 
-    /// Answers that a wait has ended without a line: 204 at the log's end, otherwise an empty array, after which the client asks again.
+    /// Answers that a wait ended without a line: 204 at the log's end, otherwise an empty array, after which the client
+    /// asks again.
     func respond(nothingBehind slice: LogSlice, _ exchange: HTTPExchange) {
         guard slice.isAtEnd else { return respond(slice, exchange) }
         exchange.respond(status: 204, headers: headers(behind: slice).adding("Cache-Control", "no-store"))
@@ -60,7 +61,7 @@ struct DurableAnswers {
         return headers
     }
 
-    /// Names the stream, which is the view, and the two places.
+    /// Returns a tag that identifies the stream, which is the view, and the two positions.
     private func entityTag(_ slice: LogSlice) -> String {
         let stream = Digest.sha256(Array("\(view.namespace) \(view.hasOrigins) \(view.path)".utf8)).prefix(9)
         let places = "\(LogPlaceText.offset(start)):\(LogPlaceText.offset(slice.end))"
@@ -77,9 +78,9 @@ struct DurableAnswers {
     }
 }
 
-/// Slices of the log as bytes of an answer, by the protocol of durable streams.
+/// Slices of the log as bytes of an answer of the Durable Streams protocol.
 enum LogFrames {
-    /// All lines as one array.
+    /// Returns all lines as one array.
     static func array(_ slice: LogSlice) -> [UInt8] {
         var bytes: [UInt8] = [UInt8(ascii: "[")]
         bytes.reserveCapacity(slice.lines.reduce(2) { $0 + $1.count + 1 })
@@ -91,7 +92,7 @@ enum LogFrames {
         return bytes
     }
 
-    /// The lines as one event, if there are any, then an event with the place after them.
+    /// Returns the lines as one event, if there are any, and an event with the position after them.
     static func events(_ slice: LogSlice, cursor: Int64) -> [UInt8] {
         var bytes: [UInt8] = []
         if !slice.lines.isEmpty {
@@ -116,34 +117,34 @@ enum LogFrames {
         return bytes
     }
 
-    /// A sign of life: a comment of the stream.
+    /// A keep-alive, which is a comment of the event stream.
     static let comment = Array(": keep-alive\n\n".utf8)
 }
 
-/// The cursor of the protocol of durable streams: a number that grows with the time, so that caches between do not answer
-/// one long poll with what they kept of the last one.
+/// The cursor of the Durable Streams protocol: a number that increases with time, so that caches do not answer a long
+/// poll with the cached answer of the previous one.
 enum StreamCursor {
     private static let intervalMilliseconds: Milliseconds = 20_000
     /// 2024-10-09T00:00:00Z
     private static let epochMilliseconds: Milliseconds = 1_728_432_000_000
-    /// An hour.
+    /// One hour.
     private static let mostJitter: Int64 = 180
 
     /// - Parameters:
-    ///   - shown: the one that the client had from its last answer. The next is always larger.
+    ///   - shown: the cursor of the client's last answer. The next cursor is always larger.
     ///   - now: milliseconds since 1970.
     static func next(
         after shown: Int64?, now: Milliseconds = Clock.unixMilliseconds,
         jitter: Int64 = .random(in: 1...mostJitter)
     ) -> Int64 {
         let current = max(0, (now - epochMilliseconds) / intervalMilliseconds)
-        // A number that nobody was given could not be outdone.
+        // The server never issued a number above this bound, and could not exceed it.
         guard let shown, shown >= current, shown <= .max - mostJitter else { return current }
         return shown + max(1, jitter)
     }
 }
 
-/// What a client is told that can't be given the log from where it wants it.
+/// The answer to a client that can't read the log from the position that it requested.
 struct LogRefusal {
     private let error: LogReadError
 

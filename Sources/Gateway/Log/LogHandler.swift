@@ -7,11 +7,11 @@ import Tokens
 public import Tree
 import Wire
 
-/// Serves `/.log` by the read side of the protocol of durable streams: the log as it is, to administrators, and what of it is below a
-/// feed's base path to who has that feed's token. One for each loop.
+/// Serves `/.log` by the read side of the Durable Streams protocol. Administrators read the whole log; a client with a
+/// feed's token reads the part below the feed's base path. One for each loop.
 ///
-/// A request goes through these steps, with the statuses by which a step refuses it. A step that needs another thread waits
-/// for it by `ExchangeWaits`:
+/// A request goes through these steps, with the statuses by which a step refuses it. A step that needs another thread
+/// waits for it by `ExchangeWaits`:
 ///
 ///     method, namespace              405, 400
 ///       | identity, rates            401, 429
@@ -31,9 +31,9 @@ import Wire
 ///       |-- longPoll --> LogPoll:   answers with the first lines, or when its time is over
 ///       `-- events   --> LogStream: events for each slice, until its time is over
 ///
-/// `LogHub` keeps a `LogPoll` or a `LogStream` until it has ended, and ends it early if its credential is no longer valid,
-/// its feed is gone or the gateway stops. A request takes its seat before the first query about the log, and keeps the seat
-/// until the last query is answered, even if the client leaves.
+/// `LogHub` keeps a `LogPoll` or a `LogStream` until it has ended, and ends it early if its credential is no longer
+/// valid, its feed was removed or the gateway stops. A request takes its seat before the first query about the log, and
+/// keeps the seat until the last query is answered, even if the client disconnects.
 final class LogHandler {
     private let services: LoopServices
     private let databases: Databases
@@ -63,20 +63,21 @@ final class LogHandler {
         slices = ExchangeWaits(services.loop)
     }
 
-    /// A request on its way to its first slice.
+    /// A request before its first slice.
     private struct Asked {
         let parameters: LogParameters
         let identity: Identity
         let namespace: LiveNamespace
         let view: LogView
         let ifNoneMatch: String?
-        /// Taken before anything is read.
+        /// Taken before the log is read.
         let seat: LogSeats.Seat
     }
 
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         exchange.commonHeaders.add("X-Content-Type-Options", "nosniff")
-        // A page with Cross-Origin-Embedder-Policy can read the log only if the log says so; CORS still decides which pages can.
+        // A page with Cross-Origin-Embedder-Policy can read the log only with this header; CORS still decides which
+        // pages can.
         exchange.commonHeaders.add("Cross-Origin-Resource-Policy", "cross-origin")
         exchange.commonHeaders.add("Access-Control-Expose-Headers", Self.exposedHeaders)
         guard request.method == .get || request.method == .head else {
@@ -117,12 +118,12 @@ final class LogHandler {
     private static let exposedHeaders =
         "ETag, Stream-Next-Offset, Stream-Up-To-Date, Stream-Cursor, X-Pathmirror-Seq, X-Pathmirror-Oldest-Seq, Retry-After"
 
-    // MARK: Who may see what
+    // MARK: Permissions
 
-    /// Why a caller may read a namespace's log.
+    /// A caller's right to read a namespace's log.
     private enum Right {
         case administrator
-        /// The token of a feed. Whether there is such a feed is not known yet.
+        /// The token of a feed. It is not known yet whether the feed exists.
         case feed(FeedName, FeedAccess)
     }
 
@@ -135,14 +136,14 @@ final class LogHandler {
         return .feed(FeedName(namespace: name, name: feed.feed), access)
     }
 
-    /// Calls `body` with the path whose log the caller is shown; answers the request if there is none.
+    /// Calls `body` with the path whose log the caller may read; answers the request if there is none.
     private func withPath(
         _ wanted: Path?, _ right: Right, _ seat: LogSeats.Seat, _ exchange: HTTPExchange,
         _ body: @escaping (Path) -> Void
     ) {
         guard case .feed(let feed, let access) = right else { return body(wanted ?? .root) }
         let found = basePaths.wait(exchange) { [services] result in
-            // A token that may be good is not refused only because nobody can say.
+            // A token that may be valid is not refused while the database is unavailable.
             guard case .success(let base) = result else {
                 return services.responder.respond(
                     RESTError(503, "The database is unavailable. Try again later."), to: exchange, retryAfter: 1)
@@ -152,12 +153,12 @@ final class LogHandler {
             }
             body(wanted ?? base)
         }
-        // The look-up keeps the seat: a client that goes away does not make room for another one before it is answered.
+        // The look-up keeps the seat, so that a client that disconnects does not free it before the answer.
         feedBasePath(feed, access) { result in withExtendedLifetime(seat) { found(result) } }
     }
 
-    /// Calls `body` with the namespace once it is loaded. Answers 404 if there is no such namespace: reading a log creates none, unlike a
-    /// write or a listen with `pathmirror dev`.
+    /// Calls `body` with the namespace once it is loaded. Answers 404 if there is no such namespace: reading a log does
+    /// not create it, unlike a write or a listen with `pathmirror dev`.
     private func whenThere(
         _ name: String, _ seat: LogSeats.Seat, _ exchange: HTTPExchange, _ body: @escaping (LiveNamespace) -> Void
     ) {
@@ -208,21 +209,21 @@ final class LogHandler {
             // The answer has no lines, even if entries have been committed since the head was read.
             answers(asked, head, cursor: nil).respond(LogSlice(emptyAt: head), exchange)
         case .head: readFirst(asked, at: head, head, exchange)
-        // The head's batch lets a later request detect that entries were taken back.
+        // The head's batch lets a later request detect that entries were lost.
         case .oldest where extent.oldest > extent.head: readFirst(asked, at: head, head, exchange)
         case .oldest: readFirst(asked, at: LogPlace(seq: extent.oldest - 1), head, exchange)
         case .behind(let place): readFirst(asked, at: place, head, exchange)
         }
     }
 
-    /// - Parameter head: The head as it was looked up.
+    /// - Parameter head: the head at the time of the look-up.
     private func readFirst(_ asked: Asked, at start: LogPlace, _ head: LogPlace, _ exchange: HTTPExchange) {
         let found = slices.wait(exchange) { [self] result in
             switch result {
             case .failure(.pruned(let oldest))
             where asked.parameters.start == .oldest && start.batch == nil && oldest > start.seq + 1:
-                // Retention has removed the entry that was the oldest. The request named no entry, so it begins with the next oldest, or,
-                // if none is left, at the head, whose batch names the log's history.
+                // Retention has removed the oldest entry. The request named no entry, so it begins with the next oldest
+                // one, or, if no entry is left, at the head, whose batch identifies the log's history.
                 readFirst(asked, at: oldest > head.seq ? head : LogPlace(seq: oldest - 1), head, exchange)
             case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
             case .success(let slice): answer(asked, start, slice, exchange)
@@ -260,8 +261,9 @@ final class LogHandler {
     }
 }
 
-/// Says which part of a namespace's log who has a feed's token may read: all below the fixed keys with which the feed's pattern
-/// begins. Calls back once, on any thread; with nil where there is no such feed, or the token is for another one of its name, and with an error where that can't be told now.
+/// Determines the part of a namespace's log that a client with a feed's token may read: the path below the fixed keys
+/// at the beginning of the feed's pattern. Calls back once, on any thread: with nil if the feed does not exist or the
+/// token is for another feed of its name, and with an error if the database is unavailable.
 public typealias FeedBasePath =
     @Sendable (
         _ feed: FeedName, _ access: FeedAccess, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void

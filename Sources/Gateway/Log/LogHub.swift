@@ -6,7 +6,7 @@ import Runtime
 import Tokens
 import Tree
 
-/// A loop's readings of logs: gives them slices, keeps them alive, and ends them. One for each loop.
+/// A loop's readers of logs: passes them slices, keeps them alive, and ends them. One for each loop.
 final class LogHub: LogReadingHost {
     private let services: LoopServices
     private let databases: Databases
@@ -16,7 +16,7 @@ final class LogHub: LogReadingHost {
     private var readings: [UInt64: any LogReading] = [:]
     private var taken: [UInt64: LogSeats.Seat] = [:]
     let seats: LogSeats
-    /// When credentials have to be looked at again.
+    /// Determines when credentials have to be checked again.
     private var identityWatch = IdentityWatch()
 
     init(
@@ -32,16 +32,16 @@ final class LogHub: LogReadingHost {
         link.lead(to: self)
     }
 
-    /// The feed whose token it is that lets somebody read.
+    /// Returns the feed whose token gives a client its right to read.
     private static func feed(of identity: Identity) -> FeedGrant? {
         identity.mayAdminister ? nil : identity.feed
     }
 
-    /// Takes a reading in, with the first slice that was read for it.
+    /// Adds a reader with its first slice.
     ///
     /// - Parameters:
-    ///   - seat: The reader's, kept until the reading has ended.
-    ///   - milliseconds: for how long it is to last.
+    ///   - seat: the reader's seat, kept until the reader has ended.
+    ///   - milliseconds: how long the reader lasts.
     func add(
         _ reading: any LogReading, _ seat: LogSeats.Seat, _ first: LogSlice, forMilliseconds milliseconds: Milliseconds
     ) {
@@ -62,11 +62,11 @@ final class LogHub: LogReadingHost {
         if readings[id] == nil { timer.cancel() }
     }
 
-    // MARK: What readings need
+    // MARK: LogReadingHost
 
     func read(_ reading: any LogReading, at place: LogPlace) {
         let id = reading.exchange.id
-        // The question keeps the seat, too: a client that goes away does not make room for another one before it is answered.
+        // The query keeps the seat, so that a client that disconnects does not free it before the answer.
         let seat = taken[id]
         databases.engine(of: reading.namespace).logs.slice(reading.view, at: place) { [link] result in
             withExtendedLifetime(seat) { link.post { hub in hub.tell(id) { $0.received(result) } } }
@@ -75,7 +75,7 @@ final class LogHub: LogReadingHost {
 
     func awaitEntry(_ seq: Int64, for reading: any LogReading) {
         let id = reading.exchange.id
-        // By then a keep-alive has come, and with it a look.
+        // Before this timeout a keep-alive makes the reader read again.
         let milliseconds = services.settings.streamKeepAliveMilliseconds + 5_000
         reading.namespace.whenApplied(seq, within: milliseconds) { [link] in
             link.post { hub in hub.tell(id) { $0.woke() } }
@@ -88,7 +88,7 @@ final class LogHub: LogReadingHost {
         forgetAnswered(reading)
     }
 
-    /// One that was answered is not told when its connection closes.
+    /// Removes a reader that was answered, because its close handler is not called.
     private func forgetAnswered(_ reading: any LogReading) {
         if !reading.exchange.isOpen { forget(reading.exchange.id) }
     }
@@ -105,7 +105,7 @@ final class LogHub: LogReadingHost {
         for id in Array(readings.keys) { tell(id) { $0.keepAlive() } }
     }
 
-    /// Ends the readings whose credentials hold no more.
+    /// Ends the readers whose credentials are no longer valid.
     func endInvalidIdentities(now: Milliseconds = Clock.unixMilliseconds) {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
         for (id, reading) in readings {
@@ -117,11 +117,12 @@ final class LogHub: LogReadingHost {
         }
     }
 
-    /// Ends the readings by tokens of feeds that are gone, or that are not of what is shown any more. It takes a moment to find out.
+    /// Ends the readers with tokens of removed feeds, or of feeds that no longer cover the reader's path. Each feed
+    /// takes a query on another thread.
     func endLostFeeds() {
         for feed in Set(readings.values.compactMap { Self.feed(of: $0.identity) }) {
             feedBasePath(FeedName(namespace: feed.feed.namespace, name: feed.feed.feed), feed.access) { [link] result in
-                // Whoever can't be told of now is looked for again.
+                // After an error the next call checks the feed again.
                 guard case .success(let base) = result else { return }
                 link.post { hub in hub.feed(feed, isOf: base) }
             }
@@ -134,7 +135,7 @@ final class LogHub: LogReadingHost {
         }
     }
 
-    /// Ends all: their clients come back, elsewhere.
+    /// Ends all readers. Their clients reconnect to another gateway.
     func drain() {
         for id in Array(readings.keys) { tell(id) { $0.end() } }
     }

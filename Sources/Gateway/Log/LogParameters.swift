@@ -3,36 +3,36 @@ import Engine
 import Tree
 import Wire
 
-/// What a request for the log asks for.
+/// The parameters of a request for the log.
 struct LogParameters: Equatable {
-    /// How the lines are wanted.
+    /// The form of the answer.
     enum Mode: Equatable {
         /// The lines that the log has now, as one array.
         case catchUp
-        /// The same, except that a request at the log's end waits for the next line.
+        /// The lines that the log has now, as one array. At the log's end the request waits for the next line.
         case longPoll(cursor: Int64?)
-        /// The lines that the log has now and those that follow, as server-sent events.
+        /// The lines that the log has now and later ones, as server-sent events.
         case events(cursor: Int64?)
     }
 
-    /// Where to begin.
+    /// The position at which to begin.
     enum Start: Equatable {
         /// After the last entry that the log has now.
         case head
-        /// With the oldest entry that is retained.
+        /// With the oldest retained entry.
         case oldest
-        /// After a place.
+        /// After a position.
         case behind(LogPlace)
     }
 
     let mode: Mode
     let start: Start
-    /// Only what concerns it; nil for everything that the caller may see.
+    /// The path whose changes the client requests; nil for everything that it may see.
     let path: Path?
 
     private static let names: Set<String> = ["path", "offset", "live", "cursor"]
 
-    /// - Parameter query: still percent-encoded. Names that mean nothing here are ignored, as the protocol demands of its servers.
+    /// - Parameter query: still percent-encoded. Unknown names are ignored, as the protocol requires of servers.
     init(_ query: ArraySlice<UInt8>?) throws(RESTError) {
         let given = try Self.given(query)
         path = try given["path"].map { (text) throws(RESTError) in try Self.path(text) }
@@ -84,7 +84,7 @@ struct LogParameters: Equatable {
     }
 
     private static func mode(live: String?, cursor: String?) throws(RESTError) -> Mode {
-        // A cursor that this server did not give has no meaning; the answer only must not have the same one.
+        // A cursor that this server did not issue has no meaning; the answer merely must have a different one.
         let cursor = cursor.flatMap { Int64($0) }
         switch live {
         case nil: return .catchUp
@@ -95,23 +95,23 @@ struct LogParameters: Equatable {
     }
 }
 
-/// Places in the log as offsets: texts that clients keep and send back.
+/// Converts positions in the log to offsets: texts that clients store and send back.
 enum LogPlaceText {
-    /// Batches have 16 bytes; nothing that is much longer is one.
+    /// Batches have 16 bytes; a much longer text can't be a batch.
     private static let maxBatchBytes = 32
-    /// No log comes so far; what is reckoned with a seq that a client names stays far from where numbers end.
+    /// No log reaches this seq. The limit keeps arithmetic with a client's seq from overflowing.
     static let maxSeq = Int64.max / 2
 
-    /// `SEQ_PART_LINES_BATCH`, the numbers at their full width: offsets order as texts as they do in the log.
+    /// Returns `SEQ_PART_LINES_BATCH`, with numbers of full width, so that offsets sort as positions do.
     static func offset(_ place: LogPlace) -> String {
-        // Inside an entry the first part is one step behind the entry's first line.
+        // Within an entry, parts count from 1, so that they sort after the position before the entry's first line.
         let part = place.inside.map { Int64($0.part) + 1 } ?? 0
         let lines = place.inside.map { Int64($0.lines) } ?? 0
         let batch = place.batch.map(Base64URL.encode) ?? ""
         return "\(padded(place.seq, 19))_\(padded(part, 10))_\(padded(lines, 10))_\(batch)"
     }
 
-    /// Reads `offset`, and nothing else.
+    /// Parses an offset in the exact form of `offset`.
     static func place(offset text: String) -> LogPlace? {
         let parts = text.split(separator: "_", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, zip(parts, [19, 10, 10]).allSatisfy({ $0.utf8.count == $1 }) else { return nil }
@@ -126,7 +126,7 @@ enum LogPlaceText {
         return place
     }
 
-    // MARK: Their parts
+    // MARK: Fields
 
     private static func number(_ text: Substring) -> Int64? {
         text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) ? Int64(text) : nil

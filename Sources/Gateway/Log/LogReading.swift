@@ -2,52 +2,52 @@ import Engine
 import HTTPServer
 import Runtime
 
-/// What a reading of the log needs of the loop that it is on.
+/// The services that a reader of the log needs from its loop.
 protocol LogReadingHost: AnyObject {
-    /// Reads the slice after a place and passes it to the reading's `received`.
+    /// Reads the slice after a position and passes it to the reader's `received`.
     func read(_ reading: any LogReading, at place: LogPlace)
-    /// Says `woke` to a reading once the namespace has come to an entry.
+    /// Calls a reader's `woke` once the namespace has reached an entry.
     func awaitEntry(_ seq: Int64, for reading: any LogReading)
 }
 
-/// A client that is being given the log: a stream, or one request that waits. Belongs to its loop's thread.
+/// A client that receives the log: a stream, or one waiting request. Belongs to its loop's thread.
 protocol LogReading: AnyObject {
     var exchange: HTTPExchange { get }
     var identity: Identity { get }
     var namespace: LiveNamespace { get }
     var view: LogView { get }
-    /// A slice that was asked for is here, or can't be had.
+    /// Receives the requested slice or the error.
     func received(_ result: Result<LogSlice, LogReadError>)
-    /// The log may have more.
+    /// Notifies that the log may have more entries.
     func woke()
-    /// The client has taken all that waited for it.
+    /// Notifies that the client has read all queued bytes.
     func drained()
-    /// Says that the connection is alive, where nothing else does, and looks whether there is more after all.
+    /// Sends a keep-alive if the stream is idle, and checks for new entries.
     func keepAlive()
-    /// The client's credential has ended.
+    /// Ends, because the client's credential is no longer valid.
     func revoke()
-    /// Its time is over, or the gateway is about to stop.
+    /// Ends, because its time is over or the gateway stops.
     func end()
 }
 
 /// One client's stream of the log, as server-sent events.
 ///
-/// It is read a slice at a time, and the next one only when the client has taken most of the last: a slow client costs the memory
-/// of two slices, and as it reads no faster than it takes, it is never behind what it is sent.
+/// It reads one slice at a time, and the next one only after the client has read most of the previous one. So a slow
+/// client costs the memory of two slices, and the stream never has to drop events.
 final class LogStream: LogReading {
     let exchange: HTTPExchange
     let identity: Identity
     let namespace: LiveNamespace
     let view: LogView
-    /// The one that the client had from its last answer.
+    /// The cursor of the client's last answer.
     private let cursor: Int64?
     private let bufferBytes: Int
     private unowned let host: any LogReadingHost
     private var pump: LogPump
 
     /// - Parameters:
-    ///   - place: where it begins.
-    ///   - bufferBytes: how much may wait for the client when more is read.
+    ///   - place: the position at which the stream begins.
+    ///   - bufferBytes: maximum number of unread bytes of the client at which the next slice is read.
     init(
         _ exchange: HTTPExchange, _ identity: Identity, _ namespace: LiveNamespace, _ view: LogView, cursor: Int64?,
         at place: LogPlace, bufferBytes: Int, _ host: any LogReadingHost
@@ -63,7 +63,7 @@ final class LogStream: LogReading {
     }
 
     func received(_ result: Result<LogSlice, LogReadError>) {
-        // The client comes back, and is told what is wrong.
+        // The client reconnects and gets the error then.
         guard case .success(let slice) = result else { return exchange.close() }
         exchange.send(SharedBytes(LogFrames.events(slice, cursor: StreamCursor.next(after: cursor))))
         follow(pump.received(to: slice.end, isAtEnd: slice.isAtEnd, isFull: isFull))
@@ -86,7 +86,7 @@ final class LogStream: LogReading {
     func keepAlive() {
         guard pump.isAtEnd else { return }
         if exchange.queuedOutputBytes == 0 { exchange.send(SharedBytes(LogFrames.comment)) }
-        // What was waited for may be of a history that is no more, or was waited for too long.
+        // The awaited entry may belong to a lost history, or the wait has timed out.
         woke()
     }
 
@@ -98,7 +98,7 @@ final class LogStream: LogReading {
     func end() { exchange.close() }
 }
 
-/// One request that waits until the log has something for it.
+/// A request that waits for the next lines of the log.
 final class LogPoll: LogReading {
     let exchange: HTTPExchange
     let identity: Identity
@@ -110,7 +110,7 @@ final class LogPoll: LogReading {
     /// The last slice, which had no lines.
     private var seen: LogSlice?
 
-    /// - Parameter place: where it begins.
+    /// - Parameter place: the position at which the request begins.
     init(
         _ exchange: HTTPExchange, _ identity: Identity, _ namespace: LiveNamespace, _ view: LogView,
         at place: LogPlace, _ answers: DurableAnswers, _ host: any LogReadingHost
@@ -147,50 +147,50 @@ final class LogPoll: LogReading {
     func keepAlive() { woke() }
     func revoke() { answers.refuseIdentity(exchange) }
 
-    /// Answers that nothing has come in time.
+    /// Answers that no line came in time.
     func end() {
         guard let seen else { return answers.refuse(.engine(.unavailable("the log was not read in time")), exchange) }
         answers.respond(nothingBehind: seen, exchange)
     }
 }
 
-/// When a reader of the log is given its next slice: not before it has taken the last, and not before there is one. A value
-/// without I/O.
+/// Decides when a reader of the log gets its next slice: after it has read the previous one, and once there is one. A
+/// value without I/O.
 struct LogPump: Sendable, Equatable {
-    /// What to do next.
+    /// The next action.
     enum Ask: Sendable, Equatable {
-        /// Read the slice after the place; then `received`.
+        /// Read the slice after the position; then call `received`.
         case read(LogPlace)
-        /// Say `woke` once the log has that entry.
+        /// Call `woke` once the log has that entry.
         case awaitEntry(Int64)
-        /// Wait for what was asked for before, or for the client.
+        /// Wait for the pending action, or for the client.
         case nothing
     }
 
     private enum State: Equatable {
         case reading
-        /// The log has no more for now.
+        /// The log has no more entries for now.
         case atEnd
-        /// The client has not taken what it was given.
+        /// The client has not read its queued bytes.
         case full
     }
 
-    /// The end of what was read.
+    /// The end of the last slice.
     private var place: LogPlace
     private var state = State.reading
 
-    /// A reader that has been given nothing. Its first slice is being read.
+    /// Creates the state of a new reader, whose first slice is being read.
     init(at place: LogPlace) { self.place = place }
 
-    /// Whether the log has no more for now, as far as this reader knows.
+    /// Whether the log has no more entries for now, as far as this reader knows.
     var isAtEnd: Bool { state == .atEnd }
 
-    /// A slice is here.
+    /// Handles the arrival of a slice.
     ///
     /// - Parameters:
-    ///   - end: the place behind it.
+    ///   - end: the position after the slice.
     ///   - isAtEnd: whether the log ended there.
-    ///   - isFull: whether more is waiting for the client, with the slice, than may wait when the next one is read.
+    ///   - isFull: whether the client has too many unread bytes, including the slice, to read the next one.
     mutating func received(to end: LogPlace, isAtEnd: Bool, isFull: Bool) -> Ask {
         guard state == .reading else { return .nothing }
         place = end
@@ -201,13 +201,13 @@ struct LogPump: Sendable, Equatable {
         return goOn(isFull: isFull)
     }
 
-    /// The log may have the entry that was waited for, or it is time to look.
+    /// Handles a wake-up: the log may have the awaited entry, or a periodic check is due.
     mutating func woke(isFull: Bool) -> Ask {
         guard state == .atEnd else { return .nothing }
         return goOn(isFull: isFull)
     }
 
-    /// The client has taken all that waited for it.
+    /// Handles that the client has read all queued bytes.
     mutating func drained() -> Ask {
         guard state == .full else { return .nothing }
         return goOn(isFull: false)

@@ -2,19 +2,20 @@ import Runtime
 import Synchronization
 import Tokens
 
-/// The readers of the log that there may be at once. A reader takes its seat before the first question to the database, and keeps it until its last
-/// question is answered. Shared by all loops; any thread may use it.
+/// Limits the number of concurrent readers of the log. A reader takes its seat before its first database query, and
+/// keeps it until its last query is answered. Shared by all loops; any thread may use it.
 ///
-/// Namespaces share the seats, then the feeds' tokens of a namespace and its administrators, by the rule of `FairLedger`. An eighth of the
-/// seats is kept for administrators of the whole gateway, who may also take all others that are free.
+/// Namespaces share the seats. Within a namespace, the tokens of each feed and the administrators share them, by the
+/// rule of `FairLedger`. An eighth of the seats is reserved for administrators of the whole gateway, which may also
+/// take all other free seats.
 final class LogSeats: Sendable {
-    /// Who reads a namespace's log.
+    /// A kind of reader of a namespace's log.
     private enum Reader: Hashable, Sendable {
         case administrators
         case feed(String)
     }
 
-    /// A seat, until it is let go of.
+    /// A seat, held until it is released.
     final class Seat: Sendable {
         private let release: @Sendable () -> Void
 
@@ -32,16 +33,16 @@ final class LogSeats: Sendable {
     private let most: Int
     private let state: Mutex<State>
 
-    /// - Parameter most: The seats that there are.
+    /// - Parameter most: the number of seats.
     init(_ most: Int) {
         self.most = most
         state = Mutex(State(shared: FairLedger(capacity: most - max(1, most / 8))))
     }
 
-    /// The seats that are taken.
+    /// The number of taken seats.
     var used: Int { state.withLock { $0.used } }
 
-    /// Takes a seat; nil if there is none for this caller now.
+    /// Takes a seat; returns nil if none is free for this caller now.
     func take(for identity: Identity, in namespace: String) -> Seat? {
         identity.mayOperate ? takeForOperator() : takeShared(Self.reader(identity), namespace)
     }

@@ -1,8 +1,8 @@
 import Runtime
 
-/// One metric: what `/.metrics` and the reference page say about it, and where its numbers are read.
+/// A metric: its texts for `/.metrics` and the reference page, and a function that reads its numbers.
 ///
-/// `Metric.groups` is the only list of metrics. `/.metrics` and docs/reference/metrics.md are written from it.
+/// `Metric.groups` is the only list of metrics. `/.metrics` and docs/reference/metrics.md are generated from it.
 struct Metric: Sendable {
     /// Metrics under one heading of the reference page.
     struct Group: Sendable {
@@ -10,7 +10,8 @@ struct Metric: Sendable {
         let metrics: [Metric]
     }
 
-    /// Reads the metric's numbers; nil where this gateway has nothing to measure, such as TLS handshakes without TLS.
+    /// Reads the metric's numbers; returns nil if this gateway has nothing to measure, such as TLS handshakes without
+    /// TLS.
     typealias Reader = @Sendable (MetricSources) -> MetricReading?
 
     static let groups: [Group] = [
@@ -22,20 +23,20 @@ struct Metric: Sendable {
         Group(title: "Feeds", metrics: feeds),
     ]
 
-    /// Without the prefix `pathmirror_`.
+    /// The name without the prefix `pathmirror_`.
     let name: String
     let kind: MetricKind
-    /// The label that tells the metric's numbers apart; nil where it has one number.
+    /// The label that distinguishes the metric's numbers; nil for a metric with one number.
     let label: String?
-    /// What is measured, one sentence.
+    /// A description of the metric, one sentence.
     let help: String
-    /// What an operator does about it, in Markdown.
+    /// The recommended reaction of an operator, in Markdown.
     let action: String
     let read: Reader
 
     var fullName: String { "pathmirror_" + name }
 
-    /// The text of `/.metrics`.
+    /// Returns the text of `/.metrics`.
     static func page(_ sources: MetricSources) -> String {
         var text = MetricsText()
         for metric in groups.flatMap(\.metrics) {

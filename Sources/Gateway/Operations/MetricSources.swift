@@ -4,28 +4,27 @@ import Placement
 import Runtime
 import Tree
 
-/// What metrics are read from: counters that are shared with the gateway's threads, and values as they were when a page was
-/// asked for.
+/// The sources of metrics: counters shared with the gateway's threads, and values copied for one page.
 struct MetricSources {
-    /// Feeds with series of their own, in the order of their names. It bounds the size of a page.
+    /// Maximum number of feeds with series of their own, in the order of their names. It limits the size of a page.
     static let mostFeeds = 1_000
 
-    /// Counts of the engines of all databases.
+    /// Counters of the engines of all databases.
     var engine = EngineMetrics()
     var gateway = GatewayMetrics()
-    /// Whether each database answers, the home first.
+    /// Whether each database answers, the primary database first.
     var databases: [(name: String, isUp: Bool)] = []
     var namespaces = NamespaceGauges([NamespaceGauges.Facts]())
-    /// Nil before any engine is there.
+    /// Nil until the first engine has started.
     var memory: MemoryFacts?
-    /// How often each rate was exceeded.
+    /// How often each rate limit was exceeded.
     var rateLimited: [(limit: String, count: Int)] = []
     var server = HTTPServerStatistics()
     /// Seconds since 1970; nil without TLS.
     var certificateExpiresAt: Int64?
     /// The mirrors that this gateway runs.
     var mirrors: [MirrorFacts] = []
-    /// The feeds that this gateway works, by name, at most `mostFeeds`.
+    /// The feeds that this gateway runs, by name, at most `mostFeeds`.
     var feeds: [FeedFacts] = []
     var retention = RetentionFacts()
     /// The longest stall of each measured thread.
@@ -56,28 +55,28 @@ struct MetricSources {
         output = (facts.output.taken, facts.output.refused)
     }
 
-    /// The first `mostFeeds` feeds by name.
+    /// Returns the first `mostFeeds` feeds by name.
     static func shown(_ feeds: [FeedFacts]) -> [FeedFacts] {
         Array(feeds.sorted { ($0.namespace, $0.name) < ($1.namespace, $1.name) }.prefix(mostFeeds))
     }
 
-    /// A number of each feed; nil without feeds.
+    /// Returns a number of each feed; nil without feeds.
     func ofFeeds<Number>(_ number: (FeedFacts) -> Number) -> [(String, Number)]? {
         feeds.isEmpty ? nil : feeds.map { ("\($0.namespace)/\($0.name)", number($0)) }
     }
 
-    /// A number of each mirror; nil without mirrors.
+    /// Returns a number of each mirror; nil without mirrors.
     func ofMirrors<Number>(_ number: (MirrorFacts) -> Number) -> [(String, Number)]? {
         mirrors.isEmpty ? nil : mirrors.map { ("\($0.namespace)/\($0.name)", number($0)) }
     }
 
-    /// A number of the server where it serves TLS.
+    /// Returns a number of the server; nil without TLS.
     func withTLS<Number>(_ number: (HTTPServerStatistics) -> Number) -> Number? {
         certificateExpiresAt == nil ? nil : number(server)
     }
 }
 
-/// What metrics and readiness are made of.
+/// The sources of metrics and readiness.
 struct GatewayFacts: Sendable {
     let databases: Databases
     let metrics: GatewayMetrics
@@ -86,33 +85,34 @@ struct GatewayFacts: Sendable {
     let output: OutputBudget
     /// See `GatewaySettings.maxReadyLag`.
     let maxReadyLag: Int64
-    /// The server's own counts, as they are when it is called.
+    /// Returns the server's own counts at the time of the call.
     let serverReport: @Sendable () -> ServerReport
 }
 
-/// What the metrics say of namespaces: of each for the oldest thousand that are loaded, of all others together. A series for
-/// each of some ten thousands would be megabytes a scrape, and more series than a Prometheus wants of one program.
+/// The metrics of namespaces: one series each for the oldest thousand loaded ones, one series for all others together.
+/// A series for each of tens of thousands would take megabytes a scrape, and exceeds the number of series that
+/// Prometheus handles well for one program.
 struct NamespaceGauges {
-    /// What is told of one namespace, or of the others.
+    /// The numbers of one namespace, or of all others together.
     struct Facts: Equatable {
         let name: String
-        /// Nil for the others, whose heads have nothing to do with one another.
+        /// Nil for the others, because their heads are unrelated.
         var head: Int?
-        /// Of the others: the largest.
+        /// For the others, the largest lag.
         var lag: Int
         var rows: Int
         var waiting: Int
     }
 
-    /// How many namespaces have series of their own.
+    /// Maximum number of namespaces with series of their own.
     static let mostNamed = 1_000
-    /// No namespace can be called so.
+    /// The name of the series of all others. It is not a valid namespace name.
     static let others = "*"
 
     let count: Int
     let facts: [Facts]
 
-    /// - Parameter loaded: what is told of each loaded namespace, the oldest first.
+    /// - Parameter loaded: the numbers of each loaded namespace, the oldest first.
     init(_ loaded: [Facts]) {
         count = loaded.count
         var facts = Array(loaded.prefix(Self.mostNamed))
@@ -129,7 +129,7 @@ struct NamespaceGauges {
     }
 
     init(_ namespaces: [LiveNamespace]) {
-        // Always the same ones, as series that come and go are no use.
+        // The sorting keeps the selection stable, because series that come and go are useless.
         let ordered =
             namespaces.count > Self.mostNamed
             ? namespaces.sorted { ($0.key.database, $0.id) < ($1.key.database, $1.id) } : namespaces

@@ -2,7 +2,7 @@ import HTTPServer
 import Runtime
 import Wire
 
-/// Serves what operators ask: `/.health/…` and `/.metrics`. One for each loop.
+/// Serves the operators' paths: `/.health/…` and `/.metrics`. One for each loop.
 final class OperationsHandler {
     private let services: LoopServices
     private let callers: Callers
@@ -14,12 +14,12 @@ final class OperationsHandler {
         self.facts = facts
     }
 
-    /// Whether the process is there at all.
+    /// Answers that the process is running.
     func live(_ exchange: HTTPExchange) {
         exchange.respond(status: 200, headers: Responder.plainHeaders, body: Array("{\"status\":\"live\"}\n".utf8))
     }
 
-    /// Whether it should be sent requests.
+    /// Answers whether the gateway should receive requests.
     func ready(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         try withOperator(request, exchange) { [facts] isOperator in
             let readiness = Readiness(facts, hasDetails: isOperator)
@@ -37,8 +37,9 @@ final class OperationsHandler {
         }
     }
 
-    /// Finds out whether a caller may know how the gateway does: its numbers tell of every namespace. From this machine,
-    /// and from the networks that are set, everybody may; elsewhere it takes an administrator of everything.
+    /// Determines whether a caller may see the gateway's numbers, which reveal facts about every namespace. Callers on
+    /// this machine and in the configured networks may see them; other callers must be administrators of all
+    /// namespaces.
     private func withOperator(
         _ request: HTTPRequest, _ exchange: HTTPExchange, _ body: @escaping (_ isOperator: Bool) -> Void
     ) throws(RESTError) {

@@ -2,14 +2,14 @@ import Engine
 import Placement
 import Tree
 
-/// Whether the gateway should be sent requests, and why not. True only with a reachable database and a
-/// tail that keeps up. Of several databases one will do: all gateways lose one that is away, and those that were sent nothing would
-/// serve the others no more.
+/// Whether the gateway should receive requests, and why not. It is ready with a reachable database and a tail that
+/// keeps up. With several databases, one reachable database suffices: all gateways lose an unavailable database, and
+/// gateways that are not ready would not serve the others either.
 struct Readiness {
     let isReady: Bool
     let body: [UInt8]
 
-    /// - Parameter hasDetails: whether more is told than whether it is ready: that is the operators'.
+    /// - Parameter hasDetails: whether the body includes details, which only operators may see.
     init(_ facts: GatewayFacts, hasDetails: Bool) {
         let databases = facts.databases.all
         let reachable = databases.filter { $0.engine.health.isUp }
@@ -17,7 +17,7 @@ struct Readiness {
         let health = facts.databases.home.engine.health
         let namespaces = (isUp ? reachable : databases).flatMap(\.engine.liveNamespaces)
         let lag = namespaces.map(\.lag).max() ?? 0
-        // What the database has lost, and this gateway still has, is no better than what it can't see.
+        // Entries that the database has lost and this gateway still has make it as stale as an unreachable database.
         let isStale = !isUp || namespaces.contains(where: \.isSuspect)
         isReady = !isStale && lag <= facts.maxReadyLag
         var writer = JSONWriter(form: .plain)
@@ -31,7 +31,7 @@ struct Readiness {
         }
         writer.writeKey("database", isFirst: false)
         writer.writeString(isUp ? "reachable" : "unreachable")
-        // Reads and streams go on from memory, as of the last entry that was seen.
+        // Reads and streams continue from memory, at the last entry that this gateway received.
         writer.writeKey("stale", isFirst: false)
         writer.write(.bool(isStale))
         writer.writeKey("lagEntries", isFirst: false)
@@ -42,7 +42,7 @@ struct Readiness {
         }
         let all = facts.databases.reachable
         if all.count > 1 { Self.write(all, to: &writer) }
-        // A broken mirror is told of, but keeps no gateway from serving.
+        // A broken mirror is reported, but does not make the gateway unready.
         let mirrors = facts.serverReport().mirrors
         if !mirrors.isEmpty { Self.write(mirrors, to: &writer) }
         writer.endObject()
@@ -70,7 +70,7 @@ struct Readiness {
             writer.writeKey("lagEntries", isFirst: false)
             writer.writeInteger(mirror.lagEntries)
             if mirror.message != nil {
-                // Why is for administrators: 'pathmirror mirror status' tells.
+                // The reason is for administrators: `pathmirror mirror status` prints it.
                 writer.writeKey("broken", isFirst: false)
                 writer.write(.bool(true))
             }

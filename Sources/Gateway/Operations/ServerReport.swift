@@ -1,15 +1,15 @@
 public import HTTPServer
 public import Runtime
 
-/// What the metrics tell of the process around the gateway.
+/// The metrics of the process around the gateway.
 public struct ServerReport: Sendable {
     public var server: HTTPServerStatistics
-    /// Seconds since 1970; nil where nothing is served over TLS.
+    /// Seconds since 1970; nil without TLS.
     public var certificateExpiresAt: Int64?
     public var mirrors: [MirrorFacts]
     public var feeds: [FeedFacts]
     public var retention: RetentionFacts
-    /// What kept each event loop from all else.
+    /// The stall meters of the event loops.
     public var stretches: [StretchMeter]
 
     public init(
@@ -26,11 +26,11 @@ public struct ServerReport: Sendable {
     }
 }
 
-/// What this gateway has done about logs that are shortened by themselves.
+/// This gateway's results of log retention.
 public struct RetentionFacts: Sendable, Equatable {
     public var dropped = 0
     public var failures = 0
-    /// Namespaces whose log somebody still needs more of than their policy keeps.
+    /// Namespaces whose log a reader needs for longer than their policy keeps it.
     public var heldBack = 0
 
     public init(dropped: Int = 0, failures: Int = 0, heldBack: Int = 0) {
@@ -40,15 +40,15 @@ public struct RetentionFacts: Sendable, Equatable {
     }
 }
 
-/// What the metrics and the readiness tell of a mirror.
+/// A mirror's numbers for metrics and readiness.
 public struct MirrorFacts: Sendable {
     public let namespace: String
     public let name: String
-    /// running, paused, broken, building, or elsewhere: run by another gateway.
+    /// running, paused, broken, building, or elsewhere (run by another gateway).
     public let state: String
     public let lagEntries: Int64
     public let lagMilliseconds: Int64
-    /// Why it is broken.
+    /// The reason if the mirror is broken.
     public let message: String?
 
     public init(
@@ -63,7 +63,7 @@ public struct MirrorFacts: Sendable {
     }
 }
 
-/// What the metrics tell of a feed that this gateway works.
+/// The metrics of a feed that this gateway runs.
 public struct FeedFacts: Sendable {
     public let namespace: String
     public let name: String
@@ -71,11 +71,11 @@ public struct FeedFacts: Sendable {
     public let isUp: Bool
     public let lagMilliseconds: Milliseconds
     public let heldMessages: Int64
-    /// Counted since the feed was made.
+    /// Counted since the feed was created.
     public let acknowledged: Int64
     public let redelivered: Int64
     public let deadLetters: Int64
-    /// For how long it has held pruning back beyond its retention.
+    /// How long it has delayed pruning beyond the retention.
     public let holdsBackMilliseconds: Milliseconds
 
     public init(

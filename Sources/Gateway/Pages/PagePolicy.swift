@@ -1,9 +1,9 @@
-/// Which web pages may use the gateway, and by which names it may be called.
+/// The web pages that may use the gateway, and the names under which clients may call it.
 ///
-/// A browser lets every page send requests to every address that it can reach, this machine's included: scripts and images
-/// without asking, WebSockets without asking, and whatever else under a name that the page's owner has DNS lead to this
-/// machine. Where credentials protect the data, that does no harm. Where being on this machine is enough to get in, as in
-/// `dev`, the page has to be looked at.
+/// A browser lets every page send requests to every address that the browser can reach, including this machine. It
+/// sends requests for scripts, images and WebSockets without asking the server. It sends any request to a name that the
+/// page's owner has DNS resolve to this machine. That is harmless if credentials protect the data. If being on this
+/// machine grants access, as in `dev`, the gateway has to check the page.
 public struct PagePolicy: Sendable {
     private enum Scope {
         case everyPage
@@ -14,36 +14,39 @@ public struct PagePolicy: Sendable {
     private let scope: Scope
     private let origins: [AllowedOrigin]
 
-    /// Every page, by any name. Right where nobody gets in without showing a credential of their own: there are no cookies
-    /// or the like that a browser would send by itself.
+    /// Admits every page and every name. This is safe if every caller has to present a credential: there are no cookies
+    /// or other credentials that a browser would send by itself.
     public static let everyPage = PagePolicy(scope: .everyPage, origins: [])
 
     var isOpen: Bool { if case .everyPage = scope { true } else { false } }
 
-    /// Only pages of these origins, and programs. The gateway may be called by any name.
+    /// Admits only pages of these origins, and programs. Clients may call the gateway by any name.
     public static func only(_ origins: [AllowedOrigin]) -> PagePolicy { PagePolicy(scope: .listed, origins: origins) }
 
-    /// Only pages that this machine serves, of these origins, and programs; and only by this machine's names and these
-    /// origins' hosts, so that nobody's DNS makes a page of theirs look like one of ours.
+    /// Admits only pages that this machine serves, pages of these origins, and programs. Clients may call the gateway
+    /// only by this machine's names and the hosts of these origins, so that a foreign page can't use DNS to appear
+    /// local.
     public static func thisMachine(and origins: [AllowedOrigin] = []) -> PagePolicy {
         PagePolicy(scope: .thisMachine, origins: origins)
     }
 
-    /// What a request says of the page that it comes from, if it comes from one.
+    /// The parts of a request that identify the page that sent it, if a page did.
     struct Signs: Sendable {
-        /// By which names it calls the gateway: the request target's and the `Host` header's. None in HTTP/1.0.
+        /// The names under which the request calls the gateway: the request target's and the `Host` header's. Empty in
+        /// HTTP/1.0.
         var hosts: [String] = []
-        /// Every `Origin` line.
+        /// Every `Origin` header.
         var origins: [String] = []
-        /// `Sec-Fetch-Site`
+        /// The `Sec-Fetch-Site` header.
         var site: String?
         var referer: String?
     }
 
     enum Verdict: Equatable {
-        /// Whoever asks.
+        /// Every caller is admitted.
         case everybody
-        /// This page, which may read the answer, or (nil) no page.
+        /// The page of this origin is admitted and may read the answer. Nil: the caller is a program, or sent no
+        /// `Origin`.
         case admitted(origin: String?)
         case refused(PageRefusal)
     }
@@ -59,22 +62,24 @@ public struct PagePolicy: Sendable {
         for text in signs.origins {
             guard let page = WebOrigin(text), admits(page, names) else { return .refused(.page(text)) }
         }
-        // Several are no browser's: none is told that it may read the answer.
+        // Browsers send one `Origin`. With several, no page may read the answer.
         if let first = signs.origins.first { return .admitted(origin: signs.origins.count == 1 ? first : nil) }
         return judgeWithoutOrigin(signs, names)
     }
 
-    /// Scripts, images, frames and links come without `Origin`. Long polling and JSONP are scripts.
+    /// Judges a request without `Origin`. Browsers send scripts, images, frames and links so; long polling and JSONP
+    /// are scripts.
     private func judgeWithoutOrigin(_ signs: Signs, _ names: [Authority]) -> Verdict {
-        // Typed in, or the gateway's own page. A name that somebody has led here has been refused above.
+        // The address was typed in, or the page is the gateway's own. Foreign names for this machine were refused
+        // above.
         if signs.site == "same-origin" || signs.site == "none" { return .admitted(origin: nil) }
-        // A page can keep this from being sent, but can't make it up.
+        // A page can suppress the `Referer` header, but can't forge it.
         if let referer = signs.referer, let page = WebOrigin(url: referer) {
             return admits(page, names) ? .admitted(origin: nil) : .refused(.page(Self.origin(of: referer)))
         }
-        // No browser of the last years.
+        // All recent browsers send `Sec-Fetch-Site`, so the caller is a program.
         guard let site = signs.site else { return .admitted(origin: nil) }
-        // Of the same site as this machine is this machine alone.
+        // The only host of the same site as this machine is this machine.
         if case .thisMachine = scope, site == "same-site", names.allSatisfy(\.host.isLoopback) {
             return .admitted(origin: nil)
         }
@@ -89,32 +94,32 @@ public struct PagePolicy: Sendable {
     private func admits(_ page: WebOrigin, _ names: [Authority]) -> Bool {
         if case .site(let scheme, let authority) = page {
             if case .thisMachine = scope, authority.host.isLoopback { return true }
-            // Programs that send the gateway's own address for an origin, as several SDKs do.
+            // Several SDKs send the gateway's own address as their origin.
             if names.contains(where: { $0.normalized(for: scheme) == authority }) { return true }
         }
         return origins.contains { $0.admits(page) }
     }
 
-    /// What Android's emulator calls the machine that it runs on. Being an address, no DNS leads it anywhere.
+    /// The host machine's name inside Android's emulator. DNS cannot redirect it, because it is an address.
     private static let androidEmulatorsHost = HostName("10.0.2.2")
 
-    /// The part of a URL before its path, as it was written.
+    /// Returns the part of a URL before its path, unchanged.
     private static func origin(of url: String) -> String {
         guard let (scheme, rest) = WebOrigin.split(url) else { return url }
         return "\(scheme)://\(rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" })"
     }
 }
 
-/// Why a request is refused for the page that it comes from, or the name that it calls.
+/// The reason for refusing a request: the page that sent it, or the name under which it calls the gateway.
 enum PageRefusal: Hashable, Sendable {
-    /// The gateway is called by a name that could be anybody's.
+    /// The request calls the gateway by a name that any page's owner could have chosen.
     case name(String)
-    /// A page from elsewhere.
+    /// The request comes from a foreign page.
     case page(String)
-    /// A page from elsewhere that doesn't say whence.
+    /// The request comes from a foreign page that hides its origin.
     case unnamedPage
 
-    /// What the caller is told, and the log: what is wrong, and how to allow it.
+    /// Returns the text for the caller and the log: the reason, and how to allow the request.
     func text(isSecure: Bool) -> String {
         switch self {
         case .name(let name):
@@ -134,8 +139,8 @@ enum PageRefusal: Hashable, Sendable {
         }
     }
 
-    /// Only what a name or an origin may look like is repeated: a request that was cut wrongly may have somebody's
-    /// credential here, and this goes to the log.
+    /// Quotes a name or origin only if it has the form of a name or origin. The text goes to the log, and a badly split
+    /// request could have a credential here.
     private static func quoted(_ text: String) -> String {
         let isPlain = text.utf8.allSatisfy { byte in
             switch byte {
@@ -153,6 +158,6 @@ enum PageRefusal: Hashable, Sendable {
         return "\"\(short(text))\""
     }
 
-    /// It comes from anybody: not endlessly.
+    /// Limits the length of a text that a caller chose.
     private static func short(_ text: String) -> String { text.count <= 300 ? text : text.prefix(300) + "…" }
 }

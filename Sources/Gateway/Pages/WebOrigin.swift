@@ -1,13 +1,13 @@
 import Runtime
 
-/// Where a web page comes from, as browsers say it.
+/// The origin of a web page, as browsers state it.
 enum WebOrigin: Sendable, Hashable {
-    /// `null`: the browser doesn't say. Pages from files are such, and whatever another page puts into a sandbox: anybody's.
+    /// `null`: the browser hides the origin, as for pages from files and for sandboxed content of any page.
     case opaque
     /// `scheme://host:port`
     case site(scheme: String, Authority)
 
-    /// Reads an `Origin` header; nil for anything but one origin.
+    /// Parses an `Origin` header; returns nil unless it is exactly one origin.
     init?(_ text: String) {
         if text == "null" {
             self = .opaque
@@ -17,7 +17,7 @@ enum WebOrigin: Sendable, Hashable {
         self = .site(scheme: scheme, authority.normalized(for: scheme))
     }
 
-    /// The origin of a URL, as in a `Referer` header.
+    /// Returns the origin of a URL, as in a `Referer` header.
     init?(url: String) {
         guard let (scheme, rest) = Self.split(url),
             let authority = Authority(rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" })
@@ -25,7 +25,7 @@ enum WebOrigin: Sendable, Hashable {
         self = .site(scheme: scheme, authority.normalized(for: scheme))
     }
 
-    /// The scheme in lower case, and what stands behind `://`.
+    /// Returns the scheme in lower case and the text after `://`.
     static func split(_ text: String) -> (scheme: String, rest: Substring)? {
         guard let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://") else { return nil }
         let scheme = text[..<colon].lowercased()
@@ -41,21 +41,21 @@ enum WebOrigin: Sendable, Hashable {
     }
 }
 
-/// Pages that an operator lets in: those of one origin (`https://app.example:8443`), those of all names below one
-/// (`https://*.app.example`), or those that don't say where they come from (`null`).
+/// Pages that an operator admits: those of one origin (`https://app.example:8443`), those of all names below an origin
+/// (`https://*.app.example`), or those that hide their origin (`null`).
 public struct AllowedOrigin: Sendable, Hashable {
-    /// Why a text is none, in one sentence without its end.
+    /// The reason why a text is not a valid origin, as one sentence without its full stop.
     public struct Mistake: Error, Sendable, Equatable {
         public let text: String
     }
 
     private let origin: WebOrigin
-    /// Whether names below the origin's are meant, and not its own.
+    /// Whether the origin stands for all names below its host, excluding the host itself.
     private let isBelow: Bool
 
-    /// - Throws: `Mistake`, which says how it is to be written.
+    /// - Throws: `Mistake`, which explains the expected form.
     public init(_ text: String) throws(Mistake) {
-        // Copied from an address bar it ends so.
+        // Text copied from an address bar ends with a slash.
         let text = text.hasSuffix("/") ? String(text.dropLast()) : text
         guard text != "*" else {
             throw Mistake(text: "\"*\" would let every page in: name those that may")
@@ -75,30 +75,31 @@ public struct AllowedOrigin: Sendable, Hashable {
         isBelow = starred != nil
     }
 
-    /// Whether pages from there are meant.
+    /// Returns whether this origin admits a page.
     func admits(_ page: WebOrigin) -> Bool {
         guard isBelow, case .site(let scheme, let mine) = origin else { return page == origin }
         guard case .site(scheme, let other) = page else { return false }
         return other.port == mine.port && other.host.isBelow(mine.host)
     }
 
-    /// Whether the gateway may be called by this name: pages of an origin that is let in may lead anywhere anyway.
+    /// Returns whether clients may call the gateway by this name. The hosts of admitted origins are trusted, even if
+    /// their DNS resolves to this machine.
     func names(_ host: HostName) -> Bool {
         guard case .site(_, let authority) = origin else { return false }
         return isBelow ? host.isBelow(authority.host) : host == authority.host
     }
 }
 
-/// A host as it stands in a `Host` header, an origin or a request target: a name, or an address. Equal where a browser would
-/// take them for the same: in lower case, without the dot that may end a name, addresses in one form only.
+/// A host in a `Host` header, an origin or a request target: a name, or an address. Two hosts are equal if a browser
+/// treats them as equal: names are in lower case and without a final dot, and addresses have only one form.
 struct HostName: Sendable, Hashable {
-    /// As it stands in a URL, addresses of IPv6 in brackets.
+    /// The host as in a URL, with IPv6 addresses in brackets.
     let text: String
     /// Nil for a name.
     let address: IPAddress?
 
-    /// Nil for what is no host. Addresses are taken in their usual form alone: `127.1` and `2130706433` are no address here,
-    /// whatever a resolver would make of them.
+    /// Returns nil if the text is not a host. Addresses are accepted in their usual form only: `127.1` and `2130706433`
+    /// do not count as addresses, even if a resolver accepts them.
     init?(_ text: Substring) {
         if text.first == "[" {
             let inner = text.dropFirst().dropLast()
@@ -116,7 +117,8 @@ struct HostName: Sendable, Hashable {
         self.text = name
     }
 
-    /// Letters (in lower case), digits, hyphens, dots, and the underscores that names of namespaces may have.
+    /// Returns whether the byte may be part of a name: `a` to `z`, digits, hyphens, dots, and underscores, which names
+    /// of namespaces may contain.
     private static func isPlain(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
@@ -124,25 +126,26 @@ struct HostName: Sendable, Hashable {
         }
     }
 
-    /// `localhost`, names that end in `.localhost`, 127.0.0.0/8, ::1. No DNS has a say in what these are.
+    /// Whether the host is `localhost`, a name that ends in `.localhost`, in 127.0.0.0/8, or ::1. DNS cannot redirect
+    /// these.
     var isLoopback: Bool { address?.isLoopback ?? (text == "localhost" || text.hasSuffix(".localhost")) }
 
-    /// Whether it is a name that ends in another's, with at least one label before that.
+    /// Returns whether this host is a name that ends in the other host's name, with at least one label before it.
     func isBelow(_ other: HostName) -> Bool { address == nil && text.hasSuffix("." + other.text) }
 }
 
 /// A host and a port, as in a `Host` header.
 struct Authority: Sendable, Hashable {
     let host: HostName
-    /// Nil where it is the scheme's own.
+    /// Nil for the scheme's default port.
     let port: UInt16?
 
-    /// Reads `HOST`, `HOST:PORT`; nil for anything else, also where there is a user name.
+    /// Parses `HOST` or `HOST:PORT`; returns nil for anything else, including text with a user name.
     init?(_ text: Substring) {
         var name = text
         var port: UInt16?
         let colon = text.lastIndex(of: ":")
-        // Within brackets a colon is the address's.
+        // A colon within brackets belongs to the address.
         if let colon, text.last != "]" {
             let digits = text[text.index(after: colon)...]
             guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
@@ -162,7 +165,7 @@ struct Authority: Sendable, Hashable {
         self.port = port
     }
 
-    /// The same without a port that goes without saying.
+    /// Returns the authority without a port that is the scheme's default.
     func normalized(for scheme: String) -> Authority {
         Authority(host: host, port: port == Self.ports[scheme] ? nil : port)
     }

@@ -5,12 +5,12 @@ import Runtime
 import Tree
 import Wire
 
-/// One REST request on its way. Belongs to its loop's thread.
+/// A REST request in progress. Belongs to its loop's thread.
 final class Call {
     enum Method {
         case get, put, post, patch, delete
 
-        /// The request's method, or the one that a POST says it stands for.
+        /// Returns the request's method, or the method that a POST names as override.
         init(_ request: HTTPRequest, _ parameters: RESTParameters) throws(RESTError) {
             switch request.method {
             case .get, .head: self = .get
@@ -39,15 +39,15 @@ final class Call {
     let parameters: RESTParameters
     let identity: Identity
     let namespaceName: String
-    /// Whom it comes from; behind a trusted proxy that is not the peer.
+    /// The client's address. With a trusted proxy it differs from the peer's address.
     let address: IPAddress
     var namespace: LiveNamespace?
     var timer: LoopTimer?
-    /// The child that a POST makes.
+    /// The name of the child that a POST creates.
     var pushedName: String?
-    /// Bytes of a write's body, uncompressed.
+    /// Size of a write's body in bytes, uncompressed.
     var bodyBytes = 0
-    /// What of memory the write has taken, until it is answered.
+    /// The write's share of the memory budget, held until the answer.
     var memory: MemoryShare?
 
     init(
@@ -64,23 +64,23 @@ final class Call {
         self.address = address
     }
 
-    /// Whom the rules judge.
+    /// The caller, as rules see it.
     var auth: AuthContext { identity.context }
 
-    /// Who makes a write, for the log.
+    /// The origin of a write, for the log.
     var origin: Origin { identity.origin(via: .rest, address: address.description) }
 
-    /// `Accept: text/event-stream`
+    /// Whether the request has `Accept: text/event-stream`.
     var wantsStream: Bool {
         request.headerText("accept")?.lowercased().contains("text/event-stream") ?? false
     }
 
-    /// Whether the events of a stream are to have ids.
+    /// Whether the events of a stream have ids.
     ///
-    /// Firebase sends none, and many of its clients read a stream line by line: `event:`, then `data:`. So ids are sent
-    /// to clients that ask for them: by the parameter `eventIds`, with the id of an earlier event, or as browsers, whose
-    /// `EventSource` resumes by itself. The parameter decides where it is given. `Sec-Fetch-Mode` alone is no sign of a browser:
-    /// `fetch` of Node sends it.
+    /// Firebase sends no ids, and many of its clients read a stream line by line: `event:`, then `data:`. So the
+    /// gateway sends ids only to clients that ask for them: with the parameter `eventIds`, with the id of an earlier
+    /// event, or by being a browser, whose `EventSource` resumes by itself. The parameter takes precedence.
+    /// `Sec-Fetch-Mode` alone does not identify a browser, because `fetch` of Node sends it.
     var wantsEventIDs: Bool {
         parameters.wantsEventIDs
             ?? (request.header("last-event-id") != nil || request.header("origin") != nil
@@ -94,7 +94,7 @@ final class Call {
     var acceptsGzip: Bool { AcceptEncoding.allowsGzip(request.headerText("accept-encoding")) }
 }
 
-/// What rules look at of a request before the data is there: who asks for what, and where.
+/// The parts of a request that rules can check before the data is loaded: caller, method, path and query.
 struct RequestOutline: Sendable {
     private let method: Call.Method
     private let path: Path
@@ -102,7 +102,7 @@ struct RequestOutline: Sendable {
     private let query: QueryContext
     private let auth: AuthContext
 
-    /// - Parameter pushedName: A name for the child that a POST would make; nil where that is not known yet.
+    /// - Parameter pushedName: a name for the child that a POST would create; nil if it is not known yet.
     init(_ call: Call, pushedName: String? = nil) {
         method = call.method
         path = call.path
@@ -111,7 +111,7 @@ struct RequestOutline: Sendable {
         auth = call.auth
     }
 
-    /// Whether there may be data with which rules would let the request in; false where they refuse it whatever is stored.
+    /// Returns false if the rules refuse the request regardless of the stored data.
     func mayBeAnswered(by rules: RuleSet) -> Bool {
         let now = Clock.unixMilliseconds
         switch method {
@@ -125,21 +125,22 @@ struct RequestOutline: Sendable {
     }
 }
 
-/// Requests that wait: for a seq to be applied, a body to be parsed, a write to be committed. Belongs to its loop's thread.
+/// Requests that wait for a seq to be applied, a body to be parsed, or a write to be committed. Belongs to its loop's
+/// thread.
 final class WaitingCalls {
     private var calls: [UInt64: Call] = [:]
 
     var count: Int { calls.count }
 
-    /// Keeps the request until `resume`; forgets it when the client goes away.
+    /// Keeps the request until `resume`; removes it if the client disconnects.
     func suspend(_ call: Call) {
         let id = call.exchange.id
         calls[id] = call
-        // Ends with the exchange, and so keeps nothing for longer.
+        // The closure lives only as long as the exchange, so it retains nothing longer.
         call.exchange.onClose = { [self] in _ = resume(id) }
     }
 
-    /// The waiting request, which then waits no more; nil when its client is gone.
+    /// Removes and returns a waiting request; returns nil if its client has disconnected.
     func resume(_ id: UInt64) -> Call? {
         guard let call = calls.removeValue(forKey: id) else { return nil }
         call.timer?.cancel()

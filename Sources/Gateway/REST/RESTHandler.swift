@@ -4,8 +4,8 @@ import Rules
 import Runtime
 import Wire
 
-/// Serves requests for data: takes each through the steps before its own work, and hands it to whoever does that. One for
-/// each loop.
+/// Serves requests for data: performs the steps common to all, and then passes them to reads, writes or streams. One
+/// for each loop.
 final class RESTHandler {
     private let services: LoopServices
     private let callers: Callers
@@ -30,7 +30,7 @@ final class RESTHandler {
         link.lead(to: self)
     }
 
-    /// Serves a request whose path is one of data.
+    /// Serves a request for a data path.
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         let path = try RequestPath.parse(request.path)
         let parameters = try RESTParameters(request.query)
@@ -45,9 +45,9 @@ final class RESTHandler {
         }
     }
 
-    // MARK: The steps before a request's own work
+    // MARK: The common steps of requests
 
-    /// Waits until the namespace is there, and then until the gateway has applied the seq that the client has seen.
+    /// Waits until the namespace is loaded, and then until the gateway has applied the seq that the client has seen.
     private func begin(_ call: Call) {
         if let namespace = namespaces.loaded(call.namespaceName) { return reached(namespace, call) }
         if call.auth.isAdmin {
@@ -60,7 +60,7 @@ final class RESTHandler {
         }
     }
 
-    /// Answers a request that the stored rules refuse whatever is stored, as it would be answered with the namespace.
+    /// Answers a request that the rules refuse regardless of the stored data, exactly as with a loaded namespace.
     private func refused(_ call: Call) {
         if let text = call.request.headerText("x-pathmirror-min-seq"), Self.seq(text) == nil {
             return refuse(call, Self.wrongSeq)
@@ -73,7 +73,7 @@ final class RESTHandler {
 
     private static let wrongSeq = RESTError(400, "X-Pathmirror-Min-Seq must be a seq: a whole number")
 
-    /// The seq that a client wants to see; nil where the text is none.
+    /// Parses the seq that a client requires; returns nil for invalid text.
     private static func seq(_ text: String) -> Int64? { Int64(text).flatMap { $0 >= 0 ? $0 : nil } }
 
     private func reached(_ namespace: LiveNamespace, _ call: Call) {
@@ -81,7 +81,7 @@ final class RESTHandler {
         guard let seq = Self.seq(text) else { return refuse(call, Self.wrongSeq) }
         let snapshot = namespace.snapshot
         if snapshot.seq >= seq { return perform(call, namespace) }
-        // Nobody waits, or learns how far the log is, whom the rules refuse whatever there may be.
+        // A caller that the rules refuse regardless of the data must not wait, or learn the length of the log.
         guard RequestOutline(call).mayBeAnswered(by: snapshot.rules.set) else { return refuse(call, .permissionDenied) }
         wait(call, for: seq, in: namespace)
     }
@@ -124,7 +124,7 @@ final class RESTHandler {
             call.exchange)
     }
 
-    /// Refuses a request before its own work, and counts it as that work would.
+    /// Refuses a request before it is read or written, and counts it as a read or write.
     private func refuse(_ call: Call, _ error: RESTError) {
         switch call.method {
         case .get where call.wantsStream: break

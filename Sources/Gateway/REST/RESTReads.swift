@@ -19,7 +19,7 @@ final class RESTReads {
         link.lead(to: self)
     }
 
-    /// Answers from the newest snapshot: here, or on a worker where there is much to be written.
+    /// Answers from the newest snapshot. A worker encodes large values.
     func read(_ call: Call, _ namespace: LiveNamespace) {
         services.metrics.reads.add()
         let snapshot = namespace.snapshot
@@ -43,7 +43,7 @@ final class RESTReads {
         }
     }
 
-    /// The same where what is written out is kept for the next GET.
+    /// Answers a read whose encoded value is cached for the next GET.
     private func answer(_ call: Call, _ job: ReadJob, _ node: Node, _ place: WrittenValues.Place) {
         var value = written.find(place, node) ?? WrittenValue()
         if job.isAnswered(by: value) {
@@ -70,9 +70,9 @@ final class RESTReads {
     }
 }
 
-/// Whether a GET may be answered.
+/// Decides whether a GET may be answered.
 enum ReadPermission {
-    /// Why the rules, or their indexes, don't let this be read; nil where they do.
+    /// Returns the error if the rules or their indexes do not permit the read; nil if they do.
     static func refusal(of call: Call, _ snapshot: Snapshot) -> RESTError? {
         let query = call.parameters.query
         let rules = snapshot.rules
@@ -86,7 +86,7 @@ enum ReadPermission {
     }
 }
 
-/// Everything that a GET's answer is made of; made on the loop, run there or on a worker.
+/// The inputs of a GET's answer. Created on the loop, run there or on a worker.
 struct ReadJob: Sendable {
     private let seq: Int64
     private let node: Node
@@ -102,27 +102,28 @@ struct ReadJob: Sendable {
         self.node = node
         parameters = call.parameters
         options = Reply.Options(call, settings)
-        // A tag is of all the data at the path; a query's answer is something else (reference: rtdb-protocol 7.4).
+        // An ETag covers all the data at the path, and does not apply to a query's answer (reference: rtdb-protocol
+        // 7.4).
         wantsETag = call.wantsETag && call.parameters.query == nil
         ifNoneMatch = call.request.headerText("if-none-match")
     }
 
-    /// Whether the answer is the value and nothing else: no query's result, no script, and not its keys alone.
+    /// Whether the answer is the plain value: no query's result, no script, and no shallow keys.
     var isOfTheWholeValue: Bool { parameters.query == nil && parameters.callback == nil && !parameters.isShallow }
 
-    /// Whether nothing has to be made any more for the answer.
+    /// Returns whether the cached encodings suffice for the answer.
     func isAnswered(by written: WrittenValue) -> Bool {
         if let tag = written.tag, isKnown(tag) { return true }
         return written.suffices(packedFrom: options.gzipFromBytes, tag: wantsETag)
     }
 
-    /// Makes the answer, and keeps nothing.
+    /// Creates the answer without caching.
     func run() -> DataAnswer {
         var written = WrittenValue()
         return run(with: &written)
     }
 
-    /// Makes the answer, and of the value what the answer needs and is not there yet.
+    /// Creates the answer, and adds the encodings that it needs to the cached ones.
     func run(with written: inout WrittenValue) -> DataAnswer {
         var etag: String?
         if wantsETag {
@@ -138,7 +139,7 @@ struct ReadJob: Sendable {
         return DataAnswer(status: 200, headers: reply.headers, body: reply.body)
     }
 
-    /// Whether the client has the value of this tag.
+    /// Returns whether the client already has the value with this tag.
     private func isKnown(_ tag: String) -> Bool {
         wantsETag && ifNoneMatch.map { ETag.hash($0) == ETag.hash(tag) } ?? false
     }
@@ -146,7 +147,8 @@ struct ReadJob: Sendable {
     private func encode() -> [UInt8] {
         let selected = selection.select(from: node)
         let isPretty = parameters.print == .pretty
-        // A query's result is an object, empty where nothing matches. Where there is no data to query it is null.
+        // A query's result is an object, which is empty if no child matches. It is null if there is no data at the
+        // path.
         let isResult = parameters.query != nil && !node.isNull
         guard parameters.isShallow, !(isResult && selected.isNull) else {
             return isResult

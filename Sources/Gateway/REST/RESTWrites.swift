@@ -8,8 +8,8 @@ import Wire
 
 /// Serves requests that write: reads the body, queues the write, and answers when it is committed. One for each loop.
 ///
-/// Whom the rules refuse wherever and whatever it is gets the refusal first: their bodies are not unpacked, parsed, counted
-/// or queued.
+/// If the rules refuse a write regardless of the stored and written values, the client gets the refusal first: the
+/// gateway does not decompress, parse, count or queue the body.
 final class RESTWrites {
     private let services: LoopServices
     private let callers: Callers
@@ -30,17 +30,17 @@ final class RESTWrites {
         link.lead(to: self)
     }
 
-    /// A name for a child that a POST makes.
+    /// Returns a name for the child that a POST creates.
     func nextPushID() -> String { pushIDs.next() }
 
-    /// Answers a request that the rules refuse whatever it writes, and whatever is stored.
+    /// Answers a request that the rules refuse regardless of the written and the stored values.
     func refuse(_ call: Call) {
         services.metrics.writes.add()
         if let mistake = Self.mistake(in: call) { return respond(mistake, to: call) }
         deny(call)
     }
 
-    /// What is wrong with a request before anything is looked at that it writes.
+    /// Returns the error of an invalid request, checked before its body.
     private static func mistake(in call: Call) -> RESTError? {
         if call.request.header("if-match") != nil, call.method != .put, call.method != .delete {
             return RESTError(400, "if-match is only supported on PUT and DELETE")
@@ -59,7 +59,7 @@ final class RESTWrites {
         let job = WriteJob(
             call, services.settings, permission, name: call.method == .post ? pushIDs.next() : nil)
         guard permission.mayBeGiven(at: job.path, job.reach) else { return deny(call) }
-        // Who is going to be refused for what is stored must not use up what others may write.
+        // A write that the rules refuse because of the stored data must not use up the namespace's write limit.
         if permission.mayBeGiven(at: job.path, job.reach, root: snapshot.root) {
             guard callers.admitsWrite(call.request.body.count, to: call.namespaceName, call.exchange) else { return }
         }
@@ -73,7 +73,8 @@ final class RESTWrites {
         calls.suspend(call)
         let id = call.exchange.id
         if call.auth.isAdmin { return parse(job, on: nil, id, namespace) }
-        // What is refused in the end must cost no committer anything: it is tried on the newest tree first.
+        // A write that is refused in the end must not cost a committer any time: a worker tries it on the newest tree
+        // first.
         namespace.withCurrentSnapshot { [link] result in
             link.post { writes in
                 switch result {
@@ -121,7 +122,7 @@ final class RESTWrites {
 
     // MARK: Answers
 
-    /// Answers writes that the committers are done with.
+    /// Answers writes that a committer has finished.
     fileprivate func written(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
         for (token, outcome) in outcomes {
             if let call = calls.resume(token) { answer(call, outcome) }
@@ -141,7 +142,7 @@ final class RESTWrites {
         }
     }
 
-    /// Answers with data: made here, or on a worker where there is much of it.
+    /// Answers with data. A worker encodes large answers.
     private func answer(_ call: Call, _ result: WriteAnswer.Result, _ seq: Int64) {
         let job = WriteAnswer(call, result, seq, services.settings)
         guard job.isHeavy(services.settings) else { return job.run().send(to: call.exchange) }
@@ -150,14 +151,14 @@ final class RESTWrites {
             let reply = job.run()
             reference.perform { reply.send(to: $0) }
         }
-        // The write is done, but there is no room to say what it was.
+        // The write is committed, but the workers are too busy to encode the answer.
         if !isQueued { services.responder.respond(.overloaded, to: call.exchange) }
     }
 
     private func respond(_ error: RESTError, to call: Call) { services.responder.respond(error, to: call.exchange) }
 }
 
-/// Brings the outcomes of writes back to their loop.
+/// Passes the outcomes of writes back to their loop.
 private final class RESTWriteSink: WriteSink {
     private let link: LoopLink<RESTWrites>
 
@@ -168,7 +169,7 @@ private final class RESTWriteSink: WriteSink {
     }
 }
 
-/// The gateway's maker of push ids: one for all loops, as ids of one millisecond count up.
+/// Creates the gateway's push ids. All loops share it, because ids of the same millisecond count up.
 final class PushIDs: Sendable {
     private let generator = Mutex(PushIDGenerator())
 

@@ -2,19 +2,19 @@ import HTTPServer
 import Tree
 import Wire
 
-/// An answer with data, ready to send. Made on any thread.
+/// An answer with data, ready to send. Created on any thread.
 struct Reply: Sendable {
     let headers: HTTPHeaders
     let body: [UInt8]
 
-    /// Headers of every answer with data. Which page may read an answer is said in the exchange's common headers.
+    /// Headers of every answer with data. The exchange's common headers determine which page may read an answer.
     private static let jsonHeaders: HTTPHeaders = [
         "Content-Type": "application/json; charset=utf-8",
         "Access-Control-Expose-Headers": "ETag, X-Pathmirror-Seq",
         "Cache-Control": "no-cache",
     ]
 
-    /// What of a request decides about the form of its answer.
+    /// The parts of a request that determine the form of its answer.
     struct Options: Sendable {
         let callback: String?
         let download: String?
@@ -32,7 +32,8 @@ struct Reply: Sendable {
         self.init(options, seq: seq, etag: etag, text: body, &written)
     }
 
-    /// - Parameter written: what has been made of the same value before; what is made of a script where the answer is one.
+    /// - Parameter written: the cached encodings of the same value. For a script they are replaced by the script's
+    ///   encodings.
     init(_ options: Options, seq: Int64, etag: String?, text: [UInt8], _ written: inout WrittenValue) {
         var headers = Self.jsonHeaders
         var body = text
@@ -67,7 +68,7 @@ struct Reply: Sendable {
     }
 }
 
-/// A whole answer, made on any thread.
+/// A complete answer, created on any thread.
 struct DataAnswer: Sendable {
     let status: Int
     let headers: HTTPHeaders
@@ -77,7 +78,7 @@ struct DataAnswer: Sendable {
 
     private static let silentHeaders: HTTPHeaders = ["Cache-Control": "no-cache"]
 
-    /// An answer without data.
+    /// Returns an answer without data.
     static func silent(_ status: Int = 204, seq: Int64, etag: String?) -> DataAnswer {
         var headers = Self.silentHeaders
         headers.add("X-Pathmirror-Seq", UInt64(seq))

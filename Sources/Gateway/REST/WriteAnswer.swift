@@ -2,12 +2,12 @@ import HTTPServer
 import Tree
 import Wire
 
-/// What a write is answered with; made on the loop, run there or on a worker.
+/// Encodes the answer to a write. Created on the loop, run there or on a worker.
 struct WriteAnswer: Sendable {
     enum Result: Sendable {
-        /// The changes as the writer may know them.
+        /// The changes that the writer may know.
         case committed([Change])
-        /// The value at the path, which is not the one that the write named.
+        /// The current value at the path, which differs from the value that the write expected.
         case stale(Node)
     }
 
@@ -19,7 +19,7 @@ struct WriteAnswer: Sendable {
     private let form: JSONForm
     private let wantsETag: Bool
     private let pushedName: String?
-    /// Bytes of the request's body, uncompressed.
+    /// Size of the request's body in bytes, uncompressed.
     private let bodyBytes: Int
     private let options: Reply.Options
 
@@ -36,7 +36,7 @@ struct WriteAnswer: Sendable {
         options = Reply.Options(call, settings)
     }
 
-    /// Whether making it takes long: what is sent has to be written, packed or hashed.
+    /// Returns whether the answer takes long to encode, compress or hash.
     func isHeavy(_ settings: GatewaySettings) -> Bool {
         if bodyBytes > settings.heavyBodyBytes { return true }
         let rows =
@@ -60,7 +60,7 @@ struct WriteAnswer: Sendable {
         }
     }
 
-    /// The tag of what is there now; nil where the writer may not know that.
+    /// Returns the tag of the written value; nil if the writer may not know it.
     private func etag(_ changes: [Change]) -> String? {
         guard wantsETag, method != .patch else { return nil }
         let value = method == .delete ? .null : changes.first?.value ?? .null
@@ -86,14 +86,14 @@ struct WriteAnswer: Sendable {
         }
     }
 
-    /// The stored values of an update by their paths below its own.
+    /// Encodes the stored values of an update, by their paths relative to the update's path.
     private func text(ofUpdate changes: [Change]) -> [UInt8] {
         var writer = JSONWriter(form: .plain, pretty: print == .pretty)
         writer.beginObject()
         for (index, change) in changes.enumerated() {
             writer.writeKey(
                 String(change.path.relative(to: path).description.unicodeScalars.dropFirst()), isFirst: index == 0)
-            // Each in its own form, whatever the others are.
+            // The form depends only on this value.
             writer.form = Self.form(of: change.value)
             writer.write(change.value)
         }
@@ -101,6 +101,7 @@ struct WriteAnswer: Sendable {
         return writer.bytes
     }
 
-    /// Plain, or with priorities where there are any: a writer is told everything that was stored.
+    /// Returns the plain form, or the form with priorities if the value has any. The writer receives everything that
+    /// was stored.
     private static func form(of value: Node) -> JSONForm { value.hasPriorities ? .export : .plain }
 }

@@ -6,16 +6,16 @@ import Runtime
 import Tree
 import Wire
 
-/// Turns a request's body into a write. Made on the loop, run there or on a worker.
+/// Converts a request's body to a write. Created on the loop, run there or on a worker.
 struct WriteJob: Sendable {
     struct Parsed: Sendable {
         let write: Write
-        /// Bytes of the body, uncompressed.
+        /// Size of the body in bytes, uncompressed.
         let bodyBytes: Int
         let name: String?
-        /// What became of it in a trial; nil where it has to be queued.
+        /// The outcome if a trial on a snapshot refused the write; nil if the write has to be queued.
         let refusal: WriteOutcome?
-        /// What of memory it has taken, where it is large.
+        /// The share of the memory budget of a large write.
         let share: MemoryShare?
     }
 
@@ -23,7 +23,7 @@ struct WriteJob: Sendable {
 
     private let request: HTTPRequest
     private let method: Call.Method
-    /// Where it writes; an update's places are at or below it.
+    /// The path of the write. An update's changes are at or below it.
     let path: Path
     private let permission: WritePermission
     private let auth: AuthContext
@@ -33,9 +33,9 @@ struct WriteJob: Sendable {
     private let heavyRows: Int
     private let name: String?
     private let maxBodyBytes: Int
-    /// Taken from by what comes out of a large or packed body.
+    /// The share of the memory budget for the contents of a large or compressed body.
     private let share: MemoryShare?
-    /// Whether it is too much for a loop.
+    /// Whether the body is too large for a loop.
     let isHeavy: Bool
 
     init(_ call: Call, _ settings: GatewaySettings, _ permission: WritePermission, name: String?) {
@@ -58,16 +58,16 @@ struct WriteJob: Sendable {
         rowLimit = call.parameters.writeTimeout.map(Self.rowLimit)
     }
 
-    /// What it reaches, before its body is known.
+    /// The reach of the write before its body is known.
     var reach: RuleSet.Reach { method == .patch ? .pathAndBelow : .path }
 
-    /// The rows that a `writeSizeLimit` allows, at 100,000 a second.
+    /// Returns the maximum number of rows for a `writeSizeLimit` in milliseconds, at 100,000 rows a second.
     private static func rowLimit(_ milliseconds: Milliseconds) -> Int {
         let (rows, isTooMany) = milliseconds.multipliedReportingOverflow(by: 100)
         return isTooMany ? .max - 1 : Int(clamping: rows) + 99
     }
 
-    /// - Parameter snapshot: what a large write is tried on before it is queued; nil for none.
+    /// - Parameter snapshot: the snapshot on which a large write is tried before it is queued; nil for no trial.
     func run(on snapshot: Snapshot? = nil) -> Result<Parsed, RESTError> {
         do throws(RESTError) {
             if let snapshot {
@@ -87,7 +87,7 @@ struct WriteJob: Sendable {
         guard path.depth <= KeyRules.maxDepth + (path.namesPriority ? 1 : 0) else {
             throw RESTError(400, "Invalid path: more than \(KeyRules.maxDepth) levels deep")
         }
-        // Known before it is made: what is to be made of a text may take a hundred times its bytes.
+        // Reserves memory before parsing, because the parsed value may take a hundred times the bytes of the text.
         guard share?.grow(by: JSONSize.estimate(body)) ?? true else { throw Self.noRoom }
         return method == .patch ? try update(body, snapshot) : try set(body, snapshot)
     }
@@ -157,7 +157,7 @@ struct WriteJob: Sendable {
         }
     }
 
-    /// The original's text, and behind it where and why.
+    /// Returns Firebase's error text, followed by the position and the reason.
     private static func refusal(_ error: JSONError, of expected: String) -> RESTError {
         switch error.kind {
         case .syntax: RESTError(400, "Invalid data; couldn't parse \(expected) \(error)")
@@ -170,7 +170,7 @@ struct WriteJob: Sendable {
         }
     }
 
-    /// One path of an update may not lie at or below another.
+    /// Refuses an update in which one path lies at or below another.
     private static func refuseOverlaps(_ changes: [Change]) throws(RESTError) {
         guard let (first, second) = Change.overlap(in: changes) else { return }
         throw RESTError(

@@ -4,14 +4,14 @@ import Runtime
 import Tree
 import Wire
 
-/// What was written out for GETs lately, for whoever asks for the same while it is the same. One for each loop.
+/// The recently encoded values of GETs, for later requests of the same unchanged values. One for each loop.
 ///
-/// What is kept is found by place and form and counts only for the very node that it was made of, which it keeps. So nothing has to
-/// be told of writes, and a value that has changed is written out anew by the next GET. Whether somebody may read is no matter of
-/// this: the rules are asked before.
+/// An entry is found by path and form, and is valid only for the node that it was made from, which it retains. So
+/// writes need not invalidate entries: after a change the next GET encodes the value again. The cache does not check
+/// permissions; callers ask the rules first.
 ///
-/// There are two generations, each of half of the room: what is found moves to the younger one, and when that is full the older one
-/// is forgotten.
+/// There are two generations, each with half of the budget: used entries move to the younger one, and when that is
+/// full, the older one is dropped.
 final class WrittenValues {
     struct Place: Hashable, Sendable {
         let namespace: ObjectIdentifier
@@ -20,14 +20,14 @@ final class WrittenValues {
         let isPretty: Bool
     }
 
-    /// A node and what has been made of it.
+    /// A node and its encodings.
     struct Kept: Sendable {
         let node: Node
         let written: WrittenValue
-        /// What all of it takes of memory, as if nobody else had the node any more.
+        /// The entry's memory in bytes, as if no other owner shared the node.
         let bytes: Int
 
-        /// Looks at all of the node, as whoever has written it out has done. Nil where nothing was made of it.
+        /// Visits the whole node, as encoding it has done. Returns nil if there is no encoding.
         init?(_ node: Node, _ written: WrittenValue) {
             if written.isEmpty { return nil }
             self.node = node
@@ -36,12 +36,12 @@ final class WrittenValues {
         }
     }
 
-    /// Shorter strings and smaller trees are written sooner than they are found.
+    /// Encoding shorter strings and smaller trees is faster than a lookup.
     private static let leastBytes = 1_024
     private static let leastRows = 32
-    /// Larger trees take longer to be freed than a loop may be held.
+    /// Releasing larger trees takes too long for a loop.
     private static let mostRows = 50_000
-    /// What is kept besides.
+    /// Overhead of an entry in bytes.
     private static let overheadBytes = 256
 
     private let generationBytes: Int
@@ -51,14 +51,14 @@ final class WrittenValues {
     private var youngBytes = 0
 
     /// - Parameters:
-    ///   - bytes: the room for all that is kept; 0 keeps nothing.
-    ///   - workers: free what is forgotten.
+    ///   - bytes: the budget of all entries; 0 disables the cache.
+    ///   - workers: release dropped entries.
     init(bytes: Int, _ workers: WorkerPool) {
         generationBytes = bytes / 2
         self.workers = workers
     }
 
-    /// Whether the answer to a GET of this node is worth keeping.
+    /// Returns whether the answer to a GET of this node is worth caching.
     func isWorthKeeping(_ node: Node) -> Bool {
         guard generationBytes > 0 else { return false }
         return switch node {
@@ -68,7 +68,7 @@ final class WrittenValues {
         }
     }
 
-    /// What has been made of the node at the place.
+    /// Returns the cached encodings of the node.
     func find(_ place: Place, _ node: Node) -> WrittenValue? {
         if let kept = young[place] { return kept.node.isIdentical(to: node) ? kept.written : nil }
         guard let kept = old.removeValue(forKey: place), kept.node.isIdentical(to: node) else { return nil }
@@ -76,7 +76,7 @@ final class WrittenValues {
         return kept.written
     }
 
-    /// Keeps what has been made of a node at the place, in place of what was there.
+    /// Stores a node's encodings, replacing the previous entry.
     func keep(_ kept: Kept, at place: Place) {
         if let before = young.removeValue(forKey: place) { youngBytes -= Self.size(before, at: place) }
         if Self.size(kept, at: place) <= generationBytes { add(kept, at: place) }
@@ -91,7 +91,7 @@ final class WrittenValues {
             old = young
             young = [:]
             youngBytes = 0
-            // Thousands of trees may go with it.
+            // Releasing thousands of trees takes too long for a loop.
             if !forgotten.isEmpty { _ = workers.submit { withExtendedLifetime(forgotten) {} } }
         }
         young[place] = kept
@@ -100,7 +100,7 @@ final class WrittenValues {
 }
 
 extension WrittenValues.Place {
-    /// What a GET asks for.
+    /// Creates the key of a GET's value.
     init(_ call: Call, _ namespace: LiveNamespace) {
         self.init(
             namespace: ObjectIdentifier(namespace), path: call.path, form: call.parameters.form,
@@ -108,25 +108,25 @@ extension WrittenValues.Place {
     }
 }
 
-/// What has been made of a value for answers, each when it was first asked for.
+/// The encodings of a value, each created on first use.
 struct WrittenValue: Sendable {
-    /// The value as JSON, in one form; nil while nobody has asked for it.
+    /// The value as JSON, in one form; nil until first use.
     private(set) var text: [UInt8]?
-    /// The text packed by gzip; empty where that makes it no smaller, nil while nobody has asked for it.
+    /// The gzip-compressed text. Empty if compression does not make it smaller; nil until first use.
     private var packed: [UInt8]?
-    /// The value's entity tag.
+    /// The value's ETag.
     private(set) var tag: String?
 
     init(text: [UInt8]? = nil) { self.text = text }
 
     var isEmpty: Bool { text == nil && tag == nil }
 
-    /// What it takes of memory.
+    /// Memory of the encodings in bytes.
     var bytes: Int { (text?.capacity ?? 0) + (packed?.capacity ?? 0) + (tag?.utf8.count ?? 0) }
 
-    /// Whether an answer can be made without looking at the value.
+    /// Returns whether an answer needs no further encoding.
     ///
-    /// - Parameter packedFrom: texts of so many bytes and more are wanted packed; nil where none is.
+    /// - Parameter packedFrom: minimum size in bytes from which texts are compressed; nil for no compression.
     func suffices(packedFrom: Int?, tag wantsTag: Bool) -> Bool {
         guard let text, !wantsTag || tag != nil else { return false }
         return packed != nil || packedFrom.map { text.count < $0 } ?? true
@@ -146,11 +146,11 @@ struct WrittenValue: Sendable {
         return made
     }
 
-    /// The text packed by gzip; nil where that makes it no smaller, or there is no text.
+    /// Returns the gzip-compressed text; nil if compression does not make it smaller, or there is no text.
     mutating func packedText() -> [UInt8]? {
         if packed == nil, let text {
             let made = Gzip.compress(text) ?? []
-            // Of its own size: what it was packed into is as large as the text.
+            // Copies the bytes, because the compressor's buffer is as large as the text.
             packed = made.count < text.count ? Array(made[...]) : []
         }
         return packed.flatMap { $0.isEmpty ? nil : $0 }

@@ -1,49 +1,50 @@
 import Engine
 import Wire
 
-/// Keeps a realtime session's onDisconnect operations and their copy in the database in step.
+/// Keeps a realtime session's onDisconnect operations and their copy in the database consistent.
 ///
-/// One save is under way at a time. What changes meanwhile is saved next, all of it at once. A request is answered once a
-/// save that contains it has succeeded; a save that is refused takes back everything that was asked for since the last one
-/// that succeeded.
+/// One save is in flight at a time. All changes made meanwhile are saved together by the next one. A request is
+/// answered once a save that contains it has succeeded. A save that is refused rolls back all changes since the last
+/// successful save.
 ///
-/// A state machine without I/O: requests and the outcomes of saves come in, and effects go out, to be carried out in order.
+/// A state machine without I/O: it receives requests and the outcomes of saves, and returns effects to execute in
+/// order.
 struct DisconnectSaving {
-    /// What the session has to do.
+    /// An action for the session.
     enum Effect: Equatable {
-        /// Save the operations as they are now. Exactly one `saveEnded` follows, unless the session ends before.
+        /// Save the current operations. Exactly one `saveEnded` follows, unless the session ends before.
         case save(Save)
         case accept(Int64)
-        /// Tell the client that the database cannot be reached.
+        /// Report to the client that the database is unreachable.
         case refuse(Int64)
-        /// Take no more requests and close the connection, so that the client asks anew.
+        /// Accept no more requests and close the connection, so that the client sends its requests again.
         case close
     }
 
     /// One save.
     struct Save: Equatable {
-        /// Greater than that of every save before.
+        /// Greater than the number of every earlier save.
         let number: Int64
-        /// Whether the database has no row of the session yet, as far as is known.
+        /// Whether the database is not known to have a row of the session.
         let isFirst: Bool
     }
 
-    /// What is to be done when the client disconnects, with everything that is not saved yet.
+    /// The operations to execute when the client disconnects, including those that are not saved yet.
     private(set) var operations = DisconnectQueue()
-    /// Counts the times at which operations were taken back. What was derived from the operations before does not hold.
+    /// The number of rollbacks. Operations that were derived from those before a rollback are invalid.
     private(set) var revision = 0
     /// The operations that the database has.
     private var saved = DisconnectQueue()
     /// Whether the database has, or may have, a row of the session.
     private var hasRow = false
     private var saveCount: Int64 = 0
-    /// The save that is under way: the requests that it answers and what it saves.
+    /// The save in flight: the requests that it answers, and the operations that it saves.
     private var current: (requests: [Int64], operations: DisconnectQueue)?
-    /// Requests that the save under way does not contain.
+    /// Requests that the save in flight does not contain.
     private var waiting: [Int64] = []
-    /// Whether something has changed since the save under way began.
+    /// Whether an operation or the login has changed since the save in flight began.
     private var mustSaveAgain = false
-    /// Whether the session is lost to this gateway: nothing is saved any more.
+    /// Whether this gateway has lost the session. Nothing is saved any more.
     private var isOver = false
 
     var isSaving: Bool { current != nil }
@@ -51,12 +52,12 @@ struct DisconnectSaving {
     /// Whether the operations have to be executed when the session ends.
     var mustBeExecuted: Bool { hasRow || isSaving }
 
-    /// A request has changed the operations.
+    /// Handles a request that changes the operations.
     ///
-    /// - Parameter revision: `revision` when `operations` were read for the change.
+    /// - Parameter revision: the `revision` at which the caller read `operations`.
     mutating func change(to new: DisconnectQueue, since revision: Int, by request: Int64) -> [Effect] {
         if isOver { return [] }
-        // It builds on what was refused meanwhile.
+        // The change is based on operations that were refused meanwhile.
         if revision != self.revision { return [.refuse(request)] }
         let hadNone = operations.isEmpty
         operations = new
@@ -65,13 +66,13 @@ struct DisconnectSaving {
         return save()
     }
 
-    /// The client is somebody else from now on. The rules judge the operations by who it is when they are executed, so
-    /// that is saved with them.
+    /// Handles a new login. The rules check the operations against the login when they are executed, so the login is
+    /// saved with them.
     mutating func loginChanged() -> [Effect] {
         operations.isEmpty || isOver ? [] : save()
     }
 
-    /// The save under way has come to an end.
+    /// Handles the end of the save in flight.
     mutating func saveEnded(_ outcome: SaveOutcome) -> [Effect] {
         guard let current else { return [] }
         self.current = nil
@@ -82,20 +83,21 @@ struct DisconnectSaving {
             let effects = current.requests.map { Effect.accept($0) }
             return mustSaveAgain ? effects + save() : effects
         case .refused:
-            // Nothing that was refused is executed later, and neither is what was built on it.
+            // Refused operations, and operations based on them, are never executed.
             let effects = (current.requests + waiting).map { Effect.refuse($0) }
             operations = saved
             takeBack()
             return effects
         case .over:
-            // Other gateways execute the operations, or have. None of the requests is answered.
+            // Other gateways execute the operations, or have done so. None of the requests is answered.
             hasRow = false
             operations = DisconnectQueue()
             isOver = true
             takeBack()
             return [.close]
         case .unknown:
-            // Not refused, as the save may still succeed. What the database has of it is executed at the end, which is now.
+            // The requests are not refused, as the save may still succeed. The session ends now, which executes the
+            // operations that the database has.
             hasRow = true
             isOver = true
             takeBack()

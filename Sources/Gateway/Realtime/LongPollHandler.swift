@@ -4,7 +4,7 @@ import HTTPServer
 import Runtime
 import Wire
 
-/// Serves `/.lp`: browsers that could not keep a WebSocket open poll here (reference: rtdb-protocol 1.8). One for each loop.
+/// Serves `/.lp` for browsers that could not keep a WebSocket open (reference: rtdb-protocol 1.8). One for each loop.
 final class LongPollHandler {
     private let services: LoopServices
     private let callers: Callers
@@ -30,10 +30,10 @@ final class LongPollHandler {
         if parameters["dframe"] != nil { return try DisconnectFrame.send(parameters, exchange) }
         guard let id = parameters["id"], let password = parameters["pw"], let home = context.directory.home(of: id)
         else {
-            // The session is over: the client opens another.
+            // The session has ended: the client opens another one.
             return Self.close(exchange.reference)
         }
-        // Browsers don't close their side only: what such a poll is answered would be lost.
+        // Browsers never close only their sending side, so the answer to such a poll would be lost.
         exchange.endsWithInput = true
         let poll = Poll(
             password: password, parameters: parameters, isDisconnect: parameters["disconn"] != nil,
@@ -49,7 +49,7 @@ final class LongPollHandler {
         LongPollTransport.answer(exchange, Array("pLPCommand('close')".utf8))
     }
 
-    // MARK: Beginning
+    // MARK: Opening a session
 
     private func start(
         _ request: HTTPRequest, _ parameters: RealtimeParameters, _ exchange: HTTPExchange
@@ -89,13 +89,13 @@ final class LongPollHandler {
     private func connect(_ transport: LongPollTransport, to session: RealtimeSession) {
         let home = hub.home
         let id = session.id
-        // Not from inside a session's own work.
+        // The handler is posted, so that it does not run inside the session's own work.
         transport.onEnd = { home.post(to: id) { $0.host.ended(id) } }
         transport.onDrain = { [weak session] in session?.drained() }
         transport.onLoss = { response in home.post(to: id) { $0.pollingTransport?.keep(response) } }
     }
 
-    // MARK: On the session's loop
+    // MARK: The session's loop
 
     /// A request of a polling session.
     private struct Poll: Sendable {
@@ -133,7 +133,7 @@ final class LongPollHandler {
         for message in messages where !session.take(message) { return session.transport.close() }
     }
 
-    /// Whether there is memory for the pieces that a session waits to be completed.
+    /// Returns whether the memory budget suffices for the incomplete messages of a session.
     private static func hasRoom(for bytes: Int, of session: RealtimeSession) -> Bool {
         guard bytes > 0 else {
             session.pollingShare = nil
@@ -145,8 +145,8 @@ final class LongPollHandler {
     }
 }
 
-/// A page whose unloading ends a polling session. Chromium refuses to wait for an answer while a page goes away, and others
-/// don't know requests that outlive their page.
+/// A page that ends a polling session when it unloads. Chromium does not wait for an answer while a page unloads, and
+/// other browsers do not support requests that outlive their page.
 enum DisconnectFrame {
     static func send(_ parameters: RealtimeParameters, _ exchange: HTTPExchange) throws(RESTError) {
         guard let page = page(id: parameters["id"], password: parameters["pw"]) else {
@@ -157,7 +157,7 @@ enum DisconnectFrame {
             body: Array(page.utf8))
     }
 
-    /// Nil where the id or the password is none: they stand in a script.
+    /// Returns nil if the id or the password is invalid, because both are inserted into a script.
     static func page(id: String?, password: String?) -> String? {
         guard let id, let password, isToken(id), isToken(password) else { return nil }
         return """

@@ -1,37 +1,37 @@
 import HTTPServer
 import Wire
 
-/// A realtime client that polls (reference: rtdb-protocol 1.8): messages wait until a request comes to fetch them.
-/// Belongs to the loop of its session; requests come in on any.
+/// A realtime client that polls (reference: rtdb-protocol 1.8): messages wait until a request fetches them. Belongs to
+/// the loop of its session; requests arrive on any loop.
 final class LongPollTransport: RealtimeTransport {
-    /// Proves that a request is the session's own.
+    /// Proves that a request belongs to the session.
     let password: String
     private var messages: [[UInt8]] = []
     private var messageBytes = 0
-    /// How many of `messages` are before each separation.
+    /// For each separation, the number of `messages` before it.
     private var separations: [Int] = []
-    /// Requests that wait for messages; the older is answered when a newer comes.
+    /// Requests that wait for messages. The older one is answered when a newer one arrives.
     private var polls: [ExchangeReference] = []
     private var nextResponse = 1
-    /// What polls that had ended by then were to be answered. Clients put responses in order by their numbers.
+    /// Responses to polls that had ended before they were answered. Clients sort responses by their numbers.
     private var lost: [Response] = []
     private var isClosed = false
     private var isFinishing = false
-    /// The number of the response behind which there is nothing more, once it has been made.
+    /// The number of the last response, once it has been created.
     private var lastResponse: Int?
     private let maxBytes: Int
-    /// What the client has sent in part; nil once it sends nothing more by polling.
+    /// The client's incomplete messages; nil once it has stopped sending by polling.
     var segments: LongPollSegments?
     /// Called when the client can't be served any more.
     var onEnd: (() -> Void)?
-    /// Called when nothing waits any more.
+    /// Called when no messages are waiting any more.
     var onDrain: (() -> Void)?
-    /// Called, on any thread, when a poll ended before it was answered; is to see to it that `keep` is called.
+    /// Called on any thread when a poll ended before it was answered. The handler must arrange a call of `keep`.
     var onLoss: (@Sendable (Response) -> Void)?
-    /// Called when the client has taken the last response, or polls no more.
+    /// Called when the client has received the last response, or has stopped polling.
     var onFinish: (() -> Void)?
 
-    /// What a poll is answered.
+    /// A response to a poll.
     struct Response: Sendable {
         fileprivate let body: [UInt8]
     }
@@ -50,12 +50,12 @@ final class LongPollTransport: RealtimeTransport {
         messages.append(message)
         messageBytes += message.count
         answerWaiting()
-        // A client that fetches nothing is gone.
+        // A client that fetches no messages has disconnected.
         if messageBytes > maxBytes { onEnd?() }
         return true
     }
 
-    /// A response could not be sent: the next poll is for it.
+    /// Keeps a response that could not be sent for the next poll.
     func keep(_ response: Response) {
         guard !isClosed else { return }
         lost.append(response)
@@ -64,18 +64,18 @@ final class LongPollTransport: RealtimeTransport {
         if messageBytes > maxBytes { onEnd?() }
     }
 
-    /// Messages as they are, one behind another; polls are answered with text, not frames.
+    /// Sends unframed messages, joined by commas: the answer to a poll is text.
     func send(frames: SharedBytes) { _ = send(frames.bytes) }
 
     static func frames(for messages: [[UInt8]]) -> SharedBytes? {
         SharedBytes(Array(messages.joined(separator: [UInt8(ascii: ",")])))
     }
 
-    /// A request to fetch messages.
+    /// Handles a request for messages.
     func poll(_ exchange: ExchangeReference) {
         if isClosed { return Self.answer(exchange, Self.script("pLPCommand('close')")) }
         if let lastResponse, lost.isEmpty {
-            // The client polls again after it has taken that one.
+            // The client polls again after it has received the last response.
             Self.answer(exchange, Self.script("pLPCommand('close',\(lastResponse))"))
             onFinish?()
             return
@@ -85,15 +85,15 @@ final class LongPollTransport: RealtimeTransport {
         answerWaiting()
     }
 
-    /// Sends a message behind which nothing comes by polling. The next poll is told so: browsers have only a few
-    /// connections for a host, and a poll that is held takes one.
+    /// Sends the last message by polling. The next poll gets a close command: browsers have only a few connections for
+    /// a host, and a waiting poll occupies one.
     func finish(with message: [UInt8]) {
         isFinishing = true
         _ = send(message)
     }
 
-    /// The SDK takes all messages of a response at once, but applies what `get` was answered only afterwards: it would
-    /// put that over newer data.
+    /// Puts later messages into another response. The SDK reads all messages of a response at once, but applies the
+    /// answer to a `get` only afterwards, so that it would overwrite newer data.
     func separate() {
         if !messages.isEmpty, separations.last != messages.count { separations.append(messages.count) }
     }
@@ -127,8 +127,8 @@ final class LongPollTransport: RealtimeTransport {
         Self.answer(exchange, response.body) { [onLoss] in onLoss?(response) }
     }
 
-    /// A client polls again when it is answered. The clock by which it would do so by itself stands nearly still in a page
-    /// that nobody looks at.
+    /// Answers a waiting poll, which makes the client poll again. The client's own timer for this almost stops in a
+    /// page that is in the background.
     func ping() {
         if !isClosed, !polls.isEmpty { respond(polls.removeFirst()) }
     }
@@ -145,7 +145,7 @@ final class LongPollTransport: RealtimeTransport {
 
     // MARK: Scripts
 
-    /// The first response: defines what the later ones call, and greets.
+    /// Returns the first response: it defines the functions that later responses call, and contains the greeting.
     static func opening(callback: String, session: String, password: String, hello: [UInt8]) -> [UInt8] {
         let start = """
             function pLPCommand(c,a1,a2,a3,a4){parent.window["pLPCommand\(callback)"]&&parent.window["pLPCommand\(callback)"](c,a1,a2,a3,a4);}

@@ -5,19 +5,19 @@ import Placement
 import Runtime
 import Synchronization
 
-/// What realtime sessions need of the gateway. Shared by all loops.
+/// The gateway's services for realtime sessions. Shared by all loops.
 final class RealtimeContext: Sendable {
     let databases: Databases
     let settings: GatewaySettings
     let metrics: GatewayMetrics
     let groups: ListenerGroups
-    /// Where each session lives.
+    /// The loop of each session.
     let directory = SessionDirectory()
     let transactionQueues = TransactionQueues()
     let authenticator: Authenticator
     let limiter: RateLimiter
     let memory: MemoryBudget
-    /// Threads for what takes too long for a loop.
+    /// Threads for tasks that take too long for a loop.
     let workers: WorkerPool
     let logger: Logger
     let longMessages: LongMessageLog
@@ -39,7 +39,7 @@ final class RealtimeContext: Sendable {
     }
 }
 
-/// Where each realtime session lives. Shared by all loops.
+/// The loop of each realtime session. Shared by all loops.
 final class SessionDirectory: Sendable {
     private let homes = Condition<[String: any SessionHome]>([:])
 
@@ -48,10 +48,10 @@ final class SessionDirectory: Sendable {
 
     func home(of session: String) -> (any SessionHome)? { homes.withLock { $0[session] } }
 
-    /// The home of one of the sessions.
+    /// The loop of any one session.
     var anyHome: (any SessionHome)? { homes.withLock { $0.first?.value } }
 
-    /// Closes all sessions whose namespaces live in a database, on their loops.
+    /// Closes all sessions of the namespaces of a database, on their loops.
     func closeAll(in database: Int) {
         let homes = homes.withLock { homes in
             Dictionary(homes.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
@@ -59,12 +59,12 @@ final class SessionDirectory: Sendable {
         for home in homes.values { home.closeAll(in: database) }
     }
 
-    /// Waits until no session is left; at most so long.
+    /// Waits until no session is left, or until the timeout.
     func waitUntilEmpty(milliseconds: Milliseconds) {
         _ = homes.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
     }
 
-    /// 32 hex digits that nobody can guess: session ids and their passwords.
+    /// Returns 32 unpredictable hex digits, used for session ids and their passwords.
     static func makeToken() -> String {
         var generator = SystemRandomNumberGenerator()
         let words = (generator.next() as UInt64, generator.next() as UInt64)
@@ -74,8 +74,8 @@ final class SessionDirectory: Sendable {
 
 /// Writes log lines about realtime messages above the size limit. Any thread.
 ///
-/// SDKs send such a message again after each reconnection, and a peer can announce one at no cost. So there is at most one
-/// line a second; `omitted` is the number of messages since the previous line that have none.
+/// SDKs send such a message again after each reconnection, and a peer can announce one at no cost. So there is at most
+/// one line a second; `omitted` is the number of messages since the previous line that were not logged.
 final class LongMessageLog: Sendable {
     private struct State {
         var nextLine: Milliseconds = 0

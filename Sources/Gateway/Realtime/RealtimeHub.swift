@@ -5,18 +5,18 @@ import Runtime
 import Synchronization
 import Wire
 
-/// A loop's realtime sessions and their listens: begins them, ends them, and looks after them. One for each loop.
+/// A loop's realtime sessions and their listens: begins, checks and ends them. One for each loop.
 final class RealtimeHub: RealtimeHost, GroupHearer {
     let context: RealtimeContext
     let loop: EventLoop
     private let link: LoopLink<RealtimeHub>
-    /// Those that live on this loop.
+    /// The sessions of this loop.
     let sessions = SessionTable()
     private let listens: ListenerTable<RealtimeListen>
     private let writes: RealtimeWrites
     private let slots: TransactionSlots
     private var lastListen: UInt64 = 0
-    /// Sessions that have ended, with those of their listens that are not forgotten yet.
+    /// Sessions that have ended, with those of their listens that are not removed yet.
     private var ending: [String: (session: RealtimeSession, listens: [RealtimeListen])] = [:]
     private(set) var isDraining = false
 
@@ -56,12 +56,12 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         guard let session = sessions.remove(id) else { return completion() }
         context.metrics.sessions.add(-1)
         session.ended(completion)
-        // Last: who waits until there are no sessions finds their operations under way.
+        // Comes last, so that a caller that waits for the end of all sessions finds their operations in flight.
         context.directory.remove(id)
     }
 
-    /// A client that comes back names its last session: that one ends first, lest its end undo what the new one does
-    /// (reference: rtdb-protocol 9).
+    /// Ends the session that a reconnecting client names as its last one, before the new session continues. Otherwise
+    /// the end of the old session would undo changes of the new one (reference: rtdb-protocol 9).
     func endEarlier(_ last: String, before session: RealtimeSession) {
         guard last != session.id else { return }
         session.hold()
@@ -74,7 +74,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
             }
             if isFirst { link.post(to: id) { $0.release() } }
         }
-        // The new session must not wait for ever for what the database does with the old one.
+        // The new session must not wait forever for the database to finish the old one.
         _ = loop.schedule(afterMilliseconds: 5_000) { release() }
         if let home = context.directory.home(of: last) {
             home.end(last, release)
@@ -83,17 +83,17 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         }
     }
 
-    /// Closes all sessions once their writes are done; what they want done then is begun at once, however long clients
-    /// take to let go of their connections.
+    /// Closes all sessions once their writes are answered. Their onDisconnect operations begin at once, however long
+    /// clients take to close their connections.
     ///
-    /// - Parameter database: only those whose namespaces live there; nil for all.
+    /// - Parameter database: closes only sessions of this database's namespaces; nil for all.
     func closeSessions(in database: Int? = nil) {
         for session in sessions.all where database == nil || session.namespace.key.database == database {
             session.close()
         }
     }
 
-    /// The same, and no session begins any more.
+    /// Closes all sessions, and prevents new ones.
     func drain() {
         isDraining = true
         closeSessions()
@@ -123,7 +123,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         context.groups.leave(listen.group, link)
     }
 
-    /// They refer to the session until they are forgotten.
+    /// The listens refer to the session until they are removed.
     func forgetLater(_ listens: [RealtimeListen], of session: RealtimeSession) {
         guard !listens.isEmpty else { return }
         ending[session.id] = (session, listens)
@@ -156,8 +156,8 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
 
     // MARK: Time
 
-    /// Finds peers that have gone silently, logins that hold no more, and readers whom data elsewhere or the time has shut
-    /// out, some in each slice of the loop's time.
+    /// Ends sessions whose peers have disconnected silently, logins that are no longer valid, and listens whose readers
+    /// lost access by data elsewhere or by time. Processes some in each slice of the loop's time.
     func sweep(then completion: @escaping @Sendable () -> Void = {}) {
         link.inSlices(sessions.ids, of: self) { hub, id in
             hub.sweep(id)
@@ -170,7 +170,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         guard let session = sessions[id] else { return }
         let now = Clock.monotonicMilliseconds
         let timeout = Milliseconds(context.settings.sessionTimeoutMilliseconds)
-        // There may be another one of its name, in another database: the client finds it when it comes back.
+        // Another database may have a namespace of that name: the client finds it when it reconnects.
         if session.namespace.hasEnded { return session.close() }
         session.recheckLogin(now: Clock.unixMilliseconds)
         session.transport.tick()
@@ -181,8 +181,8 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
             return ended(session.id)
         }
         if now - session.lastHeard > timeout / 3 { session.transport.ping() }
-        // Rules may look at data that a listen has nothing to do with: whoever lost a permission by a change elsewhere is
-        // found here (and before anything is sent anyway).
+        // Rules may depend on data outside of a listen's path. This check finds readers that lost access by a change
+        // elsewhere; listens are also checked before each event.
         let seq = session.namespace.snapshot.seq
         guard seq != session.recheckedSeq else { return }
         session.recheckedSeq = seq
@@ -211,35 +211,34 @@ extension LoopLink: SessionHome where Owner == RealtimeHub {
     func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { post { $0.follow(outcome, at: key) } }
 }
 
-/// What a realtime session needs of the loop that it lives on. Belongs to that loop's thread.
+/// The services that a realtime session needs from its loop. Belongs to that loop's thread.
 protocol RealtimeHost: AnyObject {
     var context: RealtimeContext { get }
-    /// Reaches the sessions of this loop from other threads.
+    /// Gives other threads access to the sessions of this loop.
     var home: any SessionHome { get }
 
-    /// Adds a listen to its group, and tells from which snapshot on the group hears.
+    /// Adds a listen to its group, and returns the snapshot after which the group receives changes.
     func join(_ target: ListenTarget, _ session: RealtimeSession) -> (RealtimeListen, Snapshot)
-    /// The listen of that number, while it is one.
+    /// Returns the listen with that number, if it still exists.
     func listen(_ id: UInt64, in group: ListenerGroup) -> RealtimeListen?
     func forget(_ listen: RealtimeListen)
-    /// Forgets the listens of a session that has ended, some in each slice of the loop's time.
+    /// Removes the listens of a session that has ended, some in each slice of the loop's time.
     func forgetLater(_ listens: [RealtimeListen], of session: RealtimeSession)
 
-    /// Queues a write, and calls `body` with what becomes of it, unless the session has ended by then. Returns the write's
-    /// number.
+    /// Queues a write and returns its number. Calls `body` with its outcome, unless the session has ended by then.
     @discardableResult
     func submit(
         _ write: Write, for session: RealtimeSession, _ body: @escaping (RealtimeSession, WriteOutcome) -> Void
     ) -> UInt64
-    /// Calls `body` when the write of that number is done, whether the session has ended or not.
+    /// Calls `body` when the write with that number is finished, even if the session has ended.
     func afterWrite(_ number: UInt64, _ body: @escaping () -> Void)
 
-    /// Does what follows from an event in a queue of transactions.
+    /// Executes the outcome of an event in a queue of transactions.
     func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey)
-    /// Sees to it that a slot ends.
+    /// Watches a slot, and ends it if its session is idle for too long.
     func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey)
 
-    /// The session's connection is gone.
+    /// Ends a session whose connection has closed.
     func ended(_ id: String, _ completion: @escaping @Sendable () -> Void)
 }
 
@@ -247,21 +246,22 @@ extension RealtimeHost {
     func ended(_ id: String) { ended(id) {} }
 }
 
-/// The realtime sessions of one loop, as other threads reach them.
+/// Gives other threads access to the realtime sessions of one loop.
 protocol SessionHome: AnyObject, Sendable {
-    /// Does `work` with a session on its loop, or `otherwise` there where the session has ended.
+    /// Calls `work` with a session on its loop, or `otherwise` there if the session has ended.
     func post(
         to id: String, otherwise: @escaping @Sendable () -> Void, _ work: @escaping @Sendable (RealtimeSession) -> Void)
-    /// Closes a session and ends it, and calls `completion` once what it wanted done then is done; at once where it has ended.
+    /// Closes and ends a session, and calls `completion` once its onDisconnect operations are executed; at once if it
+    /// has ended.
     func end(_ id: String, _ completion: @escaping @Sendable () -> Void)
-    /// Closes all sessions of the loop, of the namespaces of a database, once their writes are done.
+    /// Closes all sessions of the loop that belong to a database's namespaces, once their writes are answered.
     func closeAll(in database: Int)
     /// See `RealtimeHost.follow`.
     func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey)
 }
 
 extension SessionHome {
-    /// Does `work` with a session on its loop; nothing where the session has ended.
+    /// Calls `work` with a session on its loop; does nothing if the session has ended.
     func post(to id: String, _ work: @escaping @Sendable (RealtimeSession) -> Void) {
         post(to: id, otherwise: {}, work)
     }
@@ -278,6 +278,6 @@ final class SessionTable {
 
     func add(_ session: RealtimeSession) { sessions[session.id] = session }
 
-    /// Takes a session out; nil where there is none.
+    /// Removes and returns a session; returns nil if there is none.
     func remove(_ id: String) -> RealtimeSession? { sessions.removeValue(forKey: id) }
 }

@@ -11,7 +11,7 @@ final class RealtimeListen {
         /// The value is being encoded; events wait for it.
         case opening
         case live
-        /// The client is behind: changes are skipped, and it is sent the value anew when it has caught up.
+        /// The client is slow: changes are skipped, and the value is sent again when it has caught up.
         case conflated
     }
 
@@ -19,18 +19,19 @@ final class RealtimeListen {
     let target: ListenTarget
     let group: ListenerGroup
     unowned let session: RealtimeSession
-    /// The session's, which keeps it so; here as thousands of listens are sent an event one after another.
+    /// A copy of the session's transport, which the session updates. The copy makes sending an event to thousands of
+    /// listens faster.
     var transport: any RealtimeTransport
-    /// The entry that the client was brought to.
+    /// The entry up to which the client has received changes.
     private(set) var seq: Int64
     var state = State.live {
         didSet {
             if (oldValue == .live) != (state == .live) { session.unsettledListens += state == .live ? -1 : 1 }
         }
     }
-    /// The session's, which keeps it so, for the same reason.
+    /// A copy of the session's login number, which the session updates, for the same reason as `transport`.
     var loginNumber: Int
-    /// By what the client was last let in: another login is judged at once.
+    /// The conditions of the client's last successful check. A new login is checked at once.
     var admission = Admission()
     /// Events that wait for the value, and whether there were too many to keep.
     private var waiting: [EncodedEvents] = []
@@ -65,8 +66,8 @@ final class RealtimeListen {
         if !hasMissed { waiting.append(encoded) }
     }
 
-    /// The value as of `seq` is sent; what has waited for it follows. Where there was too much of that, the listen is
-    /// conflated.
+    /// Handles that the value at `seq` was sent: sends the events that have waited for it. If there were too many, the
+    /// listen is conflated.
     func opened(at seq: Int64, bufferBytes: Int) {
         self.seq = max(self.seq, seq)
         let waiting = waiting
@@ -79,7 +80,7 @@ final class RealtimeListen {
         }
     }
 
-    /// Something happened that events don't tell: the value has to be sent anew.
+    /// Records a change that events do not contain: the value has to be sent again.
     func missed() {
         waiting.removeAll()
         hasMissed = true
@@ -105,23 +106,23 @@ extension RealtimeListen: Listener {
         seq = last
     }
 
-    /// Whoever is behind begins again anyway, once it has caught up.
+    /// A conflated listen restarts anyway when its client has caught up.
     func restart(from snapshot: Snapshot) {
         if state != .conflated { session.sendAnew(self, snapshot) }
     }
 
     func shutOut() { session.cancel(self) }
 
-    /// Realtime sessions are closed by the next sweep.
+    /// The next sweep closes realtime sessions of such a namespace.
     func namespaceEnded() {}
 }
 
-/// What a realtime listen begins with; made on the loop, computed there or on a worker.
+/// The first value of a realtime listen. Created on the loop, computed there or on a worker.
 struct FirstValue: Sendable {
     private let group: ListenerGroup
     private let snapshot: Snapshot
     private let target: ListenTarget
-    /// What the client says that it has; nil where that does not matter.
+    /// The hash of the client's value; nil if it is irrelevant.
     private let hash: String?
     private let compound: CompoundHash?
 
@@ -136,19 +137,19 @@ struct FirstValue: Sendable {
         self.compound = compound
     }
 
-    /// Whether it takes too long for a loop: what is looked through, hashed or written is large.
+    /// Returns whether the value or the client's hashes are too large for a loop.
     func isHeavy(_ settings: GatewaySettings) -> Bool {
         snapshot.root[target.path].rowCount > settings.heavyRows || compound?.hashes.count ?? 0 > settings.heavyRows
     }
 
-    /// The message to the client: nothing if it has the value, the ranges that differ if its hashes of ranges show any, else
-    /// the whole value.
+    /// Returns the message to the client: nil if it has the value, the differing ranges if its compound hash reveals
+    /// any, else the whole value.
     func message() -> [UInt8]? {
         let value = group.value(in: snapshot)
         if let hash, value.isNull ? hash.isEmpty : (!hash.isEmpty && hash == value.hash) { return nil }
         let ranges = compound.map { RangeMerge.differences(value, $0) }
         let push: [UInt8]
-        // If the hash differs and no range does, the client has a priority that SDKs leave out of the hashes of ranges.
+        // If the hash differs and no range does, the client has a priority that SDKs omit from the hashes of ranges.
         if let ranges, !ranges.isEmpty {
             push = ServerMessage.rangeMerge(ranges, listener: target.path)
         } else {
@@ -159,16 +160,17 @@ struct FirstValue: Sendable {
     }
 }
 
-/// The frames of one group's events, made once for each tag that the group's listens have.
+/// The frames of one group's events, created once for each tag of the group's listens.
 struct TaggedFrames {
     let encoded: EncodedEvents
     private var byTag: [Int64?: SharedBytes] = [:]
-    /// The last of them: most listens of a group have one tag, or none.
+    /// The last frames that were used: most listens of a group have the same tag, or none.
     private var last: (tag: Int64?, frames: SharedBytes)?
 
     init(_ encoded: EncodedEvents) { self.encoded = encoded }
 
-    /// The frames of the events after `seq`; nil if there are none, or they are longer than clients can take.
+    /// Returns the frames of the events after `seq`; nil if there are none, or a message exceeds the length that
+    /// clients accept.
     mutating func frames(after seq: Int64, tag: Int64?, _ transport: any RealtimeTransport.Type) -> SharedBytes? {
         guard let first = encoded.events.first else { return nil }
         let isWhole = first.seq > seq && transport.isWebSocket

@@ -5,11 +5,11 @@ import Runtime
 import Tree
 import Wire
 
-/// Reads a long message, and tries the write that it may be. Made on the loop, run on a worker.
+/// Parses a long message and tries its write on a snapshot. Created on the loop, run on a worker.
 struct RealtimeReading: Sendable {
     enum Outcome: Sendable {
         case message(ClientMessage)
-        /// A large write that would not be done; with its place if it is a transaction.
+        /// A large write that would be refused; with its path if it is a transaction.
         case refused(Int64, WriteName?, WriteOutcome, TransactionKey?)
     }
 
@@ -19,7 +19,7 @@ struct RealtimeReading: Sendable {
     private let share: MemoryShare
     private let heavyRows: Int
 
-    /// - Parameter snapshot: what a large write is tried on; nil for none.
+    /// - Parameter snapshot: the snapshot on which a large write is tried; nil for no trial.
     init(
         _ auth: AuthContext, _ snapshot: Snapshot?, in namespace: LiveNamespace, _ share: MemoryShare, heavyRows: Int
     ) {
@@ -34,7 +34,7 @@ struct RealtimeReading: Sendable {
         do throws(MessageError) {
             let now = Clock.unixMilliseconds
             let permission = snapshot.map { WritePermission($0.rules.set, auth, now: now) }
-            // What is to be made of a text may take a hundred times its bytes.
+            // The parsed value may take a hundred times the bytes of the text.
             guard share.grow(by: JSONSize.estimate(message)) else {
                 throw MessageError(reason: "no room for what would be parsed")
             }

@@ -20,7 +20,7 @@ extension RealtimeSession {
         switch context.authenticator.authenticate(credentials) {
         case .now(let result): authenticated(number, result)
         case .later(let start):
-            // Requests behind it are judged by it (reference: rtdb-protocol 3.6).
+            // Later requests are checked against the new login (reference: rtdb-protocol 3.6).
             hold()
             start { [home = host.home, id] result in
                 home.post(to: id) { session in
@@ -47,9 +47,9 @@ extension RealtimeSession {
         }
     }
 
-    /// Whoever shows a credential that is not accepted is nobody from then on: there is no doubt left as whom the next
-    /// request is judged. Clients close the connection upon the answer, and log in anew (reference: rtdb-protocol 2.5):
-    /// so it comes before what is cancelled, which they then don't take for the end of their listens.
+    /// Answers a rejected credential. The session is anonymous from then on, so that the login of the next request is
+    /// unambiguous. Clients close the connection upon the answer and log in again (reference: rtdb-protocol 2.5). So
+    /// the answer precedes the cancellations, which clients then do not take for the end of their listens.
     private func refuse(_ number: Int64, _ failure: AuthFailure) {
         answer(number, failure.socketStatus, .text(failure.socketText))
         changeLogin(.anonymous(isLoopback: isLoopback))
@@ -63,16 +63,16 @@ extension RealtimeSession {
     private func changeLogin(_ login: Identity) {
         let wasNobody = self.login.isNobody
         self.login = login
-        // Nobody may what nobody might.
+        // An anonymous login has the same permissions as the previous anonymous one.
         if !(wasNobody && login.isNobody) {
             loginNumber += 1
             recheckListens(holdsRequests: true)
         }
-        // The onDisconnect operations are judged by the login that the session has at its end.
+        // The rules check the onDisconnect operations against the login that the session has at its end.
         perform(saving.loginChanged())
     }
 
-    /// Ends a login that holds no more: expired, or its secret taken away (reference: rtdb-protocol 10.1).
+    /// Ends a login that is no longer valid: it has expired, or its secret was removed (reference: rtdb-protocol 10.1).
     func recheckLogin(now: Int64) {
         guard !context.authenticator.isValid(login, now: now) else { return }
         answer(ServerMessage.authRevoked("expired_token", "Auth token is expired."))

@@ -6,18 +6,20 @@ import Tree
 import Wire
 
 extension RealtimeSession {
-    /// Changes what is executed when the client disconnects: judged by the rules now (and again then), saved, answered.
+    /// Changes the operations that are executed when the client disconnects. The rules check the change now, and again
+    /// at execution. The change is saved before it is answered.
     ///
     /// - Parameters:
-    ///   - changes: what the rules judge; nil for a cancel, which nobody may be denied.
-    ///   - change: makes the operations what they shall be.
+    ///   - changes: the changes for the rules to check; nil for a cancel, which is always permitted.
+    ///   - change: modifies the operations.
     func changeOperations(
         _ number: Int64, _ changes: [Change]?, _ byteCount: Int,
         _ change: @escaping @Sendable (inout DisconnectQueue) -> Void
     ) {
         let share = operationsShare ?? context.memory.take(0, for: memoryAddress)
         operationsShare = share
-        // Counted up as they come, and measured only when that has become too much: most replace earlier ones.
+        // The bytes of requests are added up. The exact size is measured only when the sum exceeds the limit, because
+        // most operations replace earlier ones.
         let isToMeasure = (share?.bytes ?? 0) + byteCount > settings.maxMessageBytes
         guard let share, isToMeasure || share.grow(by: byteCount) else {
             return answer(number, "too_big", .text(Self.tooManyOperations))
@@ -35,18 +37,18 @@ extension RealtimeSession {
         onWorker(make) { session, made in session.changed(number, made, share) }
     }
 
-    /// What a request makes of the operations.
+    /// The operations after a request.
     private struct ChangedOperations: Sendable {
         let queue: DisconnectQueue
-        /// `DisconnectSaving.revision` of the operations that it was made of.
+        /// The `DisconnectSaving.revision` of the operations before the request.
         let revision: Int
-        /// The size, where that was measured.
+        /// The size in bytes, if it was measured.
         let byteCount: Int?
     }
 
     private static let tooManyOperations = "The onDisconnect operations are too large"
 
-    /// - Parameter made: nil where the rules deny the change.
+    /// - Parameter made: nil if the rules deny the change.
     private func changed(_ number: Int64, _ made: ChangedOperations?, _ share: MemoryShare) {
         guard let made else { return answer(number, "permission_denied", .text("Permission denied")) }
         if let byteCount = made.byteCount, byteCount > settings.maxMessageBytes || !share.resize(to: byteCount) {
@@ -59,7 +61,7 @@ extension RealtimeSession {
         perform(saving.change(to: made.queue, since: made.revision, by: number))
     }
 
-    /// Does what `DisconnectSaving` says.
+    /// Executes the effects of `DisconnectSaving`.
     func perform(_ effects: [DisconnectSaving.Effect]) {
         for effect in effects {
             switch effect {
@@ -85,7 +87,7 @@ extension RealtimeSession {
         performWaiting()
     }
 
-    /// The session and what is executed at its end.
+    /// The session with the operations that are executed at its end.
     var stored: DisconnectOperations {
         DisconnectOperations(
             id: id, namespace: namespace, lease: lease, operations: saving.operations.operations.map(\.changes),
@@ -93,7 +95,7 @@ extension RealtimeSession {
     }
 }
 
-/// Judges operations that a client wants to be executed at its end as if that were now. Any thread.
+/// Checks onDisconnect operations against the rules as if they were executed now. Any thread.
 struct OperationTrial: Sendable {
     private let changes: [Change]
     private let snapshot: Snapshot
@@ -107,7 +109,7 @@ struct OperationTrial: Sendable {
         self.now = now
     }
 
-    /// Whether it takes too long for a loop.
+    /// Returns whether the check takes too long for a loop.
     func isHeavy(_ settings: GatewaySettings) -> Bool {
         var rows = changes.count
         for change in changes {

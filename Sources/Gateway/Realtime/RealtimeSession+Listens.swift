@@ -16,7 +16,7 @@ extension RealtimeSession {
         guard listens[target] != nil || listens.count < settings.maxListens else {
             return answer(number, "too_big", .text("Too many listens on one connection"))
         }
-        // The same place and query again, with another tag: the new one counts.
+        // The client listens to the same path and query with another tag: the new listen replaces the old one.
         if let old = listens[target] { forget(old) }
         let (listen, joined) = host.join(target, self)
         listens[target] = listen
@@ -30,11 +30,11 @@ extension RealtimeSession {
         }
     }
 
-    /// The listen has been sent what was there as of a snapshot, and what has happened meanwhile.
+    /// Answers a listen after its value at a snapshot, and later changes, have been sent.
     func answerListen(_ number: Int64, _ target: ListenTarget, _ joined: Snapshot) {
         let isIndexed = target.query.map { joined.rules.set.isIndexed($0.index, at: target.path) } ?? true
         var mark: LogMark?
-        // What has happened meanwhile has brought its own marks.
+        // Later changes carry their own marks.
         if isExtended, let listen = listens[target], listen.seq == joined.seq { mark = listen.group.mark(joined) }
         answer(number, "ok", isIndexed || !joined.rules.enforcesIndexes ? .emptyObject : .noIndex, at: mark)
     }
@@ -44,14 +44,14 @@ extension RealtimeSession {
 
     enum Opening {
         case sent
-        /// The value is longer than clients can take.
+        /// The value exceeds the length that clients accept.
         case tooLong
-        /// Rules, data or the login have ended the listen meanwhile.
+        /// The listen has ended meanwhile because of rules, data or the login.
         case gone
     }
 
-    /// Sends a listen its value, made here or, where that takes long, on a worker; then `completion` with what came of it.
-    /// Requests that come meanwhile wait.
+    /// Sends a listen its value, encoded here or, if that takes long, on a worker, and calls `completion` with the
+    /// result. Later requests wait for the worker.
     private func open(
         _ listen: RealtimeListen, at snapshot: Snapshot, _ value: FirstValue,
         _ completion: @escaping @Sendable (RealtimeSession, Opening) -> Void
@@ -75,7 +75,7 @@ extension RealtimeSession {
         }
     }
 
-    /// Once all listens have their values, the writes' answers go out that have waited for them.
+    /// Sends the held answers to writes once all listens have their values.
     func settled() {
         if unsettledListens == 0 { sendHeldAnswers() }
     }
@@ -86,7 +86,7 @@ extension RealtimeSession {
             return .tooLong
         }
         listen.opened(at: seq, bufferBytes: settings.streamBufferBytes)
-        // What it has missed follows as soon as the client has taken this.
+        // The missed changes follow as soon as the client has read this message.
         if listen.state == .conflated, transport.queuedBytes == 0 { drainSoon() }
         return .sent
     }
@@ -136,12 +136,12 @@ extension RealtimeSession {
         answer(ServerMessage.cancel(listen.target.path, query: listen.target.queryText))
     }
 
-    // MARK: Judging again
+    // MARK: Checking listens
 
-    /// Ends the listens that rules, data or the login don't allow any more (reference: rtdb-protocol 3.5): some now, and
-    /// the others in later slices of the loop's time. Before a listen is sent anything it is judged anyway.
+    /// Ends the listens that rules, data or the login do not permit any more (reference: rtdb-protocol 3.5): some now,
+    /// and the others in later slices of the loop's time. Each listen is checked anyway before it sends an event.
     ///
-    /// - Parameter holdsRequests: whether what comes behind waits until all are judged.
+    /// - Parameter holdsRequests: whether later requests wait until all listens are checked.
     func recheckListens(holdsRequests: Bool = false) {
         guard !login.context.isAdmin else {
             listensToCheck.removeAll()
@@ -176,7 +176,8 @@ extension RealtimeSession {
 
     // MARK: Changes
 
-    /// The client has caught up: conflated listens are sent their values, and then writes their answers.
+    /// Handles that the client has caught up: sends the values of conflated listens, and then the held answers to
+    /// writes.
     func drained() {
         guard !isEnded else { return }
         if unsettledListens > 0 {
@@ -185,10 +186,10 @@ extension RealtimeSession {
         settled()
     }
 
-    /// Does the same in a slice of its own.
+    /// Calls `drained` in a later slice of the loop's time.
     private func drainSoon() { host.home.post(to: id) { $0.drained() } }
 
-    /// Begins a listen again from a snapshot.
+    /// Restarts a listen from a snapshot.
     func sendAnew(_ listen: RealtimeListen, _ snapshot: Snapshot) {
         guard listen.state != .opening else { return listen.missed() }
         let target = listen.target

@@ -5,11 +5,11 @@ import Runtime
 import Tree
 import Wire
 
-/// What a session's client has asked for and is not done yet.
+/// A client's request that is not finished yet.
 enum WaitingRequest {
-    /// A long message: it is read on a worker once its turn has come, so that until then it costs its bytes only.
+    /// A long message. A worker parses it once its turn has come, so that until then it takes only its own bytes.
     case unread([UInt8], MemoryShare)
-    /// A worker reads it.
+    /// A worker is parsing the message.
     case reading
     case read(ClientRequest, MemoryShare?)
     /// A large write that was refused in a trial.
@@ -17,7 +17,7 @@ enum WaitingRequest {
 }
 
 extension RealtimeSession {
-    /// Takes a whole message. False when the connection must be closed.
+    /// Handles a whole message. Returns false if the connection must be closed.
     func take(_ message: [UInt8]) -> Bool {
         guard !isEnded, !isClosing else { return true }
         guard message.count <= settings.heavyBodyBytes else { return takeLong(message) }
@@ -37,7 +37,7 @@ extension RealtimeSession {
             guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
             if !isHeldByTransaction { sendWaitingTransaction() }
             while !hasTaken(request, byteCount) {
-                // There is no room for requests that wait, so the transaction before them does not wait either.
+                // The queue of requests is full, so the transaction that holds them must not wait any longer.
                 guard isHeldByTransaction else { return false }
                 sendWaitingTransaction()
             }
@@ -45,7 +45,8 @@ extension RealtimeSession {
         return true
     }
 
-    /// Performs a request, or keeps it until those before it are done. False if there is no room for it.
+    /// Performs a request, or queues it until earlier ones are finished. Returns false if the queue or the memory
+    /// budget is exhausted.
     private func hasTaken(_ request: ClientRequest, _ byteCount: Int) -> Bool {
         if !isWaiting, !mustWait(request), !loop.isSliceOver {
             perform(request, byteCount)
@@ -79,14 +80,14 @@ extension RealtimeSession {
         return false
     }
 
-    /// Whose share of memory its requests take; administrators are not held to one.
+    /// The address whose share of the memory budget the requests take; nil for administrators, which have no limit.
     var memoryAddress: IPAddress? { login.context.isAdmin ? nil : address }
 
     private var isWaiting: Bool { nextWaiting < waiting.count }
 
     // MARK: Holding
 
-    /// Later requests wait until as many releases.
+    /// Makes later requests wait. Each call needs one `release`.
     func hold() { holds += 1 }
 
     func release() {
@@ -94,7 +95,7 @@ extension RealtimeSession {
         performWaiting()
     }
 
-    /// Has a worker do something that takes too long for the loop; requests that come meanwhile wait.
+    /// Runs `work` on a worker, because it takes too long for the loop. Later requests wait.
     func onWorker<Result: Sendable>(
         _ work: @escaping @Sendable () -> Result,
         then completion: @escaping @Sendable (RealtimeSession, Result) -> Void
@@ -119,7 +120,7 @@ extension RealtimeSession {
             }
         }
         if isQueued { return }
-        // The workers have more than enough to do: a little later.
+        // The workers' queue is full: retries a little later.
         _ = loop.schedule(afterMilliseconds: 50) { [weak self] in
             guard let self, !self.isEnded else { return }
             self.submitToWorker(work, then: completion)
@@ -128,16 +129,16 @@ extension RealtimeSession {
 
     // MARK: Performing
 
-    /// Whether a request can't be performed yet: requests are applied in the order of their arrival (reference:
-    /// rtdb-protocol 3.6). What reads is judged and answered as of all writes before it. And no write is done before the
-    /// operations that came before it are stored, or a dead gateway would leave a client present that had said how to leave.
+    /// Returns whether a request can't be performed yet: requests are applied in the order of their arrival (reference:
+    /// rtdb-protocol 3.6). Reads are checked and answered after all earlier writes. No write is sent before the earlier
+    /// onDisconnect operations are stored; otherwise, if the gateway died, the client would stay marked as present.
     private func mustWait(_ request: ClientRequest) -> Bool {
         if holds > 0 { return true }
         if !writes.isEmpty, request.action.reads { return true }
         return saving.isSaving && request.action.writes
     }
 
-    /// Goes on in the loop's next slice: whoever sends much at once must not keep the others waiting.
+    /// Continues in the loop's next slice, so that a client with many requests does not delay others.
     private func performLater() {
         guard !isToPerform else { return }
         isToPerform = true
@@ -153,7 +154,7 @@ extension RealtimeSession {
             switch waiting[nextWaiting] {
             case .reading: return
             case .unread(let message, let share):
-                // It is tried on a tree in which is what came before it.
+                // The trial needs a tree that includes all earlier writes.
                 guard holds == 0, writes.isEmpty else { return }
                 waiting[nextWaiting] = .reading
                 return read(message, share)
@@ -175,8 +176,8 @@ extension RealtimeSession {
         nextWaiting = 0
     }
 
-    /// Reads the message at the front of the queue. What the rules refuse whatever it holds is not parsed, and what they
-    /// refuse in the end not queued.
+    /// Parses the message at the front of the queue. If the rules refuse its write regardless of the values, it is not
+    /// parsed; if the trial refuses the write, it is not queued.
     private func read(_ message: [UInt8], _ share: MemoryShare) {
         guard !login.context.isAdmin else { return read(message, share, on: nil) }
         namespace.withCurrentSnapshot { [home = host.home, id] result in
@@ -197,7 +198,7 @@ extension RealtimeSession {
         }
     }
 
-    /// False when the connection must be closed.
+    /// Returns false if the connection must be closed.
     private func hasRead(_ result: Result<RealtimeReading.Outcome, MessageError>, _ share: MemoryShare) -> Bool {
         guard nextWaiting < waiting.count, case .reading = waiting[nextWaiting] else { return true }
         switch result {

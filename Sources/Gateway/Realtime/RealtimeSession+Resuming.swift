@@ -6,13 +6,13 @@ import Tree
 import Wire
 
 extension RealtimeSession {
-    /// Has a listen go on behind the entry that its client has seen, as event streams do: with nothing where nothing was
-    /// written since, else with the entries that the log has. Where that can't be told, or would be more work than
-    /// comparing hashes, the client is told to ask with its hashes.
+    /// Resumes a listen after the entry that its client has seen, as event streams do: without events if no entry
+    /// followed, else with events from the log. If that is impossible, or more expensive than comparing hashes, asks
+    /// the client to listen again with its hashes.
     func resume(_ number: Int64, _ listen: RealtimeListen, _ joined: Snapshot, behind text: String) {
         let group = listen.group
         let start = StreamStart(text, isAdmin: login.context.isAdmin, group, joined)
-        // A seq without a seal does not say of which history it is.
+        // A seq without a signature does not identify its history.
         guard case .behind(let seen) = start, seen.mark != nil else { return refuseResumption(number, listen) }
         guard isWorthwhile(seen.seq, listen, joined) else {
             return refuseResumption(number, listen, context.metrics.resumesCompared)
@@ -41,7 +41,7 @@ extension RealtimeSession {
         }
     }
 
-    /// One entry that has to be read costs about as much as so many leaves that are hashed here and there.
+    /// Reading one entry costs about as much as hashing this many scattered leaves.
     private static let leavesPerEntry: Int64 = 16
 
     private func isWorthwhile(_ seq: Int64, _ listen: RealtimeListen, _ joined: Snapshot) -> Bool {
@@ -50,7 +50,7 @@ extension RealtimeSession {
             && missed <= Int64(joined.root[listen.target.path].rowCount) / Self.leavesPerEntry
     }
 
-    /// - Parameter counter: what is counted; by default that the log can't tell what the client has missed.
+    /// - Parameter counter: the counter of the reason. The default counts that the log lacks the missed changes.
     private func refuseResumption(_ number: Int64, _ listen: RealtimeListen, _ counter: Counter? = nil) {
         (counter ?? context.metrics.resumesFresh).add()
         forget(listen)
@@ -59,8 +59,8 @@ extension RealtimeSession {
     }
 
     /// - Parameters:
-    ///   - listen: nil where rules, data or the login have ended it meanwhile.
-    ///   - missed: nil where what has happened can't be told by entries.
+    ///   - listen: nil if rules, data or the login have ended the listen meanwhile.
+    ///   - missed: nil if the missed changes can't be sent as events.
     private func resumed(_ number: Int64, _ listen: RealtimeListen?, _ missed: [SharedBytes]?, _ joined: Snapshot) {
         guard let listen else { return answer(number, "permission_denied", .text("Permission denied")) }
         let target = listen.target

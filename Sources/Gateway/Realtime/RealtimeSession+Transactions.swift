@@ -9,19 +9,20 @@ struct WaitingTransaction {
     let write: Write
     let place: TransactionKey
     let share: MemoryShare?
-    /// Whether later requests of the client wait for it.
+    /// Whether later requests of the client wait for the transaction.
     let isHolding: Bool
-    /// Sends it anyway when its slot is too long in coming.
+    /// Sends the transaction anyway if its slot does not begin in time.
     let timer: LoopTimer
 }
 
 extension RealtimeSession {
-    /// Sends a conditional write, or keeps it until its slot when others contend for the path. The client's next request sends
-    /// it before its slot, unless the client has been refused a few times: then its requests wait, too.
+    /// Sends a conditional write, or keeps it until its slot if other clients contend for the path. The client's next
+    /// request sends the write before its slot, unless it was refused a few times: then the client's requests wait as
+    /// well.
     ///
     /// - Parameters:
-    ///   - mayJoin: false for what the rules would refuse as the tree is: nobody waits for that.
-    ///   - mayWait: false when requests wait behind it.
+    ///   - mayJoin: false if the rules would refuse the write in the present tree. It then takes no slot.
+    ///   - mayWait: false if later requests are already waiting.
     func transact(_ number: Int64, _ write: Write, mayJoin: Bool, mayWait: Bool) {
         let place = TransactionKey(namespace: namespace.key, path: write.path)
         let queues = context.transactionQueues
@@ -40,11 +41,11 @@ extension RealtimeSession {
         if arrival == .holds { hold() }
     }
 
-    /// Whether a transaction waits for its slot, and the client's later requests with it.
+    /// Whether a transaction waits for its slot and holds the client's later requests.
     var isHeldByTransaction: Bool { waitingTransaction?.isHolding ?? false }
 
-    /// Sends the transaction that waits for its slot, if any, and performs what waited for it: requests are applied in the
-    /// order of their arrival (reference: rtdb-protocol 3.6).
+    /// Sends the transaction that waits for its slot, if any, and performs the requests that waited for it: requests
+    /// are applied in the order of their arrival (reference: rtdb-protocol 3.6).
     func sendWaitingTransaction() {
         guard let waiting = takeWaitingTransaction() else { return }
         context.transactionQueues.sendsEarly(id, at: waiting.place)
@@ -52,12 +53,12 @@ extension RealtimeSession {
         if waiting.isHolding { release() }
     }
 
-    /// Sends the transactions that wait, so that no request waits for a slot.
+    /// Sends the waiting transactions, so that no request waits for a slot.
     func sendWaitingTransactions() {
         while waitingTransaction != nil { sendWaitingTransaction() }
     }
 
-    /// Forgets the transactions that wait, and performs what waited for them.
+    /// Drops the waiting transactions, and performs the requests that waited for them.
     func dropWaitingTransactions() {
         while let waiting = takeWaitingTransaction() {
             if waiting.isHolding { release() }
@@ -91,8 +92,8 @@ extension RealtimeSession {
         }
     }
 
-    /// The session is over: nobody waits for it, and what waits is not done. Clients send it again, or not: they never
-    /// had an answer.
+    /// Leaves all queues at the end of the session, so that other clients do not wait for it. Its waiting transactions
+    /// are not executed; as they had no answer, clients may send them again.
     func leaveQueues() {
         for place in contended { host.follow(context.transactionQueues.leaves(id, place), at: place) }
         contended.removeAll()

@@ -13,7 +13,7 @@ extension RealtimeSession {
         guard writes.count < settings.maxWaitingRequests else {
             return answer(number, "unavailable", .text("Too many writes are waiting."))
         }
-        // Who is going to be refused must neither use up what others may write nor have them wait.
+        // A write that the rules will refuse must neither use up the namespace's limit nor make other writes wait.
         let mayBeGiven = mayBeGiven(action)
         if mayBeGiven, context.limiter.write(byteCount, to: namespace.name) != nil { return answerTooMany(number) }
         context.metrics.writes.add()
@@ -21,11 +21,11 @@ extension RealtimeSession {
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress),
-            // A transaction says itself what it is to be done on.
+            // A transaction's hash already prevents a repeated execution.
             name: isExtended && hash == nil ? name : nil)
         if hash != nil { return transact(number, write, mayJoin: mayBeGiven, mayWait: isLast) }
         let share = performed
-        // A large one may be overtaken by what others write, but by nothing of this client's.
+        // Writes of other clients may overtake a large write. Later requests of this client may not.
         let isHeld = writes.isEmpty && namespace.isLarge(write)
         if isHeld {
             write.mayBeOvertaken = true
@@ -40,7 +40,8 @@ extension RealtimeSession {
         if isHeld { largeWrite = token }
     }
 
-    /// A write that is refused without the committers: what was done when it came first is not told as refused.
+    /// Refuses a write without the committers, unless an earlier attempt with the same name was committed: then answers
+    /// with that outcome.
     func refuse(_ number: Int64, _ name: WriteName?, _ refusal: @escaping (RealtimeSession) -> Void) {
         guard isExtended, let name, writes.count < settings.maxWaitingRequests else { return refusal(self) }
         let question = Write(.recall, operation: .set, byteCount: 64, auth: login.context, name: name)
@@ -52,7 +53,7 @@ extension RealtimeSession {
         }
     }
 
-    /// Whether the rules may let a write in as the tree is now. Those before it may make it otherwise.
+    /// Returns whether the rules may permit a write in the present tree. Earlier writes may still change the result.
     private func mayBeGiven(_ action: Write.Action) -> Bool {
         let snapshot = namespace.snapshot
         let permission = WritePermission(snapshot.rules.set, login.context, now: Clock.unixMilliseconds)
@@ -72,8 +73,8 @@ extension RealtimeSession {
         case .refused(let reason): answerWrite(number, "failure", .text(reason))
         case .failed(let error):
             switch error {
-            // Nothing was written. Clients send what had no answer once more when they are connected again, wherever the namespace
-            // is then; what is refused they give up.
+            // The write was not executed. After reconnecting, clients send writes without an answer again, wherever the
+            // namespace is then; refused writes they would give up.
             case .moving: host.home.end(id) {}
             case .unavailable, .overloaded, .stopping, .unknownNamespace:
                 answerWrite(number, "unavailable", .text("The service is unavailable. Try again later."))
@@ -84,14 +85,14 @@ extension RealtimeSession {
     }
 }
 
-/// The writes of a loop's realtime sessions that are under way. Belongs to the loop's thread.
+/// The writes in flight of a loop's realtime sessions. Belongs to the loop's thread.
 final class RealtimeWrites {
     private let sessions: SessionTable
     private let sink: RealtimeSink
     private let link: LoopLink<RealtimeWrites>
-    /// Whose writes they are, by the writes' numbers.
+    /// The sessions of the writes, by the writes' numbers.
     private var writers: [UInt64: String] = [:]
-    /// What is to be done after a write, of clients that are gone.
+    /// Actions to run after writes of clients that have disconnected.
     private var endings: [UInt64: () -> Void] = [:]
     private var lastNumber: UInt64 = 0
 
@@ -118,7 +119,7 @@ final class RealtimeWrites {
     func afterWrite(_ number: UInt64, _ body: @escaping () -> Void) { endings[number] = body }
 
     fileprivate func written(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
-        // A client with several writes under way is sent their answers together.
+        // The answers to several writes of a client are sent together.
         var gathering: [any RealtimeTransport] = []
         for (number, outcome) in outcomes {
             if let ending = endings.removeValue(forKey: number) { ending() }
@@ -133,7 +134,7 @@ final class RealtimeWrites {
     }
 }
 
-/// Brings the outcomes of realtime writes back to their loop.
+/// Passes the outcomes of realtime writes back to their loop.
 private final class RealtimeSink: WriteSink {
     private let link: LoopLink<RealtimeWrites>
 

@@ -6,13 +6,13 @@ import Runtime
 import Tree
 import Wire
 
-/// One realtime client: takes its requests in order, and answers. Belongs to its loop's thread.
+/// One realtime client: performs its requests in order, and answers them. Belongs to its loop's thread.
 ///
-/// Order is the point: what a write changes is pushed to the writer's own listens before the write is answered, and data
-/// of a listen before the listen is (reference: rtdb-protocol 3.6). Committers tell a loop of changes before they tell it
-/// of outcomes, and the loop does both in the order told.
+/// The order matters: the writer's own listens receive the changes of a write before the write is answered, and the
+/// data of a listen is sent before the answer to the listen (reference: rtdb-protocol 3.6). Committers post changes to
+/// a loop before they post outcomes, and the loop processes both in that order.
 ///
-/// The session keeps the order by means of `waiting`, a queue of requests that can't be performed yet:
+/// The session keeps the order with `waiting`, a queue of requests that can't be performed yet:
 ///
 ///     take(message)
 ///       |-- short: ping, control --> handled at once
@@ -22,91 +22,94 @@ import Wire
 ///     performWaiting --> perform --+--> answer
 ///                                  `--> writes[n] --outcome of the commit--> answerWrite
 ///
-/// A request goes into the queue if the queue has others, if the loop's slice of time is over, or if `mustWait` says so:
+/// A request goes into the queue if the queue is not empty, if the loop's slice of time is over, or if `mustWait`
+/// returns true:
 ///
-/// - `holds` is above 0. A login is being checked, a worker makes a value, an earlier session of the client is being ended,
-///   or a similar task is unfinished. All requests wait.
-/// - `writes` has a write without an outcome. Requests that read wait, as they are answered as of all writes before them.
+/// - `holds` is above 0. A login is being checked, a worker encodes a value, an earlier session of the client is being
+///   ended, or a similar task is unfinished. All requests wait.
+/// - `writes` has a write without an outcome. Requests that read wait, because their answers must include all earlier
+///   writes.
 /// - A save of onDisconnect operations is in flight. Writes wait until the operations are stored.
 ///
-/// After `close()` the session takes no more requests, and ends when its writes are answered. When its connection is gone,
-/// the session ends at once, and the outcomes of its writes are not answered. Either way the onDisconnect operations are
-/// executed at the end:
+/// After `close()` the session accepts no more requests, and ends when its writes are answered. When its connection
+/// closes, the session ends at once, and the outcomes of its writes are not answered. Either way the onDisconnect
+/// operations are executed at the end:
 ///
 ///     open --close()--> closing --all writes answered, no save in flight--> ended
 ///       |                  |                                                  ^
-///       `------------------+------- the connection is gone -------------------'
+///       `------------------+------- the connection closes --------------------'
 final class RealtimeSession {
     let id: String
     let context: RealtimeContext
     unowned let host: any RealtimeHost
     let loop: EventLoop
     let namespace: LiveNamespace
-    /// The namespace's.
+    /// The engine of the namespace's database.
     let engine: Engine
     var transport: any RealtimeTransport {
         didSet { for listen in listens.values { listen.transport = transport } }
     }
-    /// A socket that is to take over from polling, and how far that is.
+    /// A socket that is about to replace polling, and the progress of the upgrade.
     var upgrade: (transport: RelayedWebSocketTransport, steps: TransportUpgrade)?
-    /// Where a client that has been upgraded fetches the last messages by polling.
+    /// The polling transport from which an upgraded client fetches the last messages.
     var formerTransport: LongPollTransport?
-    /// Whether the client has asked for the gateway's extension: marks, waits, listens that go on behind an entry.
+    /// Whether the client has requested the gateway's extension: marks, waits, and listens that resume after an entry.
     let isExtended: Bool
-    /// Waits for entries that are under way, by their requests.
+    /// Waits in progress for entries, by their requests.
     var waits: [Int64: LogWait] = [:]
     let isLoopback: Bool
     let remoteAddress: String
-    /// The same, for the limits.
+    /// The remote address in binary form, for the limits.
     let address: IPAddress?
-    /// Requests refused over a limit since the last that was not.
+    /// Number of consecutive requests that a rate limit refused.
     var refusedInARow = 0
 
     var login: Identity
-    /// Counts logins.
+    /// The number of logins.
     var loginNumber = 0 {
         didSet { for listen in listens.values { listen.loginNumber = loginNumber } }
     }
-    /// Listens that are still to be judged by the newest login and rules.
+    /// Listens that still have to be checked against the newest login and rules.
     var listensToCheck: [ListenTarget] = []
     var isHeldForChecks = false
-    /// Listens that are not live: their values are to be sent first.
+    /// The number of listens that are not live: their values have to be sent first.
     var unsettledListens = 0
     var listens: [ListenTarget: RealtimeListen] = [:]
-    /// Requests that wait while a login is checked, or an earlier session of the client is being ended; and those that
-    /// depend on unfinished ones before them. From `nextWaiting` on.
+    /// Queued requests, from `nextWaiting` on. They wait while a login is checked, while an earlier session of the
+    /// client is being ended, or for unfinished earlier requests.
     var waiting: [WaitingRequest] = []
     var nextWaiting = 0
     var holds = 0
-    /// What the request that is being performed has taken of memory: kept until it is done.
+    /// The memory share of the request that is being performed, kept until it is finished.
     var performed: MemoryShare?
-    /// Whether the loop's next slice goes on with the waiting requests.
+    /// Whether the loop's next slice continues with the waiting requests.
     var isToPerform = false
-    /// What pieces of polled messages take of memory.
+    /// The memory share of incomplete polled messages.
     var pollingShare: MemoryShare?
-    /// What is executed when the client disconnects, and how far that is saved.
+    /// The onDisconnect operations, and the state of saving them.
     var saving = DisconnectSaving()
-    /// What that takes of memory.
+    /// The memory share of the operations.
     var operationsShare: MemoryShare?
     /// The gateway's lease under which the session began.
     let lease: LeaseNumber
-    /// Writes that are not answered yet, and what is to be done when they are.
+    /// Unanswered writes, with their handlers.
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
-    /// The write among them that others may overtake, but nothing of this client's, its end included.
+    /// The unanswered write that other clients' writes may overtake. This client's later requests, and the end of its
+    /// session, wait for it.
     var largeWrite: UInt64?
-    /// The transaction that waits for its slot. What came after it waits only if it is holding.
+    /// The transaction that waits for its slot. Later requests wait for it only if it is holding.
     var waitingTransaction: WaitingTransaction?
-    /// Where others may wait for a transaction of this client.
+    /// The paths where other clients may wait for a transaction of this client.
     var contended: Set<TransactionKey> = []
-    /// Answers to writes that wait until conflated listens have been sent their values.
+    /// Answers to writes that wait until conflated listens have received their values.
     private var heldAnswers: [[UInt8]] = []
     private(set) var isEnded = false
     private(set) var isClosing = false
-    /// The state as of which all listens were checked against the rules.
+    /// The seq of the state against which all listens were last checked.
     var recheckedSeq: Int64 = -1
-    /// Monotonic milliseconds of the last sign of life.
+    /// Monotonic milliseconds when the client last sent anything.
     var lastHeard = Clock.monotonicMilliseconds
-    /// The same of the last that the client's program sent, not only what it runs on.
+    /// Monotonic milliseconds when the client's program, and not only its platform, last sent a message.
     var lastSaid = Clock.monotonicMilliseconds
 
     init(
@@ -132,7 +135,7 @@ final class RealtimeSession {
 
     // MARK: Answers
 
-    /// - Parameter mark: as of which entry; told to clients of the extension only.
+    /// - Parameter mark: the entry that the answer reflects; sent only to clients with the extension.
     func answer(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail, at mark: LogMark? = nil) {
         answer(ServerMessage.answer(number, status, detail, isExtended ? mark : nil))
     }
@@ -141,7 +144,7 @@ final class RealtimeSession {
         if !isEnded { _ = transport.send(message) }
     }
 
-    /// Answers a write: behind the values of listens that had to be conflated, which hold what it changed.
+    /// Answers a write. If listens are conflated, the answer waits for their values, which include the written changes.
     func answerWrite(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail, at mark: LogMark? = nil) {
         let message = ServerMessage.answer(number, status, detail, isExtended ? mark : nil)
         if unsettledListens > 0 {
@@ -156,9 +159,9 @@ final class RealtimeSession {
         heldAnswers.removeAll()
     }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// Takes no more requests, answers the writes that are under way, and closes: the client reconnects.
+    /// Accepts no more requests, answers the writes in flight, and closes: the client reconnects.
     func close() {
         guard !isClosing, !isEnded else { return }
         sendWaitingTransactions()
@@ -166,23 +169,23 @@ final class RealtimeSession {
         closeIfDone()
     }
 
-    /// Closes once everything is answered.
+    /// Closes once all writes are answered.
     func closeIfDone() {
         guard isClosing, !isEnded, writes.isEmpty, !saving.isSaving else { return }
         transport.close()
         host.ended(id)
     }
 
-    /// A write was answered.
+    /// Handles that a write was answered.
     func writeAnswered() {
         closeIfDone()
         performWaiting()
     }
 
-    /// The connection is gone, however that came: its onDisconnect operations are executed.
+    /// Ends the session after its connection has closed for any reason, and executes its onDisconnect operations.
     func ended(_ completion: @escaping @Sendable () -> Void = {}) {
         guard !isEnded else { return completion() }
-        // SDKs do not expect the transaction to be done. Writes that waited for it are done.
+        // SDKs do not expect the waiting transaction to be executed. Writes that waited for it are executed.
         dropWaitingTransactions()
         isEnded = true
         leaveQueues()
@@ -204,7 +207,7 @@ final class RealtimeSession {
 }
 
 extension RealtimeSession {
-    /// Whether a request may be performed, as far as rates go; it is answered if not.
+    /// Returns whether the rate limits admit a request; answers the request if not.
     func admits(_ request: ClientRequest) -> Bool {
         let limiter = context.limiter
         let refusal =
@@ -213,28 +216,28 @@ extension RealtimeSession {
             refusedInARow = 0
             return true
         }
-        // Refusing to send less would make it worse.
+        // Refusing an unlisten would only make the client receive more.
         if case .unlisten = request.action { return true }
         refusedInARow += 1
         answerTooMany(request.number)
         return false
     }
 
-    /// The protocol has no status of its own for this: clients know "unavailable", and pass on the text.
+    /// The protocol has no status for rate limits. Clients know "unavailable", and pass the text to their callers.
     func answerTooMany(_ number: Int64) {
         answer(number, "unavailable", .text(RESTError.tooManyRequests.message))
     }
 }
 
 extension RealtimeSession {
-    /// The most waits of one client that are under way: a client needs one for each entry that it is told of elsewhere.
+    /// Maximum number of concurrent waits of one client. A client needs one wait for each entry that it learns about
+    /// elsewhere.
     private static let maxWaits = 16
 
-    /// Answers once this gateway has told the client all that its listens have to be told up to an entry, or when that takes
-    /// too long.
+    /// Answers once this gateway has sent the client's listens all changes up to an entry, or after a timeout.
     ///
-    /// How far the log is, is only told to who may read something: whoever has a listen, or may read the place that is
-    /// named (docs/reference/security.md, "Who can learn what").
+    /// Only clients that can read something may learn how long the log is: clients with a listen, and clients that may
+    /// read the named path (docs/security.md).
     func wait(_ number: Int64, _ seq: Int64, _ path: Path?) {
         guard isExtended else { return answer(number, "failure", .text("Unknown action")) }
         guard mayWait(path) else { return answer(number, "permission_denied", .text("Permission denied")) }
@@ -245,7 +248,7 @@ extension RealtimeSession {
         let timer = loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.giveUpWait(number) }
         waits.updateValue(LogWait(seq: seq, path: path, timer: timer), forKey: number)?.timer.cancel()
         namespace.whenTold(seq, within: Int64(milliseconds)) { [home = host.home, id] in
-            // Behind the changes, which were posted to this loop before.
+            // The changes were posted to this loop before, so the answer follows them.
             home.post(to: id) { $0.reached(number) }
         }
     }
@@ -259,7 +262,7 @@ extension RealtimeSession {
         guard let wait = waits.removeValue(forKey: number) else { return }
         wait.timer.cancel()
         guard mayWait(wait.path) else { return answer(number, "permission_denied", .text("Permission denied")) }
-        // Behind the values of listens that had to be conflated.
+        // If listens are conflated, the answer follows their values.
         answerWrite(number, "ok", .none, at: LogMark(seq: wait.seq))
     }
 
@@ -268,18 +271,18 @@ extension RealtimeSession {
         answer(number, "unavailable", .text("This gateway has not come to that entry yet."))
     }
 
-    /// The session is over.
+    /// Cancels all waits at the end of the session.
     func cancelWaits() {
         for wait in waits.values { wait.timer.cancel() }
         waits.removeAll()
     }
 }
 
-/// A wait of a realtime client for an entry of the log, while it is under way.
+/// A realtime client's wait for an entry of the log, while it is in progress.
 struct LogWait {
     let seq: Int64
-    /// The place by which the client shows that it may know of the log, if it names one.
+    /// The path whose read permission entitles the client to wait, if it names one.
     let path: Path?
-    /// Gives it up when the entry is too long in coming.
+    /// Ends the wait after a timeout.
     let timer: LoopTimer
 }

@@ -1,29 +1,30 @@
 import HTTPServer
 
-/// How messages get to a realtime client: over a WebSocket, or by long polling. Belongs to its loop's thread.
+/// Sends messages to a realtime client: over a WebSocket, or by long polling. Belongs to its loop's thread.
 protocol RealtimeTransport: AnyObject {
-    /// Bytes that the client has not taken yet.
+    /// The number of bytes that the client has not read yet.
     var queuedBytes: Int { get }
-    /// Sends one message of the protocol. False when it is longer than clients can take.
+    /// Sends one message of the protocol. Returns false if it exceeds the length that clients accept.
     func send(_ message: [UInt8]) -> Bool
-    /// Sends what `frames(for:)` made of messages: shared by all clients that are sent the same.
+    /// Sends the result of `frames(for:)`, which all clients that receive the same messages share.
     func send(frames: SharedBytes)
-    /// Has what is sent from now on wait for `sendGathered`, so that it goes out in one piece. False if that holds already.
+    /// Makes later output wait for `sendGathered`, so that it goes out in one piece. Returns false if output waits
+    /// already.
     func gather() -> Bool
     func sendGathered()
-    /// Makes of messages what this kind of transport sends; nil when one is longer than clients can take.
+    /// Encodes messages for this kind of transport; returns nil if one exceeds the length that clients accept.
     static func frames(for messages: [[UInt8]]) -> SharedBytes?
-    /// Whether `frames(for:)` makes WebSocket frames.
+    /// Whether `frames(for:)` creates WebSocket frames.
     static var isWebSocket: Bool { get }
-    /// Asks for a sign of life, where the transport has a way to.
+    /// Requests an answer that shows that the client is alive, if the transport can.
     func ping()
-    /// Ends the connection, once what is queued has been sent.
+    /// Ends the connection, once the queued bytes have been sent.
     func close()
-    /// Ends the connection at once: the client doesn't take anything any more.
+    /// Ends the connection at once, because the client does not read any more.
     func abandon()
-    /// What is sent from here on must not come together with what was sent before.
+    /// Makes sure that later messages do not arrive together with earlier ones.
     func separate()
-    /// Called every now and then.
+    /// Called at each sweep of the hub.
     func tick()
 }
 

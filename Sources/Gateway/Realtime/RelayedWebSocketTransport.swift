@@ -2,18 +2,18 @@ import HTTPServer
 import Synchronization
 import Wire
 
-/// What waits on a socket of another loop, and what waits to be taken from it.
+/// The bytes that wait to be sent on a socket of another loop, and the received bytes that wait for the session's loop.
 final class SocketBacklog: Sendable {
     private let posted = Atomic<Int>(0)
     private let queued = Atomic<Int>(0)
     private let received = Atomic<Int>(0)
 
-    /// Bytes that the client has not taken yet, about.
+    /// The approximate number of bytes that the client has not read yet.
     var outgoing: Int { posted.load(ordering: .relaxed) + queued.load(ordering: .relaxed) }
 
     func willSend(_ count: Int) { posted.add(count, ordering: .relaxed) }
 
-    /// On the socket's loop: what was posted is in its queue, which is now so long.
+    /// Records, on the socket's loop, that `count` posted bytes have moved to its queue, whose new length is `length`.
     func sent(_ count: Int, queued length: Int) {
         queued.store(length, ordering: .relaxed)
         posted.subtract(count, ordering: .relaxed)
@@ -21,7 +21,7 @@ final class SocketBacklog: Sendable {
 
     func drained() { queued.store(0, ordering: .relaxed) }
 
-    /// Counts bytes from the client that wait for the session's loop. False when they are too many.
+    /// Counts bytes from the client that wait for the session's loop. Returns false if there are too many.
     func receives(_ count: Int, limit: Int) -> Bool {
         received.add(count, ordering: .relaxed).newValue <= limit
     }
@@ -29,18 +29,18 @@ final class SocketBacklog: Sendable {
     func taken(_ count: Int) { received.subtract(count, ordering: .relaxed) }
 }
 
-/// A realtime client on a WebSocket whose connection another loop may serve: a session that began with polling stays on
+/// A realtime client on a WebSocket whose connection may be on another loop: a session that began with polling stays on
 /// the loop where it began. Belongs to the session's loop.
 final class RelayedWebSocketTransport: RealtimeTransport {
     let socket: ExchangeReference
     let backlog: SocketBacklog
     private var isClosed = false
-    /// What is to be sent once the client is ready for it.
+    /// Output that waits until the client is ready for it.
     private var held: [SharedBytes]?
     private var heldBytes = 0
     private var heldTicks = 0
-    /// Called every now and then while nothing waits: the socket tells of its own queue only, and a client may have been
-    /// taken for slow for what was held here, or on its way to the socket.
+    /// Called at each sweep while no output is waiting. The socket reports only its own queue, but output that was held
+    /// here, or was on its way to the socket, may have made a listen conflate.
     var onIdle: (() -> Void)?
 
     init(_ socket: ExchangeReference, _ backlog: SocketBacklog) {
@@ -75,7 +75,7 @@ final class RelayedWebSocketTransport: RealtimeTransport {
 
     static func frames(for messages: [[UInt8]]) -> SharedBytes? { WebSocketTransport.frames(for: messages) }
 
-    /// Sends nothing until `release`.
+    /// Holds all output until `release`.
     func hold() { held = [] }
 
     func release() {
@@ -85,7 +85,7 @@ final class RelayedWebSocketTransport: RealtimeTransport {
         for frame in frames { send(frames: frame) }
     }
 
-    /// A client that has not become ready by now won't say so any more.
+    /// Releases held output after a few sweeps, because a client that is not ready by then will never report it.
     func tick() {
         guard held != nil else {
             if queuedBytes == 0 { onIdle?() }

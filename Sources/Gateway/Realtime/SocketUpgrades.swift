@@ -2,8 +2,8 @@ import HTTPServer
 import Runtime
 import Wire
 
-/// WebSockets that are to take over from polling. The session's loop and the socket's loop may be two: each does its part
-/// in work that the other posts.
+/// WebSockets that are about to replace polling. The session and the socket may be on different loops; each loop does
+/// its part in closures that the other one posts.
 struct SocketUpgrades {
     private let context: RealtimeContext
 
@@ -40,7 +40,7 @@ struct SocketUpgrades {
         accept()
     }
 
-    /// Has the session take a message from its loop's side; `taken` follows in any case.
+    /// Passes a message to the session on its loop; always calls `taken` afterwards.
     private static func relay(
         _ message: [UInt8], to id: String, _ home: any SessionHome, from socket: ExchangeReference,
         _ taken: @escaping @Sendable () -> Void
@@ -68,7 +68,7 @@ struct SocketUpgrades {
 
     // MARK: On the session's loop
 
-    /// The client keeps polling.
+    /// Declines the socket; the client continues polling.
     private static func decline(_ transport: RelayedWebSocketTransport, host: String) {
         _ = transport.send(ServerMessage.reset(host: host))
         transport.close()
@@ -81,21 +81,21 @@ struct SocketUpgrades {
 }
 
 extension RealtimeSession {
-    /// A WebSocket has come for this session. False where it can't take over.
+    /// Begins the upgrade to a WebSocket. Returns false if the socket can't replace polling.
     func startUpgrade(_ socket: RelayedWebSocketTransport) -> Bool {
         guard transport is LongPollTransport, upgrade == nil, !isClosing, !isEnded else { return false }
         upgrade = (socket, TransportUpgrade(maxBytes: settings.maxMessageBytes))
         return true
     }
 
-    /// Where polls are answered.
+    /// The transport that answers polls.
     var pollingTransport: LongPollTransport? { formerTransport ?? transport as? LongPollTransport }
 
     func isOn(_ socket: ExchangeReference) -> Bool {
         (transport as? RelayedWebSocketTransport)?.socket == socket
     }
 
-    /// Takes a message that came on a socket. False when the socket must be closed.
+    /// Handles a message that arrived on a socket. Returns false if the socket must be closed.
     func takeFromSocket(_ message: [UInt8], _ socket: ExchangeReference) -> Bool {
         if isOn(socket) { return take(message) }
         guard let transport = upgrade?.transport, transport.socket == socket else { return false }
@@ -108,20 +108,20 @@ extension RealtimeSession {
         }
     }
 
-    /// A socket ended that had not taken over: the client goes on with polling.
+    /// Handles the end of a socket that had not replaced polling: the client continues polling.
     func socketFailed(_ socket: ExchangeReference) {
         if upgrade?.transport.socket == socket { upgrade = nil }
     }
 
-    /// The client sends nothing more by polling, and neither does the gateway from now on. False when what the client
-    /// sent on the socket is no message.
+    /// Ends polling: the client sends nothing more by polling, and neither does the gateway. Returns false if the
+    /// client sent an invalid message on the socket.
     func endPolling() -> Bool {
         guard let (socket, steps) = upgrade, let polling = transport as? LongPollTransport else { return true }
         upgrade = nil
         polling.onEnd = nil
         polling.onDrain = nil
-        // What the client gets on the socket before the end of polling it would put aside and take all at once then,
-        // which loses data (see `LongPollTransport.separate`).
+        // The client would put aside messages that arrive on the socket before the end of polling, and then process
+        // them all at once, which loses data (see `LongPollTransport.separate`).
         socket.hold()
         socket.onIdle = { [weak self] in self?.drained() }
         polling.onFinish = { [weak socket] in socket?.release() }
@@ -133,9 +133,10 @@ extension RealtimeSession {
     }
 }
 
-/// A polling session's way to a WebSocket (reference: rtdb-protocol 1.8). The client tries the socket with pings, moves
-/// its sending to it (`a` on the socket), and ends its sending by polling (`n` there); the gateway then ends its own by
-/// polling and goes on on the socket. What the client has sent on the socket waits for its `n`, behind which it belongs.
+/// The steps of a polling session's upgrade to a WebSocket (reference: rtdb-protocol 1.8). The client tests the socket
+/// with pings, moves its sending to it (`a` on the socket), and ends its sending by polling (`n` there). The gateway
+/// then ends its own sending by polling and continues on the socket. Messages that the client has sent on the socket
+/// wait for its `n`, after which they belong.
 ///
 /// A state machine without I/O.
 struct TransportUpgrade {
@@ -149,11 +150,11 @@ struct TransportUpgrade {
     enum Step: Equatable {
         case nothing
         case answer([UInt8])
-        /// The client doesn't keep to the protocol.
+        /// The client violates the protocol.
         case fail
     }
 
-    /// Takes a message from the socket.
+    /// Handles a message from the socket.
     mutating func take(_ message: [UInt8]) -> Step {
         switch try? ClientMessageParser.parse(message) {
         case .ping: return .answer(ServerMessage.pong)

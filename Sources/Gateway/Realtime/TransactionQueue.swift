@@ -1,64 +1,66 @@
-/// The clients that contend for one path with conditional writes, in the order in which they first failed. One at a time
-/// has the slot: the others' writes would only be refused because of what it wrote, and SDKs give up after 25 refusals.
+/// The clients that contend for one path with conditional writes, in the order in which they first failed. One client
+/// at a time has the slot. The other clients wait, because its writes would cause theirs to be refused, and SDKs give up
+/// after 25 refusals.
 ///
-/// Each gateway has queues of its own. A client that fails again and again in its slot does so because of another gateway's
-/// clients. Then the other gateways are asked to let it go first, and each keeps a place in its queue for it: a remote.
+/// Each gateway has its own queues. If a client fails repeatedly in its slot, the contention comes from another
+/// gateway's clients. This gateway then asks the other ones to give that client the next slot, and each of them queues
+/// a remote for it.
 ///
-/// A state machine: time comes in as monotonic milliseconds, and what is to be done goes out as results.
+/// A state machine: callers pass the time as monotonic milliseconds, and receive the actions as results.
 struct TransactionQueue {
-    /// A slot that has begun: its session sends what it keeps waiting, if anything.
+    /// A slot that has begun: its session sends its waiting write, if any.
     struct Slot: Equatable, Sendable {
         let session: String
-        /// Different for every place in every queue of its time.
+        /// Unique among all entries of a queue.
         let ticket: UInt64
         let isRemote: Bool
     }
 
-    /// What other gateways are to be told.
+    /// A notification to other gateways.
     enum Notice: Equatable {
         case asks
         case isDone
     }
 
-    /// What follows from an event.
+    /// The actions that follow from an event.
     struct Outcome: Equatable {
-        /// The slot that begins with it.
+        /// The slot that begins, if any.
         var next: Slot?
         var notice: Notice?
     }
 
-    /// What becomes of a write that arrives.
+    /// The handling of a write that arrives.
     enum Arrival: Equatable {
         case isSent
-        /// It waits for its slot, or until the session has another request.
+        /// The write waits for its slot, or until the session has another request.
         case waits
-        /// It waits for its slot, and so do later requests of the session.
+        /// The write waits for its slot, and so do later requests of the session.
         case holds
     }
 
     private struct Member {
         let ticket: UInt64
-        /// A write of it waits for its slot.
+        /// Whether a write of the session waits for its slot.
         var isWaiting = false
-        /// A write of it is under way.
+        /// Whether a write of the session is in flight.
         var isSending = false
-        /// Since it has a place.
+        /// The number of refusals since the session joined the queue.
         var refusals = 0
-        /// Those among them that came while it had the slot.
+        /// The number of these refusals while the session had the slot.
         var refusalsInSlot = 0
-        /// Other gateways were asked to let it go first.
+        /// Whether other gateways were asked to give the session the next slot.
         var hasAsked = false
     }
 
-    /// From this refusal on other gateways are asked. Two are usual: that which made a client wait here, and that of what
-    /// it sent before it knew.
+    /// The number of refusals in the slot after which other gateways are asked. Two are usual: the one that made the
+    /// client wait here, and the one of the write that it had sent before.
     static let refusalsBeforeAsking = 4
-    /// From this refusal on later requests of a session wait behind its write. A client that also writes elsewhere would
-    /// otherwise never wait for its slot, and use up the 25 attempts of its SDK before it.
+    /// The number of refusals after which later requests of a session wait for its write. Otherwise a client that also
+    /// writes other paths would never wait for its slot, and would use up the 25 attempts of its SDK first.
     static let refusalsBeforeHolding = 3
 
     private var members: [String: Member] = [:]
-    /// Everybody's places. Whoever has left is skipped: its ticket is not its member's any more.
+    /// The queue's entries. Entries of sessions that have left are skipped: their tickets differ from the members'.
     private var places: [Slot] = []
     private var firstPlace = 0
     private var nextTicket: UInt64 = 0
@@ -69,9 +71,9 @@ struct TransactionQueue {
 
     // MARK: Clients
 
-    /// A session has a write.
+    /// Handles a session's new write.
     ///
-    /// - Parameter mayWait: false if requests wait behind it.
+    /// - Parameter mayWait: false if later requests are already waiting.
     mutating func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Arrival {
         if isEmpty { return .isSent }
         let hasSlot = current?.session == session
@@ -86,13 +88,13 @@ struct TransactionQueue {
         return isToHold ? .holds : .waits
     }
 
-    /// The session sends its waiting write before its slot. It keeps its place.
+    /// Handles that the session sends its waiting write before its slot. The session stays in the queue.
     mutating func sendsEarly(_ session: String) {
         members[session]?.isWaiting = false
         members[session]?.isSending = true
     }
 
-    /// The session's write was refused for what the value is now. It has a place from now on.
+    /// Handles that the session's write was refused because the value has changed. The session joins the queue.
     mutating func wasRefused(_ session: String, at now: Int64) -> Outcome {
         let wasEmpty = isEmpty
         join(session)
@@ -104,12 +106,12 @@ struct TransactionQueue {
         members[session]?.refusalsInSlot += 1
         guard let member = members[session], member.refusalsInSlot >= Self.refusalsBeforeAsking
         else { return Outcome() }
-        // Again each time: so the others see that it is still there.
+        // Repeated each time, to show the other gateways that the client still needs the slot.
         members[session]?.hasAsked = true
         return Outcome(notice: .asks)
     }
 
-    /// The session (or remote) has done what it wanted, or is gone.
+    /// Handles that the session or remote has succeeded or ended.
     mutating func leaves(_ session: String, at now: Int64) -> Outcome {
         let hadSlot = current?.session == session
         guard let member = members.removeValue(forKey: session) else { return Outcome() }
@@ -118,7 +120,7 @@ struct TransactionQueue {
 
     // MARK: Remotes
 
-    /// Another gateway asks that its client go first. It goes next.
+    /// Handles another gateway's request for the next slot for its client.
     mutating func asks(_ remote: String, at now: Int64) -> Outcome {
         guard members[remote] == nil else {
             if current?.session == remote { lastSign = now }
@@ -134,28 +136,28 @@ struct TransactionQueue {
 
     // MARK: Time
 
-    /// What has become of a slot.
+    /// The state of a slot.
     enum Check: Equatable {
-        /// It ended before.
+        /// The slot has already ended.
         case over
-        /// It goes on; look again after so many milliseconds.
+        /// The slot continues; check again after this many milliseconds.
         case goesOn(Int64)
-        /// Its session did nothing for too long.
+        /// The session was idle for too long.
         case expired(Outcome)
     }
 
-    /// Ends a slot whose session lets the others wait: `patience` milliseconds without a sign, or eight times that
-    /// altogether.
+    /// Ends a slot whose session keeps the others waiting: `patience` milliseconds without activity, or eight times
+    /// that altogether.
     mutating func check(_ slot: Slot, patience: Int64, at now: Int64) -> Check {
         guard current == slot, let member = members[slot.session] else { return .over }
         let left = min(lastSign + patience, slotBegan + 8 * patience) - now
         if left > 0 { return .goesOn(left) }
-        // The client is not to blame for the time that its write takes.
+        // The client is not responsible for the duration of its write.
         if member.isSending { return .goesOn(patience) }
         return .expired(leaves(slot.session, at: now))
     }
 
-    // MARK: Places
+    // MARK: Entries
 
     private var current: Slot? { firstPlace < places.count ? places[firstPlace] : nil }
 
@@ -166,7 +168,7 @@ struct TransactionQueue {
         places.append(Slot(session: session, ticket: nextTicket, isRemote: false))
     }
 
-    /// Begins the slot of the first who is still there.
+    /// Begins the slot of the first session that has not left.
     private mutating func begin(at now: Int64) -> Slot? {
         while let slot = current, members[slot.session]?.ticket != slot.ticket { firstPlace += 1 }
         if firstPlace > 32, firstPlace * 2 > places.count {

@@ -11,7 +11,7 @@ struct TransactionKey: Hashable, Sendable {
     let path: Path
 }
 
-/// All queues of this gateway's clients: a queue lasts while somebody contends.
+/// All queues of this gateway's clients. A queue exists as long as clients contend.
 final class TransactionQueues: Sendable {
     private let queues = Mutex<[TransactionKey: TransactionQueue]>([:])
 
@@ -32,9 +32,9 @@ final class TransactionQueues: Sendable {
         }
     }
 
-    /// Another gateway has said something about slots.
+    /// Handles another gateway's notification about slots.
     func noticed(_ notice: SlotNotice, from gatewayID: String) -> TransactionQueue.Outcome {
-        // No session's id has this form.
+        // A session id never has this form.
         let remote = "gateway \(gatewayID)"
         return switch notice.kind {
         case .asks:
@@ -53,7 +53,7 @@ final class TransactionQueues: Sendable {
         change(place) { $0.check(slot, patience: patience, at: Clock.monotonicMilliseconds) } ?? .over
     }
 
-    /// Changes a queue that may be empty afterwards.
+    /// Changes a queue, and removes it if it is empty afterwards.
     private func change<Result>(_ place: TransactionKey, _ body: (inout TransactionQueue) -> Result) -> Result? {
         queues.withLock { queues in
             guard let index = queues.index(forKey: place) else { return nil }
@@ -64,8 +64,8 @@ final class TransactionQueues: Sendable {
     }
 }
 
-/// Does what the queues of transactions say: tells other gateways, begins slots, and ends those that take too long. One
-/// for each loop; belongs to its thread.
+/// Executes the outcomes of the queues of transactions: notifies other gateways, begins slots, and ends slots that take
+/// too long. One for each loop; belongs to its thread.
 final class TransactionSlots {
     private let context: RealtimeContext
     private let loop: EventLoop
@@ -79,14 +79,14 @@ final class TransactionSlots {
 
     private var patience: Milliseconds { Milliseconds(context.settings.transactionSlotMilliseconds) }
 
-    /// Does what follows from an event in a queue.
+    /// Executes the outcome of an event in a queue.
     func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) {
         if let notice = outcome.notice {
             context.databases[key.namespace.database].engine.tellPeers(SlotNotice(notice, key).text)
         }
         guard let slot = outcome.next else { return }
         if slot.isRemote { return watch(slot, at: key) }
-        // A session that is ending meanwhile leaves its queues by itself.
+        // A session that is ending leaves its queues itself.
         context.directory.home(of: slot.session)?.post(to: slot.session) { session in
             session.contended.insert(key)
             if session.waitingTransaction?.place == key { session.sendWaitingTransaction() }
@@ -94,7 +94,7 @@ final class TransactionSlots {
         }
     }
 
-    /// Sees to it that a slot ends.
+    /// Watches a slot, and ends it if its session is idle for too long.
     func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey) { watch(slot, at: key, after: patience) }
 
     private func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey, after delay: Milliseconds) {
@@ -111,7 +111,7 @@ final class TransactionSlots {
     }
 }
 
-/// What gateways tell one another about slots: `turn asks|done NAMESPACE PATH`.
+/// A notification between gateways about slots: `turn asks|done NAMESPACE PATH`.
 struct SlotNotice: Equatable {
     let kind: TransactionQueue.Notice
     let place: TransactionKey
@@ -121,9 +121,9 @@ struct SlotNotice: Equatable {
         self.place = place
     }
 
-    /// Nil when it is something else.
+    /// Parses a notification; returns nil for any other text.
     ///
-    /// - Parameter database: the one by which it came.
+    /// - Parameter database: the database that delivered the text.
     init?(_ text: String, in database: Int) {
         let parts = text.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == "turn", let namespace = Int64(parts[2]) else { return nil }

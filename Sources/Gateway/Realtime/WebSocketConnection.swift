@@ -2,21 +2,21 @@ import HTTPServer
 import Runtime
 import Wire
 
-/// The receiving side of a realtime WebSocket: bytes to frames to messages. Belongs to its loop's thread.
+/// The receiving side of a realtime WebSocket: converts bytes to frames to messages. Belongs to its loop's thread.
 final class WebSocketConnection {
     private let receiver: WebSocketReceiver
     private var segments: SegmentAssembler
-    /// Bytes of a frame that has come in part, and what they and the frames before it take of memory.
+    /// The bytes of an incomplete frame, and the memory share of these bytes and of earlier frames of the message.
     private var partialBytes = 0
     private var share: MemoryShare?
     private let memory: MemoryBudget
-    /// Whose share of memory it takes.
+    /// Returns the address whose share of the memory budget is used.
     var address: () -> IPAddress?
-    /// Takes a message; false when the connection must be closed.
+    /// Handles a message; returns false if the connection must be closed.
     var onMessage: (([UInt8]) -> Bool)?
-    /// Called when something has come, message or not.
+    /// Called when any bytes have arrived.
     var onSign: (() -> Void)?
-    /// Called when a text frame has come, message or not.
+    /// Called when a text frame has arrived, even if it completes no message.
     var onText: (() -> Void)?
     /// Called when a message is longer than the limit. The connection then ends with the status 1009.
     var onTooLong: (() -> Void)?
@@ -33,7 +33,7 @@ final class WebSocketConnection {
         segments = SegmentAssembler(maxBytes: maxMessageBytes)
     }
 
-    /// Takes what the client sent. False when the connection must be closed.
+    /// Handles received bytes. Returns false if the connection must be closed.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var isGood = true
         onSign?()
@@ -66,10 +66,10 @@ final class WebSocketConnection {
     /// The status of a close frame: a message is too big (RFC 6455, 7.4.1).
     private static let tooBig: UInt16 = 1009
 
-    /// Less than this is not worth accounting for: every client sends its messages in some packets.
+    /// Less memory than this is not accounted for: every client sends its messages in several packets.
     private static let freeBytes = 16 * 1024
 
-    /// Whether there is memory for what has come of a message.
+    /// Returns whether the memory budget suffices for the received part of a message.
     private func hasRoom() -> Bool {
         let held = partialBytes + segments.waitingBytes
         guard held > Self.freeBytes else {
@@ -81,7 +81,7 @@ final class WebSocketConnection {
         return share != nil
     }
 
-    /// Control frames that must go to the client.
+    /// Returns the control frames that must be sent to the client.
     func takeOutput() -> [UInt8] {
         defer { farewell = [] }
         return receiver.takeOutput() + farewell

@@ -27,7 +27,7 @@ final class WebSocketHandler {
         parsers = WebSocketParsers(maxMessageBytes: services.settings.maxMessageBytes)
     }
 
-    /// What a handshake said.
+    /// The parameters of a handshake.
     private struct Opening {
         let accept: String
         let host: String
@@ -58,9 +58,9 @@ final class WebSocketHandler {
         namespaces.whenLoaded(name, exchange) { [self] namespace in greet(opening, namespace, exchange) }
     }
 
-    /// What proves to the client that its handshake was understood.
+    /// Returns the key that proves to the client that its handshake was understood.
     static func acceptKey(_ key: String) -> String {
-        // The fixed text is RFC 6455's.
+        // The fixed text is specified in RFC 6455.
         let digest = Digest.sha1(Array("\(key)258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8))
         return String(decoding: Base64.encode(digest), as: UTF8.self)
     }
@@ -104,7 +104,7 @@ final class WebSocketHandler {
         _ bytes: UnsafeRawBufferPointer, _ connection: WebSocketConnection, _ transport: WebSocketTransport,
         _ exchange: HTTPExchange
     ) {
-        // Answers to what came together go out together.
+        // The answers to requests that arrived together are sent together.
         let isFirst = transport.gather()
         let isGood = connection.take(bytes)
         if isFirst { transport.sendGathered() }

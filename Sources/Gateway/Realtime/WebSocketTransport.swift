@@ -5,10 +5,10 @@ import Wire
 final class WebSocketTransport: RealtimeTransport {
     private let exchange: HTTPExchange
     private var isClosed = false
-    /// Whether what is sent waits for `sendGathered`, and what does.
+    /// Whether output waits for `sendGathered`, and the waiting output.
     private var isGathering = false
     private var gathered: [UInt8] = []
-    /// More than this does not wait.
+    /// Maximum size of the waiting output in bytes.
     private static let gatheredMax = 64 * 1024
 
     init(_ exchange: HTTPExchange) { self.exchange = exchange }
@@ -45,7 +45,7 @@ final class WebSocketTransport: RealtimeTransport {
         isGathering = false
     }
 
-    /// Sends what has been gathered; more may be.
+    /// Sends the waiting output; later output may wait again.
     private func flush() {
         guard !gathered.isEmpty else { return }
         exchange.send(SharedBytes(gathered))
@@ -70,7 +70,7 @@ final class WebSocketTransport: RealtimeTransport {
         guard !isClosed else { return }
         sendGathered()
         isClosed = true
-        // A plain close: clients reconnect by themselves (reference: rtdb-protocol 1.4).
+        // A plain close frame: clients reconnect by themselves (reference: rtdb-protocol 1.4).
         exchange.send(SharedBytes(WebSocketFrame.close(1001)))
         exchange.close()
     }

@@ -3,8 +3,8 @@ import Runtime
 import Synchronization
 import Wire
 
-/// Lets requests in or not, as far as the web page goes that they come from, and says who may read the answers. One for
-/// each loop.
+/// Admits or refuses requests by the web page that they come from, and sets the headers that allow pages to read
+/// answers. One for each loop.
 final class PageGate {
     private let policy: PagePolicy
     private let strictTransportSeconds: Int
@@ -12,9 +12,9 @@ final class PageGate {
     private let callers: Callers
     private let responder: Responder
     private let logger: Logger
-    /// The `Host` of the last program that was let in. The next one calls the gateway by the same name, most likely.
+    /// The `Host` header of the last admitted request of a program. The next program most likely uses the same name.
     private var programsHost: [UInt8] = []
-    /// What the last request over TLS called the gateway, and whether that means this machine.
+    /// The gateway's name in the last request over TLS, and whether that name means this machine.
     private var securedName: (host: [UInt8], isThisMachine: Bool) = ([], true)
 
     init(_ refusals: RefusedPages, _ callers: Callers, _ logger: Logger, _ services: LoopServices) {
@@ -26,7 +26,8 @@ final class PageGate {
         self.logger = logger
     }
 
-    /// Whether a request may be served; it is answered if not. Also says of whatever answer is given who may read it.
+    /// Returns whether a request may be served; answers the request if not. Also sets the headers that determine which
+    /// page may read the answer.
     func admits(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
         if isLikeTheLastProgram(request) {
             exchange.commonHeaders = commonHeaders(.admitted(origin: nil), request)
@@ -41,7 +42,7 @@ final class PageGate {
             return true
         }
         let text = refusal.text(isSecure: request.isSecure)
-        // Who writes the page sees no more than that it failed: the log is where to look.
+        // The author of the page sees only that the request failed. The reason is in the log.
         if refusals.isNew(refusal) {
             logger.warning(text, [("address", "\(callers.clientAddress(of: request))")])
         }
@@ -49,13 +50,13 @@ final class PageGate {
         return false
     }
 
-    /// Whether a request says nothing of a page, and of the gateway's name what one said before that was let in. Most are
-    /// such, and need not be taken apart.
+    /// Returns whether a request carries no sign of a page and has the same `Host` as an admitted request. Most
+    /// requests do, so they need no further parsing.
     private func isLikeTheLastProgram(_ request: HTTPRequest) -> Bool {
         !programsHost.isEmpty && isPlain(request) && request.header("host")?.elementsEqual(programsHost) == true
     }
 
-    /// Without anything that a browser adds, and with the `Host` header alone for a name.
+    /// Returns whether a request has no header that a browser adds, and names the gateway only in its `Host` header.
     private func isPlain(_ request: HTTPRequest) -> Bool {
         request.target.first == UInt8(ascii: "/") && request.header("origin") == nil
             && request.header("sec-fetch-site") == nil && request.header("referer") == nil
@@ -69,7 +70,8 @@ final class PageGate {
         return headers
     }
 
-    /// Browsers would keep it for all ports of `localhost`, and so for whatever else is developed on this machine.
+    /// Returns whether a request names the gateway as this machine. Browsers would apply `Strict-Transport-Security` to
+    /// all ports of `localhost`, and so to other programs in development on this machine.
     private func isNamedAsThisMachine(_ request: HTTPRequest) -> Bool {
         guard let host = request.host else { return true }
         if !host.elementsEqual(securedName.host) {
@@ -79,10 +81,10 @@ final class PageGate {
         return securedName.isThisMachine
     }
 
-    /// The headers that say who may read an answer.
+    /// Returns the headers that determine which page may read an answer.
     static func headers(_ verdict: PagePolicy.Verdict, isMetrics: Bool) -> HTTPHeaders {
         switch verdict {
-        // Metrics ask for no credential: what keeps pages from reading them is that they may not.
+        // Metrics need no credential; only the missing header keeps pages from reading them.
         case .everybody: isMetrics ? [:] : everybodysHeaders
         case .refused, .admitted(origin: nil): programsHeaders
         case .admitted(let origin?): ["Vary": "Origin", "Access-Control-Allow-Origin": origin]
@@ -96,7 +98,7 @@ final class PageGate {
 extension PagePolicy.Signs {
     init(_ request: HTTPRequest) {
         hosts = request.headerTexts("host")
-        // The one that counts, where the target names one.
+        // A host in the request target takes precedence over the `Host` header.
         if let host = request.host.map({ String(decoding: $0, as: UTF8.self) }), !hosts.contains(host) {
             hosts.append(host)
         }
@@ -106,12 +108,12 @@ extension PagePolicy.Signs {
     }
 }
 
-/// The refusals that the log has. A page may try for ever, and by any name: the first few tell enough.
+/// The refusals that were logged. Their number is limited, because a page may retry forever and under any name.
 final class RefusedPages: Sendable {
     private static let most = 64
     private let seen = Mutex<Set<PageRefusal>>([])
 
-    /// Whether a refusal should be logged, once.
+    /// Returns whether a refusal is new and should be logged.
     func isNew(_ refusal: PageRefusal) -> Bool {
         seen.withLock { seen in seen.count < Self.most && seen.insert(refusal).inserted }
     }

@@ -2,16 +2,16 @@ import HTTPServer
 import Rules
 import Wire
 
-/// Hands each request to whoever serves it, unless its page or its address is refused. One for each loop.
+/// Passes each request to its handler, unless its page or address is refused. One for each loop.
 final class Router {
-    /// Who serves what.
+    /// The handlers of the routes.
     struct Handlers {
         let data: RESTHandler
         let operations: OperationsHandler
         let rules: RulesHandler
         let webSockets: WebSocketHandler
         let polls: LongPollHandler
-        /// Nil where the gateway works no feeds.
+        /// Nil if the gateway runs no feeds.
         let feeds: FeedsHandler?
         let log: LogHandler
         let description = DescriptionHandler()
@@ -56,11 +56,11 @@ final class Router {
         }
     }
 
-    /// The refusal of a path that begins with a dot and has no handler: no data can have it.
+    /// Refuses a path that begins with a dot and has no handler. Data cannot have such a path.
     private static let nothing = RESTError(404, "There is nothing at this path")
 
-    /// Only administrators send large bodies: restores and bulk loads. Who has to be asked about elsewhere first counts as
-    /// no administrator here.
+    /// Returns whether the caller is an administrator: only administrators send large bodies, such as restores and bulk
+    /// loads. A caller whose credential another server has to check does not count as an administrator here.
     func allowsLargeBody(_ head: HTTPRequest) -> Bool {
         guard let parameters = try? RESTParameters.settings(head.query),
             let name = try? NamespaceName.find(head, parameters, services.settings)
@@ -69,9 +69,9 @@ final class Router {
     }
 }
 
-/// What a request asks for, by its path and method alone.
+/// The kind of a request, determined by its path and method alone.
 enum Route: Equatable {
-    /// Browsers ask before requests to other origins what they may send.
+    /// A CORS preflight request.
     case preflight
     case data
     case live
@@ -83,7 +83,7 @@ enum Route: Equatable {
     case feeds
     case log
     case description
-    /// A path that no data can have, and that is nothing else here.
+    /// A path that data cannot have, and that has no handler.
     case nothing
 
     /// - Parameter path: still percent-encoded.
@@ -97,7 +97,7 @@ enum Route: Equatable {
         }
     }
 
-    /// Whether the path is one that data can have, or a mistaken one.
+    /// Returns whether the path may belong to data. Invalid data paths count as well.
     private static func isOfData(_ path: ArraySlice<UInt8>) -> Bool {
         guard path.count > 2, path[path.startIndex + 1] == UInt8(ascii: ".") else { return true }
         return path.elementsEqual("/.json".utf8) || path.elementsEqual("/.priority.json".utf8)

@@ -5,7 +5,8 @@ import Runtime
 import Tree
 import Wire
 
-/// Serves `/.settings/rules.json`: the security rules, for administrators (reference: security-rules 12). One for each loop.
+/// Serves `/.settings/rules.json`: the security rules, for administrators (reference: security-rules 12). One for each
+/// loop.
 final class RulesHandler {
     private let services: LoopServices
     private let callers: Callers
@@ -32,7 +33,7 @@ final class RulesHandler {
         }
     }
 
-    /// - Parameter isStrict: whether the document is wanted as strict JSON, without comments.
+    /// - Parameter isStrict: whether to return the document as strict JSON, without comments.
     private func show(_ name: String, isStrict: Bool, _ exchange: HTTPExchange) {
         namespaces.whenLoaded(name, exchange) { namespace in
             let set = namespace.snapshot.rules.set
@@ -43,7 +44,7 @@ final class RulesHandler {
 
     private func replace(_ request: HTTPRequest, _ name: String, _ identity: Identity, _ exchange: HTTPExchange) {
         let origin = identity.origin(via: .rest, address: callers.clientAddress(of: request).description)
-        // Tools ask first whether rules are good.
+        // A dry run only validates the rules.
         let isTrial = request.queryContains("dryRun=true")
         compile(request.body, exchange) { [self] rules in
             if isTrial {
@@ -58,7 +59,8 @@ final class RulesHandler {
         }
     }
 
-    /// Compiles a document on a worker, and goes on with it; answers by itself where it is wrong.
+    /// Compiles a document on a worker and passes the result to `body`. Answers the request itself if the document is
+    /// invalid.
     private func compile(_ text: [UInt8], _ exchange: HTTPExchange, _ body: @escaping (RuleSet) -> Void) {
         let compiled = compilations.wait(exchange) { [services] result in
             switch result {

@@ -1,9 +1,9 @@
 public import Runtime
 
-/// What the gateway counts.
+/// The gateway's counters and gauges.
 public final class GatewayMetrics: Sendable {
     public let reads = Counter()
-    /// Those of them whose answer was there already.
+    /// Reads that the answer cache served.
     public let readsKept = Counter()
     public let writes = Counter()
     public let streams = Gauge()
@@ -17,9 +17,9 @@ public final class GatewayMetrics: Sendable {
     public let waitingTransactions = Gauge()
     public let listens = Gauge()
     public let listensResumed = Counter()
-    /// Streams and listens that named an entry and got a fresh value.
+    /// Streams and listens that tried to resume and got a fresh value instead.
     public let resumesFresh = Counter()
-    /// Listens that named an entry and were told to compare hashes, as that is less work than to read the log.
+    /// Listens that tried to resume and were asked to compare hashes, because that is cheaper than reading the log.
     public let resumesCompared = Counter()
     public let listenEvents = Counter()
     public let clientErrors = Counter()

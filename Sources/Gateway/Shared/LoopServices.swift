@@ -1,37 +1,37 @@
 import HTTPServer
 import Runtime
 
-/// What the handlers of one event loop have in common.
+/// The services that the handlers of one event loop share.
 struct LoopServices {
     let loop: EventLoop
     let settings: GatewaySettings
     let metrics: GatewayMetrics
-    /// Threads for what takes too long for a loop.
+    /// Threads for tasks that take too long for a loop.
     let workers: WorkerPool
     let responder: Responder
 }
 
-/// Reaches an object of an event loop from other threads. The link does not keep the object.
+/// Gives other threads access to an object of an event loop. The link does not retain the object.
 //
-// @unchecked Sendable is safe: the owner is set before the link is given away, and after that it is read only in work that
-// runs on its own loop.
+// @unchecked Sendable is safe: the owner is set before the link is shared. After that, only work on the owner's loop
+// reads it.
 final class LoopLink<Owner: AnyObject>: @unchecked Sendable {
     let loop: EventLoop
     private weak var owner: Owner?
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Says whom the link leads to. Call it once, on the loop, before the link is given away.
+    /// Sets the object that the link leads to. Call it once, on the loop, before sharing the link.
     func lead(to owner: Owner) { self.owner = owner }
 
-    /// Does `work` on the loop, in the order of posting; does nothing where the owner is gone. Any thread.
+    /// Runs `work` on the loop, in the order of posting. Does nothing if the owner was deallocated. Any thread.
     func post(_ work: @escaping @Sendable (Owner) -> Void) {
         loop.post { [self] in
             if let owner { work(owner) }
         }
     }
 
-    /// Does something with each of many, as many in one slice of the loop's time as fit in, and then `completion`. Call it
+    /// Calls `body` for each item, as many in one slice of the loop's time as fit, and then calls `completion`. Call it
     /// on the loop.
     func inSlices<Item: Sendable>(
         _ items: [Item], of owner: Owner, from start: Int = 0, _ body: @escaping @Sendable (Owner, Item) -> Void,
@@ -47,10 +47,10 @@ final class LoopLink<Owner: AnyObject>: @unchecked Sendable {
     }
 }
 
-/// Requests that wait for a result from another thread, each with what goes on then. One for each loop and kind of result;
-/// belongs to the loop's thread.
+/// Requests that wait for a result from another thread, each with its continuation. There is one instance for each loop
+/// and kind of result; it belongs to the loop's thread.
 ///
-/// A request whose client goes away is forgotten, with everything that it holds.
+/// When a client disconnects, its request is removed together with everything that it retains.
 final class ExchangeWaits<Value: Sendable> {
     private var waiting: [UInt64: (Value) -> Void] = [:]
     private let link: LoopLink<ExchangeWaits>
@@ -60,11 +60,11 @@ final class ExchangeWaits<Value: Sendable> {
         link.lead(to: self)
     }
 
-    /// How many wait.
+    /// The number of waiting requests.
     var count: Int { waiting.count }
 
-    /// Has the exchange wait. The function that is returned is to be called once, on any thread, with the result; `body` is
-    /// then done with it on the loop, unless the exchange has ended by then.
+    /// Makes the exchange wait. The caller must call the returned function once, on any thread, with the result; `body`
+    /// then runs with the result on the loop, unless the exchange has ended.
     func wait(_ exchange: HTTPExchange, _ body: @escaping (Value) -> Void) -> @Sendable (Value) -> Void {
         let id = exchange.id
         waiting[id] = body
@@ -74,6 +74,6 @@ final class ExchangeWaits<Value: Sendable> {
         }
     }
 
-    /// Forgets a request that is not to wait after all.
+    /// Removes a request that does not have to wait after all.
     func cancel(_ exchange: HTTPExchange) { waiting[exchange.id] = nil }
 }

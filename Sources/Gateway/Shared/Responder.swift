@@ -10,7 +10,7 @@ struct Responder: Sendable {
 
     init(_ metrics: GatewayMetrics) { self.metrics = metrics }
 
-    /// Headers of answers that hold no data.
+    /// Headers of answers without data.
     static let plainHeaders: HTTPHeaders = [
         "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-cache",
     ]
@@ -33,7 +33,7 @@ struct Responder: Sendable {
         respond(answer.error, to: exchange, retryAfter: answer.retryAfter)
     }
 
-    /// What a client is told of an error of the engine, and after how many seconds it may try again.
+    /// Returns the answer to an error of the engine, and the seconds after which the client may retry.
     static func answer(to error: EngineError) -> (error: RESTError, retryAfter: Int?) {
         switch error {
         case .unknownNamespace(let name): (RESTError(404, "There is no database \"\(name)\" here"), nil)
@@ -42,13 +42,13 @@ struct Responder: Sendable {
         }
     }
 
-    /// What clients are told: the details are the operators'.
+    /// Returns the error text for clients. Details are for operators only.
     private static func publicText(_ error: EngineError) -> String {
         if case .unavailable = error { return "The database is unavailable. Try again later." }
         return error.description
     }
 
-    /// Answers the question that browsers ask before requests to other origins.
+    /// Answers a CORS preflight request.
     func respondToPreflight(_ request: HTTPRequest, _ exchange: HTTPExchange) {
         var headers: HTTPHeaders = [
             "Allow": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
@@ -62,7 +62,7 @@ struct Responder: Sendable {
     }
 }
 
-/// `{"error":"…"}`, printed as the original prints it.
+/// Encodes `{"error":"…"}` with the whitespace that Firebase uses.
 enum ErrorBody {
     static func encode(_ message: String) -> [UInt8] {
         var writer = JSONWriter(form: .plain, pretty: true)
@@ -78,8 +78,8 @@ extension RESTError {
     static let tooManyRequests = RESTError(429, "Too many requests")
 }
 
-/// Texts that clients of both protocols are sent.
+/// Texts that clients of both protocols receive.
 enum AnswerText {
-    /// A write of more bytes, or rows, than one request may have.
+    /// Answers a write that exceeds the bytes or rows of one request.
     static let tooBig = "Data to write exceeds the maximum size that can be modified with a single request."
 }

@@ -4,9 +4,9 @@ import Rules
 import Runtime
 import Wire
 
-/// What a stream needs of whoever opened it.
+/// The services that a stream needs from its creator.
 protocol StreamHost: AnyObject {
-    /// Sends a stream a `put` of the value as of a snapshot: with `Stream.begin`, now or later.
+    /// Sends a stream a `put` of a snapshot's value with `Stream.begin`, now or later.
     func sendValue(_ stream: Stream, _ snapshot: Snapshot)
     /// Counts slow streams.
     var conflations: Counter { get }
@@ -14,38 +14,39 @@ protocol StreamHost: AnyObject {
 
 /// One client's event stream. Belongs to its loop's thread.
 ///
-/// It is sent the value as of some seq and then every later event, in order. What the client does not take waits in the
-/// connection's queue; once that holds more than the bound, the stream is conflated: the queue is dropped and, when the
-/// client has taken what was already on its way, it gets one `put` with the value as it is then.
+/// The stream sends the value at some seq and then every later event, in order. Unsent events wait in the connection's
+/// queue. When the queue exceeds the limit, the stream is conflated: it drops the queue, waits until the client has
+/// read the bytes in flight, and then sends one `put` with the current value.
 ///
 /// The states of a stream:
 ///
-///                                 begin
-///     subscribed --> opening -----------------------> live
-///                    ^  |  ^                          |  |
-///                    |  |  `--------- restart --------'  | more than bufferBytes queued
-///                    |  |                                v
-///                    |  `-- begin, value too old --> conflated
-///                    |                                   |
-///                    `----------- drained ---------------'
+///                                  begin
+///      subscribed --> opening -----------------------> live
+///                     ^  |  ^                          |  |
+///                     |  |  `--------- restart --------'  | more than bufferBytes queued
+///                     |  |                                v
+///                     |  `-- begin, value too old --> conflated
+///                     |                                   |
+///                     `----------- drained ---------------'
 ///
-///     any state -- end, or the connection is gone --> closed
+///      any state -- end, or the connection closed --> closed
 ///
-/// - `opening`: a worker encodes the value, or the log is read for a client that resumes. Events wait in the state. If they
-///   exceed `bufferBytes`, the stream drops them and sets `oldestFirstValue`: a value of an earlier entry does not make the
-///   stream live.
+/// - `opening`: a worker encodes the value, or the log is read for a client that resumes. Events wait in the state. If
+///   they exceed `bufferBytes`, the stream drops them and sets `oldestFirstValue`: a value of an earlier entry does not
+///   make the stream live.
 /// - `live`: the stream sends each event. `seq` is the last entry that was sent; events up to `seq` are skipped.
-/// - `conflated`: the stream skips events. When the client has taken all queued bytes, `drained` requests the newest value.
+/// - `conflated`: the stream skips events. When the client has read all queued bytes, `drained` requests the newest
+///   value.
 /// - `closed`: the stream sends nothing any more.
 ///
-/// `StreamOpener` decides what a stream begins with, `ListenerTable` calls `deliver`, `restart` and `shutOut`, and
+/// `StreamOpener` decides how a stream begins, `ListenerTable` calls `deliver`, `restart` and `shutOut`, and
 /// `StreamHub` ends streams whose credentials are no longer valid.
 final class Stream {
     enum State {
-        /// The first value is being looked up or encoded; events wait.
+        /// The first value is being read or encoded; events wait.
         case opening([EncodedEvents.Event])
         case live
-        /// The client is behind; events are skipped until it has caught up.
+        /// The client is slow; events are skipped until it has caught up.
         case conflated
         case closed
     }
@@ -54,17 +55,17 @@ final class Stream {
     let group: ListenerGroup
     let identity: Identity
     private unowned let host: any StreamHost
-    /// The entry that the client was brought to.
+    /// The entry up to which the client has received events.
     private(set) var seq: Int64
     private(set) var state = State.opening([])
-    /// The id of the last event that the client has seen, as it says.
+    /// The id of the last event that the client reports to have seen.
     let resumeID: String?
-    /// The entry that the client has seen and this gateway has not: the stream begins when it has.
+    /// The entry that the client has seen and this gateway has not reached yet. The stream begins at that entry.
     var awaitedSeq: Int64?
     var admission = Admission()
-    /// Bytes of events that wait while opening.
+    /// Bytes of the events that wait while opening.
     private var waitingBytes = 0
-    /// Behind first values of earlier entries there is a gap: events between were dropped.
+    /// The lowest seq of a first value that makes the stream live. After an earlier value, dropped events are missing.
     private var oldestFirstValue: Int64 = 0
 
     init(
@@ -84,17 +85,19 @@ final class Stream {
 
     // MARK: The value
 
-    /// The first value (or what was missed) goes out, then what has waited for it. If more has been dropped meanwhile, the
-    /// value follows anew as soon as the client has taken this: it makes progress however fast things change.
+    /// Sends the first value or the missed events, and then the waiting events. If newer events were dropped meanwhile,
+    /// the stream sends the value again once the client has read this one. So the client makes progress however fast
+    /// values change.
     func begin(with bytes: [SharedBytes], at seq: Int64) {
         guard case .opening(let waiting) = state else { return }
         for piece in bytes { exchange.send(piece) }
         self.seq = seq
         waitingBytes = 0
         guard seq >= oldestFirstValue else {
-            // What followed it was dropped: true as of its seq, and to be followed by the value as it is then.
+            // Events after this value were dropped. The value is correct at its seq, and the newest value has to
+            // follow.
             state = .conflated
-            // What went out at once drains nothing later.
+            // If all bytes were sent at once, no drain event follows.
             if exchange.queuedOutputBytes == 0 { drained() }
             return
         }
@@ -105,8 +108,7 @@ final class Stream {
         }
     }
 
-    /// Drops the events that wait: after a value of before `seq`, which may still be on its way from a worker, there has
-    /// to come another one.
+    /// Drops the waiting events. A worker may still deliver a value older than `seq`; another value has to follow it.
     private func reopen(at seq: Int64) {
         state = .opening([])
         waitingBytes = 0
@@ -122,23 +124,23 @@ final class Stream {
 
     private func conflate() {
         host.conflations.add()
-        // A value is on its way; `begin` will see that it is not the last.
+        // A value is being encoded; `begin` sees that it is not the last one.
         if isOpening { return reopen(at: group.namespace.snapshot.seq) }
         exchange.dropQueuedOutput()
         state = .conflated
-        // What is partly sent goes out first; `drained` follows, unless nothing is left to wait for.
+        // The partly sent output goes out first, and `drained` follows. Without such output it has to be called here.
         if exchange.queuedOutputBytes == 0 { drained() }
     }
 
-    /// The client has taken everything that was on its way.
+    /// The client has read all bytes that were in flight.
     func drained() {
         guard case .conflated = state else { return }
         sendValueAnew(group.namespace.snapshot)
     }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// Sends a last event and closes. What had not been sent is not sent any more.
+    /// Sends a last event and closes. Unsent events are dropped.
     func end(with event: [UInt8]) {
         exchange.dropQueuedOutput()
         exchange.send(SharedBytes(event))
@@ -146,7 +148,7 @@ final class Stream {
         exchange.close()
     }
 
-    /// The connection is gone.
+    /// The connection was closed.
     func closed() { state = .closed }
 }
 
@@ -155,7 +157,7 @@ extension Stream: Listener {
 
     var id: UInt64 { exchange.id }
     var reader: AuthContext { identity.context }
-    /// A stream has one login from beginning to end.
+    /// A stream has a single login.
     var loginNumber: Int { 0 }
 
     func deliver(_ delivery: inout EncodedEvents, bufferBytes: Int) {
@@ -165,7 +167,7 @@ extension Stream: Listener {
             waiting.append(contentsOf: delivery.events)
             waitingBytes += delivery.joined.count
             state = .opening(waiting)
-            // Too much happened before the first value was out: it will be sent as of then.
+            // Too many events before the first value was sent: the value is replaced by a newer one.
             if waitingBytes > bufferBytes { conflate() }
         case .live:
             send(delivery)
@@ -186,15 +188,15 @@ extension Stream: Listener {
     func restart(from snapshot: Snapshot) {
         switch state {
         case .live: sendValueAnew(snapshot)
-        // A value that is on its way may be of a history that is no more, with a seq beyond this one's.
+        // A value that is being encoded may belong to a lost history, with a seq beyond the snapshot's.
         case .opening: reopen(at: .max)
-        // Begins again anyway, as soon as the client has caught up.
+        // A conflated stream restarts anyway when the client has caught up.
         case .conflated, .closed: break
         }
     }
 
     func shutOut() { end(with: StreamEvent.cancel) }
 
-    /// Its client comes back to what has the namespace's name by then.
+    /// The client reconnects and gets the namespace that has the name then.
     func namespaceEnded() { exchange.close() }
 }

@@ -12,7 +12,7 @@ final class StreamHub: GroupHearer {
     private let streams: ListenerTable<Stream>
     private let opener: StreamOpener
     private let link: LoopLink<StreamHub>
-    /// When credentials of open streams have to be looked at again.
+    /// Determines when the credentials of open streams have to be checked again.
     private var identityWatch = IdentityWatch()
 
     init(_ services: LoopServices, _ databases: Databases, _ groups: ListenerGroups, _ authenticator: Authenticator) {
@@ -26,8 +26,8 @@ final class StreamHub: GroupHearer {
         link.lead(to: self)
     }
 
-    /// Opens an event stream: subscribes, then sends the value, or what the client has missed since its last event. Answers
-    /// 503 where there are too many streams.
+    /// Opens an event stream: subscribes, then sends the value, or the events that the client missed. Answers 503 if
+    /// there are too many streams.
     func open(_ request: StreamRequest, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
         guard services.metrics.streams.current < services.settings.maxStreams else {
             return services.responder.respond(
@@ -51,7 +51,7 @@ final class StreamHub: GroupHearer {
         ])
         let id = exchange.id
         exchange.onClose = { [weak self] in self?.closed(id, group) }
-        // By its id: an object that is referred to weakly is slower to retain ever after.
+        // Uses the id, because retaining an object with weak references is slower.
         exchange.onDrain = { [weak self] in self?.streams.find(id, in: ObjectIdentifier(group))?.drained() }
         opener.begin(stream, snapshot)
     }
@@ -67,7 +67,7 @@ final class StreamHub: GroupHearer {
 
     // MARK: Time
 
-    /// Sends a sign of life to every stream that nothing waits for.
+    /// Sends a keep-alive to every live stream with an empty output queue.
     func sendKeepAlives() {
         let bytes = SharedBytes(StreamEvent.keepAlive)
         for stream in streams.all where stream.isLive && stream.exchange.queuedOutputBytes == 0 {
@@ -75,7 +75,7 @@ final class StreamHub: GroupHearer {
         }
     }
 
-    /// Finds readers whom data elsewhere or the time has shut out, some in each slice of the loop's time.
+    /// Ends streams whose readers lost access by data elsewhere or by time, some in each slice of the loop's time.
     func sweep(then completion: @escaping @Sendable () -> Void) {
         link.inSlices(streams.groupIDs, of: self) { hub, group in
             hub.streams.recheck(group)
@@ -84,7 +84,7 @@ final class StreamHub: GroupHearer {
         }
     }
 
-    /// Ends the streams whose credentials hold no more.
+    /// Ends the streams whose credentials are no longer valid.
     func endInvalidIdentities(now: Milliseconds = Clock.unixMilliseconds) {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
         for stream in streams.all {
@@ -96,7 +96,7 @@ final class StreamHub: GroupHearer {
         }
     }
 
-    /// Closes all streams: their clients reconnect, elsewhere (reference: rtdb-protocol 1.4).
+    /// Closes all streams. Their clients reconnect to another gateway (reference: rtdb-protocol 1.4).
     func drain() {
         for stream in streams.all { stream.exchange.close() }
     }

@@ -6,8 +6,8 @@ import Runtime
 import Tree
 import Wire
 
-/// Begins streams: with the value, behind what their clients have seen, or when this gateway has come as far as they. One for
-/// each loop.
+/// Begins streams: with the value, after the last event that the client has seen, or once this gateway has reached that
+/// event. One for each loop.
 final class StreamOpener: StreamHost {
     private let services: LoopServices
     private let databases: Databases
@@ -24,7 +24,7 @@ final class StreamOpener: StreamHost {
 
     var conflations: Counter { services.metrics.conflations }
 
-    /// Begins a stream: at once, or once this gateway has come as far as its client.
+    /// Begins a stream: at once, or once this gateway has reached the last entry that its client has seen.
     func begin(_ stream: Stream, _ snapshot: Snapshot) {
         let start = StreamStart(
             stream.resumeID, isAdmin: stream.identity.context.isAdmin, stream.group, snapshot)
@@ -37,7 +37,7 @@ final class StreamOpener: StreamHost {
 
     // MARK: The value
 
-    /// Sends a `put` of the whole value, encoded here or, where it is large, on a worker.
+    /// Sends a `put` of the whole value. A worker encodes large values.
     func sendValue(_ stream: Stream, _ snapshot: Snapshot) {
         let group = stream.group
         guard group.value(in: snapshot).rowCount > services.settings.heavyRows else {
@@ -50,20 +50,21 @@ final class StreamOpener: StreamHost {
                 opener.streams.find(id, in: ObjectIdentifier(group))?.begin(with: [bytes], at: snapshot.seq)
             }
         }
-        // The client comes back by itself.
+        // The client reconnects by itself.
         if !isQueued { stream.exchange.close() }
     }
 
     // MARK: Resuming
 
-    /// Begins a stream with the value, and counts the streams among them that could have continued.
+    /// Begins a stream with the value, and counts it if its client asked to resume.
     private func startFresh(_ stream: Stream, _ snapshot: Snapshot) {
         if stream.resumeID != nil { services.metrics.resumesFresh.add() }
         sendValue(stream, snapshot)
     }
 
-    /// Continues a stream behind what its client has seen: from memory if nothing happened since, else from the log. What
-    /// can't be told as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
+    /// Resumes a stream after the last event that its client has seen: from memory if no entry followed, else from the
+    /// log. Sends a fresh `put` if the missed changes can't be sent as events: entries were pruned, there are too many,
+    /// or they include an import or changes of a query's result.
     private func resume(_ stream: Stream, _ seen: EventIDs.Seen, _ snapshot: Snapshot) {
         if seen.seq == snapshot.seq {
             guard seen.isOf(snapshot.batch) else { return startFresh(stream, snapshot) }
@@ -92,8 +93,8 @@ final class StreamOpener: StreamHost {
         }
     }
 
-    /// The client has seen more than this gateway: it waits until that is applied here. If it never is (another database
-    /// under the same name, or none that answers), the client is told the value that there is.
+    /// Waits until this gateway has applied the entry that the client has seen. If that does not happen in time
+    /// (another database has the same name, or no database answers), the client gets the present value.
     private func awaitSeen(_ stream: Stream, _ lastSeen: Int64) {
         stream.awaitedSeq = lastSeen
         let group = ObjectIdentifier(stream.group)
@@ -105,7 +106,7 @@ final class StreamOpener: StreamHost {
         }
     }
 
-    /// The wait is over, one way or the other. Rules and data may have changed meanwhile: the reader is judged anew.
+    /// Begins a stream after its wait. Checks the reader again, because rules and data may have changed.
     private func goOn(_ group: ObjectIdentifier, _ id: UInt64) {
         guard let stream = streams.find(id, in: group), let awaited = stream.awaitedSeq else { return }
         stream.awaitedSeq = nil
@@ -114,7 +115,7 @@ final class StreamOpener: StreamHost {
         guard streams.mayGoOn(stream, &check) else { return }
         let snapshot = stream.group.namespace.snapshot
         guard snapshot.seq < awaited else { return begin(stream, snapshot) }
-        // Programs can tell by the id, which is smaller than the one that they named.
+        // Programs notice the repetition by the id, which is smaller than the one that they named.
         stream.exchange.send(SharedBytes(Array(Self.repeatsNote.utf8)))
         startFresh(stream, snapshot)
     }
@@ -123,7 +124,7 @@ final class StreamOpener: StreamHost {
         ": this gateway has not come to the event that was named: what follows may repeat\n"
 }
 
-/// What a client asks for that opens an event stream.
+/// A client's request to open an event stream.
 struct StreamRequest {
     let path: Path
     let query: Query?
@@ -131,6 +132,6 @@ struct StreamRequest {
     let identity: Identity
     /// Whether the stream's events have ids.
     let hasIDs: Bool
-    /// The id of the last event that the client has seen, as it says.
+    /// The id of the last event that the client reports to have seen.
     let lastEventID: String?
 }

@@ -3,11 +3,12 @@ import HTTPClient
 import Runtime
 import Synchronization
 
-/// The keys of an issuer of ID tokens: fetched when they are first needed, kept as long as the issuer says, fetched again
-/// for a key that is not known, and kept for a while when the issuer can't be reached. Any thread; never blocks.
+/// The keys of an issuer of ID tokens. They are fetched when they are first needed, kept as long as the issuer allows,
+/// fetched again for an unknown key, and kept for a limited time while the issuer is unreachable. Any thread; never
+/// blocks.
 final class KeySet: Sendable {
     typealias Lookup = KeySetMachine.Lookup
-    /// Gets the document, and calls back once, from any thread.
+    /// Fetches the document and calls back once, on any thread.
     typealias Fetch = @Sendable (@escaping @Sendable (Result<ClientResponse, HTTPClientError>) -> Void) -> Void
 
     private struct State {
@@ -26,30 +27,30 @@ final class KeySet: Sendable {
         self.logger = logger
     }
 
-    /// Fetches over HTTP from the address in the settings.
+    /// Fetches over HTTP from the URL in the settings.
     convenience init(_ settings: IDTokenSettings, logger: Logger) {
         var request = ClientRequest(settings.keySetURL)
         request.headers = [("Accept", "application/json")]
         request.timeoutMilliseconds = 10_000
         request.connectTimeoutMilliseconds = 5_000
         request.maxResponseBytes = KeySetDocument.maxBytes
-        // Keys that anybody on the way could replace are worth nothing; this machine is no way.
+        // Over plain HTTP, any host on the network path could replace the keys. Only the loopback interface is safe.
         request.allowsPlainHTTP = IDTokenSettings.isLoopback(settings.keySetURL)
         request.maxRedirects = request.allowsPlainHTTP ? 0 : 3
         self.init(settings.keySet, logger: logger) { [request] in settings.client.send(request, $0) }
     }
 
-    /// Moves when keys are fetched.
+    /// Changes when keys are fetched.
     var version: Int { versionNow.load(ordering: .acquiring) }
 
-    /// What is known of a key now. `wait`: ask by `whenKnown`.
+    /// Returns the current knowledge about a key. After `wait`, the caller calls `whenKnown`.
     func key(_ id: String) -> Lookup {
         let (lookup, startsFetch) = state.withLock { $0.machine.look(for: id, now: Clock.monotonicMilliseconds) }
         if startsFetch { start() }
         return lookup
     }
 
-    /// Calls back with the key, or why there is none; never with `wait`. At once, or from another thread.
+    /// Calls back with the key or the reason for its absence, never with `wait`: at once, or on another thread.
     func whenKnown(_ id: String, _ callback: @escaping @Sendable (Lookup) -> Void) {
         let (lookup, startsFetch) = state.withLock { state -> (Lookup?, Bool) in
             let (lookup, startsFetch) = state.machine.look(for: id, now: Clock.monotonicMilliseconds)
@@ -62,7 +63,7 @@ final class KeySet: Sendable {
         if let lookup { callback(lookup) }
     }
 
-    /// Fetches the keys before anybody needs them.
+    /// Fetches the keys before they are first needed.
     func prepare() { _ = key("") }
 
     private func start() {

@@ -8,7 +8,7 @@ struct KeySetDocument {
         let description: String
     }
 
-    /// By key id; only those that RS256 tokens can be signed with.
+    /// The keys that can sign RS256 tokens, by key id.
     let keys: [String: RSAPublicKey]
 
     static let maxBytes = 1 << 20
@@ -22,7 +22,7 @@ struct KeySetDocument {
         var keys: [String: RSAPublicKey] = [:]
         if case .array(let items)? = fields["keys"] {
             for case .object(let item) in items.prefix(Self.maxKeys) {
-                // Other kinds of keys are for other tokens.
+                // Other kinds of keys do not sign RS256 tokens.
                 if let (id, key) = Self.webKey(item) { keys[id] = key }
             }
         } else {
@@ -47,7 +47,7 @@ struct KeySetDocument {
         return (id, key)
     }
 
-    /// Milliseconds that a response may be kept: `max-age` less the age that it has already.
+    /// Returns how many milliseconds a response may be kept: its `max-age` minus its `Age`.
     static func life(of response: ClientResponse) -> Int64? {
         guard let control = response.header("cache-control")?.lowercased() else { return nil }
         let directives = control.split(separator: ",").map { $0.split(separator: " ").joined() }

@@ -1,32 +1,32 @@
 import Crypto
 
-/// How long keys are believed and how often they are asked for.
+/// How long keys are valid and how often they are fetched.
 public struct KeySetSettings: Sendable {
-    /// Bounds on the life that the issuer gives its keys by Cache-Control, and that life where it says nothing.
+    /// Bounds of the life that the issuer gives its keys by `Cache-Control`, and the default if the header is missing.
     public var minLifeMilliseconds: Int64 = 60_000
     public var maxLifeMilliseconds: Int64 = 24 * 3_600_000
     public var defaultLifeMilliseconds: Int64 = 3_600_000
-    /// How long keys are used beyond their life while the issuer can't be reached.
+    /// How long keys are used beyond their life while the issuer is unreachable.
     public var maxStaleMilliseconds: Int64 = 6 * 3_600_000
-    /// The least time between two fetches on account of unknown keys.
+    /// Minimum time between two fetches that unknown keys cause.
     public var minRefetchMilliseconds: Int64 = 30_000
-    /// The first pause after a failed fetch; it doubles up to the last.
+    /// The first pause after a failed fetch; it doubles up to `lastRetryMilliseconds`.
     public var firstRetryMilliseconds: Int64 = 1_000
     public var lastRetryMilliseconds: Int64 = 60_000
 
     public init() {}
 }
 
-/// An issuer's keys and when to fetch them: pure, with times from outside (monotonic milliseconds).
+/// An issuer's keys, and when to fetch them. Pure; callers pass the time in monotonic milliseconds.
 struct KeySetMachine {
     enum Lookup: Sendable {
-        /// And the version of the set that it is in.
+        /// The key, and the version of its set.
         case key(RSAPublicKey, version: Int)
         /// The issuer has no such key.
         case unknown
-        /// The issuer's keys can't be had at the moment.
+        /// The issuer's keys are unavailable.
         case unavailable
-        /// Keys are on their way.
+        /// The keys are being fetched.
         case wait
     }
 
@@ -42,11 +42,12 @@ struct KeySetMachine {
 
     init(_ settings: KeySetSettings) { self.settings = settings }
 
-    /// - Returns: what is known, and whether to begin a fetch now, which then ends in `fetched` or `failed`.
+    /// - Returns: the current knowledge about the key, and whether the caller has to begin a fetch now. Each fetch ends
+    ///   with `fetched` or `failed`.
     mutating func look(for id: String, now: Int64) -> (lookup: Lookup, startsFetch: Bool) {
         if now < freshUntil {
             if let key = keys[id] { return (.key(key, version: version), false) }
-            // Perhaps a new key; or made up, so not too often.
+            // The key may be new, or invented by the client. The latter must not cause frequent fetches.
             let isSoon = fetchedAt.map { now - $0 < settings.minRefetchMilliseconds } ?? false
             if isSoon, !isFetching { return (.unknown, false) }
             return fetch(now)
@@ -57,7 +58,7 @@ struct KeySetMachine {
         return fetch(now)
     }
 
-    /// What those who have waited for a fetch are told when it is over.
+    /// Returns the result for callers that waited for a fetch, once it has ended.
     func settled(_ id: String, now: Int64) -> Lookup {
         if now < staleUntil, let key = keys[id] { return .key(key, version: version) }
         return failures > 0 ? .unavailable : .unknown
@@ -68,7 +69,7 @@ struct KeySetMachine {
         return begin(now) ? (.wait, true) : (.unavailable, false)
     }
 
-    /// True when a fetch is to begin.
+    /// Returns true if the caller has to begin a fetch.
     private mutating func begin(_ now: Int64) -> Bool {
         guard !isFetching, failures == 0 || now - failedAt >= pause else { return false }
         isFetching = true
@@ -79,7 +80,7 @@ struct KeySetMachine {
         min(settings.lastRetryMilliseconds, settings.firstRetryMilliseconds << Int64(min(failures - 1, 20)))
     }
 
-    /// - Parameter life: milliseconds that the issuer gave the keys, if it did.
+    /// - Parameter life: the life that the issuer gave the keys, in milliseconds, or nil.
     mutating func fetched(_ keys: [String: RSAPublicKey], life: Int64?, now: Int64) {
         isFetching = false
         failures = 0
