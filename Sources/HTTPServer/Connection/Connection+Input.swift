@@ -1,12 +1,12 @@
 import Runtime
 import TLS
 
-/// Bytes from the peer: receiving, parsing, one request after the other.
+/// Input from the peer: receives and parses one request after the other.
 extension Connection {
-    /// Read at once while no body is expected: requests are small, and what lies behind one must be kept.
+    /// Maximum read size while no body is expected: requests are small, and input after a request has to be kept.
     private static let headReadMax = 16 * 1024
 
-    /// The socket has input, or its end, or broke.
+    /// Handles a readable socket: it has input, has reached its end, or is broken.
     func readable() {
         if transport.isHandshaking, !isDead { return shakeHands() }
         switch phase {
@@ -45,7 +45,7 @@ extension Connection {
         }
     }
 
-    /// The peer has ended its input and all of it is parsed.
+    /// Handles the end of the peer's input after all of it was parsed.
     private func inputEnded() {
         if phase == .receiving, parser?.hasBegun == true {
             setReadMode(.off)
@@ -55,14 +55,14 @@ extension Connection {
         }
     }
 
-    /// Works through `input`: every complete request goes to the handler, the next one after its answer. What cannot be
-    /// parsed yet is kept in `pending`.
+    /// Processes `input`: every complete request goes to the handler, the next one after its answer. Input that can't
+    /// be parsed yet is kept in `pending`.
     func drive(_ input: UnsafeRawBufferPointer) {
         var rest = input
         corkStart = service.scratch.count
         isDriving = true
         while !rest.isEmpty, mayParse {
-            // Many requests behind one another: the others' turn comes before the next.
+            // Other connections get their turn before this connection's next pipelined request.
             if service.loop.isSliceOver {
                 later()
                 break
@@ -99,7 +99,7 @@ extension Connection {
         }
     }
 
-    /// Behind a round of parsing: what the connection waits for now, and how long.
+    /// Sets the deadline for the next input after a round of parsing.
     private func awaitMore() {
         switch phase {
         case .idle:
@@ -129,11 +129,11 @@ extension Connection {
         }
     }
 
-    /// Bodies up to this count in all only, larger ones in their peer's share, too.
+    /// Bodies up to this size count only in total; larger ones also count in their peer's share.
     private static let smallBodyBytes = 64 * 1024
 
-    /// Accounts for what the body has grown by; refuses the request where the server's budget is used up, or its sender
-    /// may not send that much.
+    /// Accounts for the growth of the body. Refuses the request if the server's budget is exhausted, or the sender may
+    /// not send that much.
     private func reserveBody(_ parser: RequestParser) -> Bool {
         guard mayReceiveBody(parser) else {
             refuse(.bodyTooLarge)
@@ -160,7 +160,7 @@ extension Connection {
         return false
     }
 
-    /// Whether the sender may send a body as large as this one is, or is going to be.
+    /// Returns whether the sender may send a body of the received or announced size.
     private func mayReceiveBody(_ parser: RequestParser) -> Bool {
         guard parser.isHeadComplete, let target = parser.target,
             parser.announcedBodyBytes > service.settings.maxPlainBodyBytes
@@ -176,7 +176,7 @@ extension Connection {
         return service.handler.sender(of: head(parser, target))
     }
 
-    /// The request as far as it has come.
+    /// Returns the received part of the request.
     private func head(_ parser: RequestParser, _ target: RequestTarget) -> HTTPRequest {
         HTTPRequest(
             parser, method: HTTPMethod(parserCode: parser.facts.method), target: target, peer: peer,
@@ -191,7 +191,7 @@ extension Connection {
         stageSinceMilliseconds = nil
         isReceivingBody = false
         account.namespace = ""
-        // Behind CONNECT the peer speaks something else.
+        // After CONNECT the peer uses another protocol.
         let method = HTTPMethod(parserCode: parser.facts.method)
         keepsAlive = parser.facts.keepsAlive && method != .connect
         let exchange = HTTPExchange(
@@ -199,13 +199,13 @@ extension Connection {
             minorVersion: Int(parser.facts.minor))
         self.exchange = exchange
         service.counters.requests.bump()
-        // The request is a temporary: where the handler keeps nothing of it, its buffers are the parser's again.
+        // The request is a temporary: if the handler keeps no part of it, its buffers return to the parser.
         service.handler.requestReceived(
             HTTPRequest(parser, method: method, target: target, peer: peer, isSecure: transport.isSecure), exchange)
         service.parsers.giveBack(parser)
     }
 
-    /// Goes on with kept input, or reads again, after a response was handed over or the queue went empty.
+    /// Continues with kept input, or reads again, after a response was sent or the output queue became empty.
     func resume() {
         if phase == .streaming, !pending.isEmpty {
             let kept = pending
@@ -222,7 +222,7 @@ extension Connection {
         if peerFinished { inputEnded() } else { setReadMode(.normal) }
     }
 
-    /// A request is being answered: keeps a bounded amount of what follows it, and notices the end.
+    /// Reads ahead while a request is being answered: keeps a bounded amount of input, and detects its end.
     private func receiveAhead() {
         if peerFinished {
             if transport.isBroken { die() }
@@ -246,8 +246,8 @@ extension Connection {
         switch outcome {
         case .moved: exchange?.inputReceived(bytes)
         case .wouldBlock: break
-        // Whoever listens to a stream and closes its side has gone: no peer known half-closes there, and waiting for
-        // a failed write would keep dead listeners for minutes.
+        // A peer that ends its input while it listens to a stream has disconnected. No known peer half-closes there,
+        // and waiting for a failed write would keep dead listeners for minutes.
         case .finished, .failed: die()
         }
     }

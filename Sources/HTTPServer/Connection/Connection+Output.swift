@@ -2,20 +2,19 @@ import CEvent
 import Glibc
 import TLS
 
-/// Bytes to the peer: at once where nothing is queued, else by the queue and the write event.
+/// Output to the peer: sent at once if the queue is empty, else queued and sent by the write event.
 extension Connection {
     private static let vectorMax = 32
-    /// Bodies up to this are copied behind their head into the scratch buffer; larger ones are sent from where they
-    /// are.
+    /// Bodies up to this size are copied after their head into the scratch buffer; larger ones are sent without a copy.
     private static let copiedBodyMax = 16 * 1024
-    /// Pipelined responses are put together up to this many bytes.
+    /// Maximum size in bytes of joined pipelined responses.
     private static let corkMax = 64 * 1024
 
     // MARK: Responses
 
-    /// Sends a complete response to the current request and goes on to the next.
+    /// Sends a complete response to the current request and continues with the next request.
     ///
-    /// - Returns: False if the response is not sent.
+    /// - Returns: false if the response is not sent.
     @discardableResult
     func answer(
         status: Int, common: HTTPHeaders, headers: HTTPHeaders, body: [UInt8], isHead: Bool, minorVersion: Int
@@ -57,7 +56,7 @@ extension Connection {
         return true
     }
 
-    /// Answers that too many bytes wait for peers: the response is not kept.
+    /// Answers that the output budget is exhausted, and drops the response.
     private func refuseOutput(_ common: HTTPHeaders, _ minorVersion: Int) {
         service.counters.rejected.bump()
         let (contentType, body) = service.settings.errorBody(
@@ -69,7 +68,7 @@ extension Connection {
             minorVersion: minorVersion)
     }
 
-    /// Begins a response without an end; the connection serves nothing else any more.
+    /// Begins a response without an end; the connection accepts no further requests.
     func beginStream(status: Int, common: HTTPHeaders, headers: HTTPHeaders, isUpgrade: Bool) {
         guard phase == .answering else { return }
         if !isDriving { corkStart = service.scratch.count }
@@ -109,7 +108,7 @@ extension Connection {
         releaseBody()
         guard !isDead else { return }
         if closes {
-            // Where the peer asked for the end it sends nothing more that a reset could answer.
+            // A peer that requested the connection's end sends no further input that would cause a reset.
             endAfterFlush(lingers: keepsAlive || hasMoreInput || !pending.isEmpty)
             return
         }
@@ -120,13 +119,13 @@ extension Connection {
 
     // MARK: The server's own replies
 
-    /// Refuses what the peer sent and ends the connection.
+    /// Refuses the peer's input and ends the connection.
     func refuse(_ reason: ParseFailure) {
         service.counters.parseErrors.bump()
         reply(reason.status, reason.text)
     }
 
-    /// An error reply behind which the connection ends.
+    /// Sends an error reply and ends the connection.
     func reply(_ status: Int, _ text: String, retryAfterSeconds: UInt64? = nil) {
         let (contentType, body) = service.settings.errorBody(status, text)
         if !isDriving { corkStart = service.scratch.count }
@@ -142,7 +141,7 @@ extension Connection {
 
     // MARK: Sending
 
-    /// Sends shared bytes, or queues them behind what is queued.
+    /// Sends shared bytes, or appends them to the queue.
     func send(_ bytes: SharedBytes) {
         guard phase == .streaming, bytes.count > 0 else { return }
         var sent = 0
@@ -153,7 +152,7 @@ extension Connection {
         enqueue(bytes, offset: sent, isDroppable: true)
     }
 
-    /// Queues bytes of which some were sent; ends the connection where too many bytes wait already, of all connections together.
+    /// Queues partly sent bytes. Ends the connection if the output budget of all connections is exhausted.
     private func enqueue(_ bytes: SharedBytes, offset: Int = 0, isDroppable: Bool) {
         guard offset < bytes.count, !isDead else { return }
         guard bytes.enter(service.budget.output, account) else {
@@ -163,14 +162,14 @@ extension Connection {
         queue(bytes, offset: offset, isDroppable: isDroppable)
     }
 
-    /// Queues bytes that have entered the budget.
+    /// Queues bytes that are already charged to the budget.
     private func queue(_ bytes: SharedBytes, offset: Int, isDroppable: Bool) {
         let isFirst = output.isEmpty
         output.append(bytes, offset: offset, isDroppable: isDroppable)
         if isFirst { outputBegins() }
     }
 
-    /// Sends bytes that belong to no queue yet; what does not go is copied.
+    /// Sends bytes of no queue; copies the unsent rest to the queue.
     func transmit(_ bytes: UnsafeRawBufferPointer) {
         guard !isDead else { return }
         var sent = 0
@@ -186,7 +185,7 @@ extension Connection {
         transmit(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
-    /// Sends what this connection has in the loop's scratch buffer.
+    /// Sends this connection's bytes in the loop's scratch buffer.
     func flushCork() {
         let scratch = service.scratch
         guard scratch.count > corkStart else { return }
@@ -194,7 +193,8 @@ extension Connection {
         scratch.truncate(to: corkStart)
     }
 
-    /// The same with a large body behind it, which is not copied, and has entered the budget.
+    /// Sends this connection's bytes in the scratch buffer, followed by a large body, which is not copied. The body is
+    /// already charged to the budget.
     private func flushCork(followedBy large: SharedBytes) {
         let body = large.bytes
         let scratch = service.scratch
@@ -225,7 +225,7 @@ extension Connection {
         scratch.truncate(to: corkStart)
     }
 
-    /// Bytes sent; nil where the connection is gone (and then it has been ended).
+    /// Returns the number of sent bytes. If the connection has failed, ends it and returns nil.
     private func settle(_ outcome: StreamOutcome) -> Int? {
         switch outcome {
         case .moved(let count):
@@ -243,7 +243,7 @@ extension Connection {
         arm(afterMilliseconds: service.settings.writeStallTimeoutMilliseconds)
     }
 
-    /// The socket takes output again.
+    /// Handles a writable socket.
     func writable() {
         guard !isDead else { return }
         if transport.isHandshaking { return shakeHands() }
@@ -265,7 +265,7 @@ extension Connection {
         }
     }
 
-    /// Takes what is unsent and may be dropped out of the queue.
+    /// Removes and returns the queued chunks that are unsent and may be dropped.
     func dropUnsent() -> [SharedBytes] {
         guard !output.isEmpty else { return [] }
         let dropped = output.dropUnsent(committedBytes: transport.committedBytes)
@@ -283,7 +283,7 @@ extension Connection {
             arm(afterMilliseconds: service.settings.idleTimeoutMilliseconds)
             resume()
         case .receiving:
-            // An interim answer was queued; now the body may come.
+            // The queued output was an interim response; now the body may arrive.
             arm(afterMilliseconds: service.settings.bodyTimeoutMilliseconds)
             resume()
         case .answering, .dead: deadlineMilliseconds = .max
@@ -297,7 +297,7 @@ extension Connection {
 
     // MARK: Ending
 
-    /// Serves no further request; ends when everything queued is sent.
+    /// Accepts no further request, and ends when all queued output is sent.
     func endAfterFlush(lingers: Bool) {
         guard !isDead else { return }
         if let parser {

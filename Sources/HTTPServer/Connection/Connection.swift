@@ -3,15 +3,15 @@ import Glibc
 import Runtime
 import TLS
 
-/// One peer's connection: its socket, where it stands, what it still has to send. Lives on its loop's thread.
+/// One peer's connection: its socket, its phase and its unsent output. Belongs to its loop's thread.
 ///
-/// Idle, it owns no buffer: input goes through the loop's scratch buffer and a borrowed parser, output goes straight to
-/// the socket, and queues exist only while something waits in them.
+/// An idle connection owns no buffer: input goes through the loop's scratch buffer and a borrowed parser, output goes
+/// straight to the socket, and queues exist only while they contain bytes.
 ///
 /// The phases of a connection:
 ///
 ///     accepted --> idle <-------------------------------.
-///                    | first bytes of a request         | response handed over, kept alive
+///                    | first bytes of a request         | response complete, kept alive
 ///                    v                                  |
 ///                receiving -- request complete --> answering -- beginStream --> streaming
 ///                    | refused, or too slow             | response is the last     | end of the stream
@@ -21,31 +21,31 @@ import TLS
 ///                    v
 ///                lingering -- the peer closes, or the deadline --> dead
 ///
-/// Every phase can lead to `dead` by `die()`: the socket fails, the peer leaves, or a deadline passes. A refused connection
-/// goes from `idle` to `flushing`. `flushing` leads to `dead` without lingering if the peer has ended its input, or has
-/// itself asked for the connection's end and sent nothing after that request.
+/// Every phase can lead to `dead` by `die()`: the socket fails, the peer disconnects, or a deadline passes. A refused
+/// connection goes from `idle` to `flushing`. `flushing` leads to `dead` without lingering if the peer has ended its
+/// input, or has itself requested the connection's end and sent nothing after that request.
 ///
-/// A connection has one deadline at a time: for the TLS handshake, for the next request, for a request's head, for its body,
-/// for queued output that the peer does not take, or for lingering. A handler's answer has no deadline. The connection
-/// delivers one request at a time; input after that request waits in `pending`, at most one read of it.
+/// A connection has one deadline at a time: for the TLS handshake, for the next request, for a request's head, for its
+/// body, for queued output that the peer does not read, or for lingering. A handler's answer has no deadline. The
+/// connection delivers one request at a time; input after that request waits in `pending`, at most one read of it.
 ///
 /// Connection+Input.swift receives and parses; Connection+Output.swift writes responses and sends. TLS handshakes,
 /// deadlines and the table of a loop's connections are below.
 final class Connection {
     enum Phase: Equatable {
-        /// Between requests (or before the first).
+        /// Between requests, or before the first one.
         case idle
-        /// Part of a request has come.
+        /// Part of a request has arrived.
         case receiving
         /// A handler has the request.
         case answering
         /// A response without end is being sent, or the protocol was changed.
         case streaming
-        /// No further request; what is queued is being sent.
+        /// No further request is accepted; queued output is being sent.
         case flushing(lingers: Bool)
-        /// All sent and said; input is thrown away until the peer closes.
+        /// All output was sent; input is discarded until the peer closes.
         case lingering
-        /// Gone; destroyed in the loop's next round.
+        /// Closed; destroyed in the loop's next round.
         case dead
     }
 
@@ -53,7 +53,7 @@ final class Connection {
         case off
         /// Level-triggered: called while there is input.
         case normal
-        /// Edge-triggered, behind the peer's end of input: called only if the connection breaks.
+        /// Edge-triggered, after the peer's end of input: called only if the connection breaks.
         case watch
     }
 
@@ -61,40 +61,40 @@ final class Connection {
     let id: UInt64
     var transport: SocketStream
     let peer: PeerAddress
-    /// The permits it has taken; nil for one that is only told why it is refused.
+    /// The connection's permits; nil for a connection that only receives a refusal.
     let permits: Permits?
-    /// What is said as soon as it can be, and nothing else.
+    /// The refusal, which is the only reply of this connection.
     let refusal: Refusal?
 
     var phase = Phase.idle
     var parser: RequestParser?
     var exchange: HTTPExchange?
-    /// Input behind the current request. Bounded by one read; while it is not empty the socket is not read.
+    /// Input after the current request. Bounded by one read; while it is not empty the socket is not read.
     var pending: [UInt8] = []
     var output = OutputQueue()
-    /// On whose account queued output counts.
+    /// The account that queued output is charged to.
     var account: OutputBudget.Account
     /// Body bytes taken from the server's budget for the current request.
     var bodyReserved = 0
-    /// What a large body has taken of its peer's share instead.
+    /// A large body's memory share, which replaces `bodyReserved`.
     var bodyShare: MemoryShare?
     /// Whether the handler lets the sender of the current request send a large body; nil until it was asked.
     var isLargeBodyAllowed: Bool?
 
-    /// When to act if nothing happens, by the loop's clock; what is done follows from the phase.
+    /// The time of the next timeout by the loop's clock. The phase determines the action.
     var deadlineMilliseconds = Milliseconds.max
-    /// The wheel's tick at which this connection will be looked at; `Int.max` where it is not filed.
+    /// The wheel's tick at which this connection is checked; `Int.max` if it is not in the wheel.
     var wheelTick = Int.max
-    /// When the head or the body that is being received began; nil between.
+    /// The time at which the present head or body began; nil between requests.
     var stageSinceMilliseconds: Milliseconds?
     var isReceivingBody = false
 
-    /// Where this connection's bytes begin in the loop's output scratch while it works through its input.
+    /// The start of this connection's bytes in the loop's output scratch while it processes its input.
     var corkStart = 0
     var isDriving = false
     var hasMoreInput = false
     var keepsAlive = false
-    /// The peer has ended its input; it may still read.
+    /// Whether the peer has ended its input; it may still read.
     var peerFinished = false
     var isWaitingForLater = false
 
@@ -147,7 +147,7 @@ final class Connection {
 
     func armWrite() {
         guard !isWriteArmed, !isDead else { return }
-        // libevent refuses edge- and level-triggered events on one descriptor.
+        // libevent rejects edge- and level-triggered events on one descriptor.
         if readMode == .watch { setReadMode(.off) }
         if writeEvent == nil {
             writeEvent = event_new(
@@ -175,10 +175,10 @@ final class Connection {
         writeEvent = nil
     }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// Ends the connection. Nothing of the application is called from here: that, and closing the socket, happens in
-    /// the loop's next round, so it is safe in the middle of anything.
+    /// Ends the connection. The application's handlers run, and the socket is closed, in the loop's next round, so this
+    /// method may be called at any point.
     func die() {
         guard !isDead else { return }
         phase = .dead
@@ -187,7 +187,7 @@ final class Connection {
         later()
     }
 
-    /// Has `runLater` called in the loop's next round.
+    /// Calls `runLater` in the loop's next round.
     func later() {
         guard !isWaitingForLater else { return }
         isWaitingForLater = true
@@ -221,9 +221,9 @@ final class Connection {
     }
 }
 
-/// The beginning of a connection over TLS.
+/// The start of a connection over TLS.
 extension Connection {
-    /// Goes on with the handshake; then with what came behind it.
+    /// Continues the handshake, and then processes the input that followed it.
     func shakeHands() {
         switch transport.shakeHands() {
         case .needsInput: disarmWrite()
@@ -238,7 +238,7 @@ extension Connection {
             handshakeFailed()
             reply(400, "This port speaks HTTPS. Use https:// in the address.")
         case .failed:
-            // The library has told the peer why.
+            // The TLS library has sent the reason to the peer.
             handshakeFailed()
             endAfterFlush(lingers: true)
         }
@@ -260,9 +260,9 @@ extension Connection {
     }
 }
 
-/// What happens when nothing happens.
+/// The timeouts of a connection.
 extension Connection {
-    /// Acts in that many milliseconds unless the deadline is moved. Later deadlines cost one store.
+    /// Sets a deadline after `delay`. Moving it to a later time costs one store.
     @inline(__always)
     func arm(afterMilliseconds delay: Milliseconds) {
         deadlineMilliseconds = service.nowMilliseconds + delay
@@ -273,9 +273,9 @@ extension Connection {
         wheelTick = service.wheel.file(id, deadlineMilliseconds: deadlineMilliseconds)
     }
 
-    /// The wheel's tick for this connection has come.
+    /// Handles the wheel's tick for this connection.
     func wheelTurned(tick: Int, nowMilliseconds: Milliseconds) {
-        // An entry left behind by a deadline that was moved forward.
+        // The deadline was moved to an earlier time, which left a stale entry.
         guard tick == wheelTick, !isDead else { return }
         wheelTick = .max
         if deadlineMilliseconds == .max { return }
@@ -295,24 +295,24 @@ extension Connection {
             deadlineMilliseconds = .max
             return reply(408, "The request did not arrive in time.")
         }
-        // Idle, unread output, or the end of lingering: nobody is there to be told.
+        // The connection is idle, has unread output, or ends lingering: a reply would not reach the peer.
         let isIdle = phase == .idle && output.isEmpty && !transport.isHandshaking
         if phase != .lingering, !isIdle { service.counters.timeouts.bump() }
         die()
     }
 }
 
-/// The connections of one loop by id: an index and the generation of its slot, so that an id that outlived its
-/// connection finds nothing. Every operation is O(1).
+/// The connections of one loop by id. An id combines an index and the generation of its slot, so that the id of a
+/// removed connection finds nothing. Every operation is O(1).
 struct ConnectionTable {
     private var slots: [Connection?] = []
     private var generations: [UInt32] = []
     private var free: [Int] = []
 
-    /// Connections in the table.
+    /// The number of connections in the table.
     private(set) var count = 0
 
-    /// Puts the connection that `make` builds for its id into the table.
+    /// Inserts the connection that `make` creates for its id.
     mutating func insert(_ make: (UInt64) -> Connection) -> Connection {
         let index: Int
         if let reused = free.popLast() {
@@ -343,6 +343,6 @@ struct ConnectionTable {
         return slots[index]
     }
 
-    /// All connections, in no order that means anything. O(slots).
+    /// All connections, in no particular order. O(slots).
     var all: [Connection] { slots.compactMap { $0 } }
 }

@@ -1,17 +1,17 @@
 import CEvent
 import Glibc
 
-/// What could not be sent at once, in order. Holds references to shared bytes and copies nothing.
+/// Output that could not be sent at once, in order. Holds references to shared bytes and copies nothing.
 ///
-/// A stream's owner watches `HTTPExchange.queuedOutputBytes`; an ordinary response is one chunk, and no further request is read
-/// before it is out. What all queues hold together is bounded by the server's `OutputBudget`: a chunk counts there until it
-/// leaves the queue.
+/// A stream's owner watches `HTTPExchange.queuedOutputBytes`. An ordinary response is one chunk, and no further request
+/// is read before the chunk is sent. The server's `OutputBudget` limits all queues together: a chunk counts there until
+/// it leaves the queue.
 struct OutputQueue {
     struct Chunk {
         var bytes: SharedBytes
-        /// Bytes already sent; more than 0 only in the first chunk.
+        /// The number of sent bytes; more than 0 only in the first chunk.
         var offset: Int
-        /// Whether `dropUnsent` may take it (a stream's events; not the head of a response).
+        /// Whether `dropUnsent` may remove the chunk (a stream's events; not the head of a response).
         var isDroppable: Bool
     }
 
@@ -23,14 +23,14 @@ struct OutputQueue {
 
     var isEmpty: Bool { byteCount == 0 }
 
-    /// - Parameter bytes: entered in the server's budget.
+    /// - Parameter bytes: already charged to the server's budget.
     mutating func append(_ bytes: SharedBytes, offset: Int = 0, isDroppable: Bool) {
         guard offset < bytes.count else { return bytes.leave() }
         chunks.append(Chunk(bytes: bytes, offset: offset, isDroppable: isDroppable))
         byteCount += bytes.count - offset
     }
 
-    /// Notes that `count` bytes from the front were sent.
+    /// Records that `count` bytes from the front were sent.
     mutating func removeSent(_ count: Int) {
         var rest = count
         byteCount -= count
@@ -42,7 +42,7 @@ struct OutputQueue {
             } else {
                 rest -= left
                 chunks[first].bytes.leave()
-                // What was sent keeps nothing in memory.
+                // Sent bytes must not stay in memory.
                 chunks[first].bytes = Self.nothing
                 first += 1
             }
@@ -56,7 +56,7 @@ struct OutputQueue {
         }
     }
 
-    /// Removes the droppable chunks of which no byte was sent; these. The first `committedBytes` can't be taken back.
+    /// Removes and returns the droppable chunks of which no byte was sent. The first `committedBytes` can't be dropped.
     mutating func dropUnsent(committedBytes: Int) -> [SharedBytes] {
         var kept: [Chunk] = []
         var dropped: [SharedBytes] = []
@@ -83,14 +83,15 @@ struct OutputQueue {
         byteCount = 0
     }
 
-    /// Calls `body` with the front chunks' memory, at most `vector.count` of them.
+    /// Calls `body` with the memory of the front chunks, at most `vector.count` of them.
     func withFront<R>(
         _ vector: UnsafeMutableBufferPointer<iovec>, _ body: (UnsafeMutableBufferPointer<iovec>) -> R
     ) -> R {
         gather(vector, 0, body)
     }
 
-    /// One level a chunk, so that each array's memory is borrowed while `body` runs; as deep as `vector` is long.
+    /// Recurses once for each chunk, so that each array's memory is borrowed while `body` runs. The depth is at most
+    /// `vector.count`.
     private func gather<R>(
         _ vector: UnsafeMutableBufferPointer<iovec>, _ count: Int,
         _ body: (UnsafeMutableBufferPointer<iovec>) -> R
@@ -107,8 +108,8 @@ struct OutputQueue {
     }
 }
 
-/// The one buffer in which a loop puts responses together. Used like a stack: whoever appends takes its bytes off again
-/// before it returns, except a connection that is working through pipelined requests, which sends them all at once.
+/// The buffer in which a loop assembles responses. It is used like a stack: a caller removes its bytes before it
+/// returns. The exception is a connection that processes pipelined requests, which sends all its responses at once.
 final class OutputScratch {
     private var base: UnsafeMutablePointer<UInt8>
     private var capacity: Int
@@ -152,12 +153,12 @@ final class OutputScratch {
         count += 1
     }
 
-    /// The bytes from `start` on; valid until the next append.
+    /// Returns the bytes from `start` on; valid until the next append.
     func bytes(from start: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: base + start, count: count - start)
     }
 
-    /// Takes everything from `start` on off again.
+    /// Removes all bytes from `start` on.
     func truncate(to start: Int) {
         count = start
     }

@@ -1,12 +1,12 @@
 import Runtime
 
-/// Deadlines of many connections, looked at in buckets. No clock, no I/O: the loop tells it the time.
+/// Deadlines of many connections, checked in buckets. No clock, no I/O: the loop passes the time.
 ///
-/// A connection writes its deadline into a field of its own and is in one bucket at most; moving a deadline *later*
-/// costs nothing here, as the bucket's turn finds that it is not due and files it anew. Only an earlier one is filed at
-/// once, and the entry left behind is recognised by its tick and dropped.
+/// A connection stores its deadline in its own field and is in at most one bucket. Moving a deadline *later* costs
+/// nothing here: the bucket's turn finds that the deadline is not due and files it again. Only an earlier deadline is
+/// filed at once; the stale entry is recognised by its tick and dropped.
 struct DeadlineWheel {
-    /// Which connection, and for which tick it was filed.
+    /// A connection, and the tick for which it was filed.
     struct Entry: Equatable {
         var connection: UInt64
         var tick: Int
@@ -22,8 +22,8 @@ struct DeadlineWheel {
         lastTick = Int(nowMilliseconds / tickMilliseconds)
     }
 
-    /// Files a connection for a deadline; the tick at which it will be looked at. That may be earlier than the deadline
-    /// where this is beyond the wheel's reach, never more than a tick later.
+    /// Files a connection for a deadline, and returns the tick at which it is checked. That tick may be earlier than
+    /// the deadline if the deadline is beyond the wheel's reach, and is never more than one tick later.
     mutating func file(_ connection: UInt64, deadlineMilliseconds: Milliseconds) -> Int {
         let wanted = tick(of: deadlineMilliseconds)
         let tick = min(max(wanted, lastTick + 1), lastTick + buckets.count - 1)
@@ -31,17 +31,17 @@ struct DeadlineWheel {
         return tick
     }
 
-    /// The tick at which a deadline would be looked at, to compare with the tick that `file` answered.
+    /// Returns the tick at which a deadline would be checked, to compare with the result of `file`.
     func tick(of deadlineMilliseconds: Milliseconds) -> Int {
         Int((deadlineMilliseconds + tickMilliseconds - 1) / tickMilliseconds)
     }
 
-    /// Takes the buckets whose tick has come, so that `file` may be called while they are worked through.
+    /// Removes and returns the buckets whose tick has come, so that `file` may be called while they are processed.
     mutating func take(nowMilliseconds: Milliseconds) -> [[Entry]] {
         let nowTick = Int(nowMilliseconds / tickMilliseconds)
         guard nowTick > lastTick else { return [] }
         var taken: [[Entry]] = []
-        // All buckets at most once, however long the loop slept.
+        // Each bucket is taken at most once, regardless of how long the loop slept.
         let steps = min(nowTick - lastTick, buckets.count)
         for step in 1...steps {
             let index = (nowTick - steps + step) % buckets.count
@@ -54,6 +54,6 @@ struct DeadlineWheel {
         return taken
     }
 
-    /// Entries filed now, stale ones included.
+    /// The number of entries, including stale ones.
     var count: Int { buckets.reduce(0) { $0 + $1.count } }
 }

@@ -3,19 +3,19 @@ import Glibc
 public import Runtime
 import Synchronization
 
-/// One thread that waits for sockets, timers and posted work, and does everything of its connections.
+/// One thread that waits for sockets, timers and posted work, and serves its connections.
 ///
 /// `post`, `index`, `isCurrent` may be used from any thread; everything else only on the loop's own thread.
 //
-// @unchecked Sendable: `tasks` is behind a Mutex and `thread` is atomic; `base` and `wakeDescriptor` never change;
-// `service`, `wakeEvent`, `running` and `timers` are touched by the loop's thread only (before it starts and after it
-// ended: by the one thread that starts and joins it).
+// @unchecked Sendable: `tasks` is protected by a Mutex and `thread` is atomic; `base` and `wakeDescriptor` never
+// change. Only the loop's thread uses `service`, `wakeEvent`, `running` and `timers` (before it starts and after it has
+// ended: only the thread that starts and joins it).
 public final class EventLoop: @unchecked Sendable {
     public typealias Work = @Sendable () -> Void
 
     /// The loop's position in `HTTPServer.loops`.
     public let index: Int
-    /// Measures what keeps this loop from everything else.
+    /// Measures the stalls of this loop.
     public let stretches: StretchMeter
 
     let base: OpaquePointer
@@ -24,11 +24,11 @@ public final class EventLoop: @unchecked Sendable {
     private var turnEvent: OpaquePointer?
     private let tasks = Mutex(Tasks())
     private let thread = Atomic<UInt>(0)
-    /// Work taken out of `tasks`; kept for its capacity.
+    /// Work removed from `tasks`; kept for its capacity.
     private var running: [Work] = []
     private var nextRunning = 0
     private var timers: Set<LoopTimer> = []
-    /// What serves connections on this loop; set while the loop runs.
+    /// The service of this loop's connections; set while the loop runs.
     var service: LoopService?
 
     private struct Tasks {
@@ -48,7 +48,7 @@ public final class EventLoop: @unchecked Sendable {
             throw .cannotStartLoop(step: "event_config_new", errorNumber: ENOMEM)
         }
         defer { event_config_free(config) }
-        // Only the loop's thread uses the base: posted work comes by the eventfd.
+        // Only the loop's thread uses the base: the eventfd signals posted work.
         event_config_set_flag(config, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
         guard let base = event_base_new_with_config(config) else {
             throw .cannotStartLoop(step: "event_base_new", errorNumber: errno)
@@ -75,9 +75,10 @@ public final class EventLoop: @unchecked Sendable {
         thread.load(ordering: .relaxed) == UInt(pthread_self())
     }
 
-    /// Has `work` done on the loop's thread, after everything posted before it. Any thread, the loop's own too.
+    /// Runs `work` on the loop's thread, after all work posted before it. May be called on any thread, including the
+    /// loop's own.
     ///
-    /// False, and `work` dropped, where the loop has ended. A burst of posts costs one wake.
+    /// Returns false and drops `work` if the loop has ended. A burst of posts costs one wake-up.
     @discardableResult
     public func post(_ work: @escaping Work) -> Bool {
         let (isAccepted, needsWake) = tasks.withLock { tasks -> (Bool, Bool) in
@@ -89,7 +90,7 @@ public final class EventLoop: @unchecked Sendable {
         return isAccepted
     }
 
-    /// Does `work` after that many milliseconds, on the loop, unless cancelled before. Loop thread only.
+    /// Runs `work` on the loop after a delay, unless cancelled before. Loop thread only.
     @discardableResult
     public func schedule(afterMilliseconds delay: Milliseconds, _ work: @escaping () -> Void) -> LoopTimer {
         let timer = LoopTimer(loop: self, repeats: false, work)
@@ -98,7 +99,7 @@ public final class EventLoop: @unchecked Sendable {
         return timer
     }
 
-    /// Does `work` every so many milliseconds until cancelled. Loop thread only.
+    /// Runs `work` periodically until cancelled. Loop thread only.
     @discardableResult
     public func schedule(everyMilliseconds period: Milliseconds, _ work: @escaping () -> Void) -> LoopTimer {
         let timer = LoopTimer(loop: self, repeats: true, work)
@@ -107,7 +108,7 @@ public final class EventLoop: @unchecked Sendable {
         return timer
     }
 
-    /// The exchange that `reference` names, while it is still open. Loop thread only.
+    /// Returns the exchange of `reference`, if it is still open. Loop thread only.
     public func exchange(for reference: ExchangeReference) -> HTTPExchange? {
         guard reference.loop === self else { return nil }
         return service?.exchange(for: reference)
@@ -120,7 +121,7 @@ public final class EventLoop: @unchecked Sendable {
     private func wake() {
         if isCurrent { return runInNextIteration() }
         var one: UInt64 = 1
-        // It can only fail with a full counter, and then a wake is under way.
+        // The write can fail only if the counter is full; then a wake-up is already pending.
         _ = write(wakeDescriptor, &one, 8)
     }
 }
@@ -128,7 +129,7 @@ public final class EventLoop: @unchecked Sendable {
 // MARK: - The thread
 
 extension EventLoop {
-    /// Runs until `stopRunning`. `prepare` comes first, on this thread.
+    /// Runs until `stopRunning`. Calls `prepare` first, on this thread.
     func run(prepare: () -> Void) {
         thread.store(UInt(pthread_self()), ordering: .relaxed)
         let context = Unmanaged.passUnretained(self).toOpaque()
@@ -152,13 +153,13 @@ extension EventLoop {
         close()
     }
 
-    /// Makes `run` return once the current callback is over. Loop thread only.
+    /// Makes `run` return after the current callback. Loop thread only.
     func stopRunning() {
         event_base_loopbreak(base)
     }
 
     private func runPosted() {
-        // What is posted meanwhile waits for the next round, so sockets are not starved.
+        // Work that is posted meanwhile waits for the next round, so that sockets are not starved.
         if nextRunning == running.count {
             running.removeAll(keepingCapacity: running.capacity <= 1024)
             nextRunning = 0
@@ -175,14 +176,14 @@ extension EventLoop {
         if hasMore { runInNextIteration() }
     }
 
-    /// Behind the sockets' next events: an event that is made active at once would run before them, and work that posts
-    /// more work would keep them waiting for ever.
+    /// Runs posted work after the sockets' next events. An event that is made active at once would run before them, and
+    /// work that posts more work would delay them forever.
     private func runInNextIteration() {
         var now = timeval(tv_sec: 0, tv_usec: 0)
         if let turnEvent { event_add(turnEvent, &now) }
     }
 
-    /// Whether what runs now has used up its slice of the loop's time: what is left should wait for the next one.
+    /// Whether the current work has used up its slice of the loop's time: the rest should wait for the next slice.
     public var isSliceOver: Bool { stretches.elapsedNanoseconds > Self.sliceNanoseconds }
 
     private static let sliceNanoseconds: UInt64 = 5_000_000
@@ -206,12 +207,12 @@ extension EventLoop {
     }
 }
 
-/// Work that a loop does later, or again and again. Belongs to its loop's thread.
+/// Work that a loop runs later, once or periodically. Belongs to its loop's thread.
 public final class LoopTimer: Hashable {
     private var event: OpaquePointer?
     private var work: (() -> Void)?
     private let repeats: Bool
-    /// nil once cancelled or fired: the loop and its timers hold one another until then.
+    /// nil once cancelled or fired: the loop and its timers retain each other until then.
     private var loop: EventLoop?
 
     init(loop: EventLoop, repeats: Bool, _ work: @escaping () -> Void) {
@@ -238,7 +239,7 @@ public final class LoopTimer: Hashable {
         if let event { event_add(event, &time) }
     }
 
-    /// Keeps the work from being done (again). May be called more than once, and from the work itself.
+    /// Prevents further runs of the work. May be called more than once, and from the work itself.
     public func cancel() {
         if let event { event_free(event) }
         event = nil
@@ -248,7 +249,7 @@ public final class LoopTimer: Hashable {
     }
 
     private func fire() {
-        // `work` is held here: it may cancel the timer.
+        // The local reference keeps `work` alive, because it may cancel the timer.
         let work = work
         let stretches = loop?.stretches
         if !repeats { cancel() }

@@ -1,21 +1,22 @@
-/// One request's way to its response. Belongs to its loop's thread; other threads hold its `reference`.
+/// The exchange of one request and its response. Belongs to its loop's thread; other threads hold its `reference`.
 ///
-/// Answer with `respond`, or with `startStream` and `send`, or take the connection over with `upgrade`. Whatever is
-/// called on an exchange that has ended does nothing, so an answer that comes too late needs no care.
+/// Answer with `respond`, or with `startStream` and `send`, or take over the connection with `upgrade`. All calls on an
+/// exchange that has ended do nothing, so late answers need no special handling.
 public final class HTTPExchange {
     /// Unique in the server.
     public let id: UInt64
-    /// Called when a stream's queue, having held something, went empty. Never from inside a call of yours.
+    /// Called when a stream's output queue becomes empty. Never called synchronously from a method of the exchange.
     public var onDrain: (() -> Void)?
-    /// Called exactly once if the connection ends before the response is complete; for a stream or an upgraded
-    /// connection: exactly once when it has ended, whoever ended it. Never from inside a call of yours.
+    /// Called exactly once if the connection ends before the response is complete. For a stream or an upgraded
+    /// connection, called exactly once at its end, for any reason. Never called synchronously from a method of the
+    /// exchange.
     public var onClose: (() -> Void)?
 
-    /// Whether a peer that ends its input while it waits for the answer counts as gone. Else it may have closed only its
-    /// side, as HTTP allows, and is answered.
+    /// Whether a peer that ends its input while it waits for the answer counts as disconnected. Otherwise it may have
+    /// closed only its sending side, as HTTP permits, and gets its answer.
     public var endsWithInput = false
 
-    /// Headers of whatever answer is given, before the answer's own. Set them before it is.
+    /// Headers of every answer, before the answer's own headers. Set them before answering.
     public var commonHeaders: HTTPHeaders = [:]
 
     /// Whether the request was HEAD: responses are sent without their body.
@@ -35,30 +36,31 @@ public final class HTTPExchange {
         connectionID = connection.id
     }
 
-    /// The loop it belongs to.
+    /// The loop that the exchange belongs to.
     public var loop: EventLoop { eventLoop }
 
-    /// Its name for other threads.
+    /// A reference for other threads.
     public var reference: ExchangeReference {
         ExchangeReference(loop: eventLoop, connection: connectionID, exchange: id)
     }
 
-    /// The namespace on whose account output waits: namespaces share what may wait. Empty where that is not known.
+    /// The namespace whose account is charged for unsent output; namespaces share the output budget. Empty if it is
+    /// unknown.
     public var namespace: String {
         get { connection?.account.namespace ?? "" }
         set { connection?.account.namespace = newValue }
     }
 
-    /// Whether something can still be sent.
+    /// Whether output can still be sent.
     public var isOpen: Bool { connection.map { $0.phase == .answering || $0.phase == .streaming } ?? false }
 
     // MARK: Ordinary responses
 
-    /// Answers completely. Content-Length, Date and, where needed, Connection are added. The body of HEAD is not sent
-    /// but counted; 204 and 304 have none. Where too many bytes of responses wait for their peers (`HTTPServerSettings.output`), a large
-    /// response is answered with 503 instead.
+    /// Sends a complete answer. The server adds Content-Length, Date and, if necessary, Connection. The body of HEAD is
+    /// counted but not sent; 204 and 304 have none. If the output budget (`HTTPServerSettings.output`) is exhausted, a
+    /// large response is answered with 503 instead.
     ///
-    /// - Returns: False if the response is not sent: there is no room for it, or the exchange has ended.
+    /// - Returns: false if the response is not sent: the output budget is exhausted, or the exchange has ended.
     @discardableResult
     public func respond(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) -> Bool {
         connection?.answer(
@@ -66,7 +68,7 @@ public final class HTTPExchange {
             minorVersion: minorVersion) ?? false
     }
 
-    /// The same with a body that is shared with others.
+    /// Sends a complete answer whose body is shared.
     @discardableResult
     public func respond(status: Int, headers: HTTPHeaders = [:], body: SharedBytes) -> Bool {
         respond(status: status, headers: headers, body: body.bytes)
@@ -74,43 +76,43 @@ public final class HTTPExchange {
 
     // MARK: Streams
 
-    /// Begins a response without Content-Length that ends when the connection is closed. Then `send`.
+    /// Begins a response without Content-Length that ends when the connection is closed. Send its content with `send`.
     ///
-    /// Input of the peer is thrown away; its end of input counts as its going away. For HEAD only the head is sent.
+    /// The peer's input is discarded; the end of its input counts as a disconnection. For HEAD only the head is sent.
     public func startStream(status: Int = 200, headers: HTTPHeaders = [:]) {
         connection?.beginStream(status: status, common: commonHeaders, headers: headers, isUpgrade: false)
         if isHead { close() }
     }
 
-    /// Answers 101 with these headers (`Upgrade: …`, without Connection) and takes the connection over: `send` writes
-    /// raw bytes, `onInput` gets what the peer sends, first what it sent behind the request. The bytes are valid during
-    /// the call only.
+    /// Answers 101 with these headers (`Upgrade: …`, without Connection) and takes over the connection: `send` writes
+    /// raw bytes, and `onInput` receives the peer's bytes, first those that followed the request. The bytes are valid
+    /// during the call only.
     public func upgrade(headers: HTTPHeaders, onInput: @escaping (UnsafeRawBufferPointer) -> Void) {
         self.onInput = onInput
         connection?.beginStream(status: 101, common: commonHeaders, headers: headers, isUpgrade: true)
     }
 
-    /// Sends on a stream: at once where nothing is queued, else behind the queue. Nothing is copied.
+    /// Sends bytes on a stream: at once if the queue is empty, else after the queue. The bytes are not copied.
     ///
-    /// The queue has no bound of its own: watch `queuedOutputBytes`, and `dropQueuedOutput` when a reader is slow. A
-    /// reader that takes nothing at all for `writeStallTimeoutMilliseconds` is cut off, and so is one for which there is no room
-    /// (`HTTPServerSettings.output`).
+    /// The queue has no limit of its own: check `queuedOutputBytes`, and call `dropQueuedOutput` if a reader is slow.
+    /// The server disconnects a reader that reads no byte for `writeStallTimeoutMilliseconds`, or that exceeds the
+    /// output budget (`HTTPServerSettings.output`).
     public func send(_ bytes: SharedBytes) {
         connection?.send(bytes)
     }
 
-    /// Bytes accepted by `send` that the kernel has not taken yet.
+    /// Bytes accepted by `send` that the kernel has not accepted yet.
     public var queuedOutputBytes: Int { connection?.output.byteCount ?? 0 }
 
-    /// Takes every chunk of which no byte was sent out of the queue; these, in order. One that is partly sent stays
-    /// whole, so the peer never sees half a chunk. `onDrain` is not called for what was dropped.
+    /// Removes and returns every queued chunk of which no byte was sent, in order. A partly sent chunk stays in the
+    /// queue, so the peer never receives half a chunk. `onDrain` is not called for dropped chunks.
     @discardableResult
     public func dropQueuedOutput() -> [SharedBytes] {
         connection?.dropUnsent() ?? []
     }
 
-    /// Ends a stream once everything queued is sent (or the peer takes nothing for `writeStallTimeoutMilliseconds`). An exchange
-    /// not yet answered is cut off without a response.
+    /// Ends a stream once all queued output is sent, or the peer reads nothing for `writeStallTimeoutMilliseconds`. An
+    /// unanswered exchange is disconnected without a response.
     public func close() {
         guard let connection else { return }
         if connection.phase == .streaming {
@@ -120,7 +122,7 @@ public final class HTTPExchange {
         }
     }
 
-    // MARK: From the connection
+    // MARK: Called by the connection
 
     func inputReceived(_ bytes: UnsafeRawBufferPointer) {
         onInput?(bytes)
@@ -130,7 +132,7 @@ public final class HTTPExchange {
         onDrain?()
     }
 
-    /// The response is handed over; the connection goes on without this exchange.
+    /// Detaches the exchange from the connection after its response, because the connection continues without it.
     func finish() {
         connection = nil
         onDrain = nil
@@ -145,7 +147,7 @@ public final class HTTPExchange {
     }
 }
 
-/// Names an exchange across threads. Get back to it with `loop.post` and, there, `loop.exchange(for:)`; the exchange
+/// Identifies an exchange across threads. To reach the exchange, call `loop.post` and, there, `loop.exchange(for:)`; it
 /// may have ended by then.
 public struct ExchangeReference: Sendable, Hashable {
     /// The loop that the exchange belongs to.
@@ -153,7 +155,7 @@ public struct ExchangeReference: Sendable, Hashable {
     let connection: UInt64
     let exchange: UInt64
 
-    /// Does `work` with the exchange on its loop, or `otherwise` there if the exchange has ended by then. Any thread.
+    /// Calls `work` with the exchange on its loop, or `otherwise` there if the exchange has ended by then. Any thread.
     public func perform(
         otherwise: @escaping @Sendable () -> Void = {}, _ work: @escaping @Sendable (HTTPExchange) -> Void
     ) {

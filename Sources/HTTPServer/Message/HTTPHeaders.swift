@@ -1,28 +1,28 @@
 import CHTTPParser
 import Glibc
 
-/// Response headers, kept as the bytes that go out. Make the common sets once and pass them again and again: a response
-/// with ready headers costs one copy of their bytes and no allocation.
+/// Response headers, stored as encoded bytes. Create common sets once and reuse them: a response with existing headers
+/// costs one copy of their bytes and no allocation.
 ///
-/// Content-Length, Connection, Transfer-Encoding and Date are the server's: do not add them.
+/// The server adds Content-Length, Connection, Transfer-Encoding and Date; do not add them.
 public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     /// `Name: value\r\n` for each header.
     private(set) var encoded: [UInt8] = []
 
-    /// No header.
+    /// Creates an empty set of headers.
     public init() {}
 
-    /// `["Content-Type": "text/plain"]`, in this order.
+    /// Creates headers from a literal such as `["Content-Type": "text/plain"]`, in its order.
     public init(dictionaryLiteral elements: (String, String)...) {
         for (name, value) in elements { add(name, value) }
     }
 
-    /// The pairs, in this order.
+    /// Creates headers from pairs, in their order.
     public init(_ pairs: [(String, String)]) {
         for (name, value) in pairs { add(name, value) }
     }
 
-    /// Adds a header. A CR, LF or NUL in it becomes a space: nothing that came from a peer can add a line of its own.
+    /// Adds a header. A CR, LF or NUL in it becomes a space, so that text of a peer can't add a header line.
     public mutating func add(_ name: String, _ value: String) {
         append(name.utf8)
         encoded.append(contentsOf: [0x3A, 0x20])
@@ -30,9 +30,9 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         encoded.append(contentsOf: [0x0D, 0x0A])
     }
 
-    /// Adds a header with a number for its value.
+    /// Adds a header whose value is a number.
     public mutating func add(_ name: String, _ value: UInt64) {
-        // A ready set is copied once, with room for what comes behind it.
+        // An existing set is copied once, with capacity for the header that follows.
         encoded.reserveCapacity(encoded.count + name.utf8.count + 24)
         append(name.utf8)
         encoded.append(contentsOf: [0x3A, 0x20])
@@ -41,7 +41,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         encoded.append(contentsOf: [0x0D, 0x0A])
     }
 
-    /// These headers followed by others.
+    /// Returns these headers followed by another one.
     public func adding(_ name: String, _ value: String) -> HTTPHeaders {
         var copy = self
         copy.add(name, value)
@@ -57,7 +57,7 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     }
 }
 
-/// `HTTP/1.1 200 OK\r\n`, ready for the common statuses.
+/// Encoded status lines such as `HTTP/1.1 200 OK\r\n` for common statuses.
 enum StatusLine {
     static func ready(_ status: Int) -> StaticString? {
         switch status {
@@ -74,7 +74,7 @@ enum StatusLine {
         }
     }
 
-    /// The reason phrase; empty for an unregistered status, which HTTP allows.
+    /// Returns the reason phrase; empty for an unregistered status, which HTTP permits.
     static func reason(_ status: Int) -> String {
         guard (100..<600).contains(status),
             let text = http_status_str(http_status(rawValue: UInt32(status)))
@@ -84,13 +84,13 @@ enum StatusLine {
     }
 }
 
-/// The text of a Date header (IMF-fixdate), made again only when the second changes.
+/// The text of a Date header (IMF-fixdate), formatted again only when the second changes.
 struct HTTPDate {
     private(set) var second: time_t = -1
     /// `Sun, 06 Nov 1994 08:49:37 GMT`: always 29 bytes.
     private(set) var bytes: [UInt8] = []
 
-    /// Brings the text up to `now` (seconds since 1970); cheap where the second is still the same.
+    /// Updates the text to `now` (seconds since 1970); cheap if the second is unchanged.
     @inline(__always)
     mutating func update(to now: time_t) {
         if now != second { format(now) }
@@ -128,7 +128,7 @@ struct HTTPDate {
     }
 }
 
-/// The decimal digits of a number without a String or an allocation.
+/// The decimal digits of a number, created without text or an allocation.
 struct DecimalDigits {
     private var storage: InlineArray<20, UInt8> = .init(repeating: 0x30)
     private var start = 20

@@ -6,14 +6,14 @@ public struct HTTPRequest: Sendable {
     public let method: HTTPMethod
     /// 1 for HTTP/1.1, 0 for HTTP/1.0.
     public let minorVersion: Int
-    /// The body with its transfer encoding undone; empty where there is none.
+    /// The body without its transfer encoding; empty if there is none.
     public let body: [UInt8]
-    /// Whether the peer asks to change the protocol (Connection: Upgrade), or uses CONNECT. Answer it like any other
-    /// request to stay with HTTP, or call `HTTPExchange.upgrade`.
+    /// Whether the peer requests another protocol (Connection: Upgrade), or uses CONNECT. Answer it like any other
+    /// request to continue with HTTP, or call `HTTPExchange.upgrade`.
     public let isUpgrade: Bool
-    /// Whether it came over TLS.
+    /// Whether the request came over TLS.
     public let isSecure: Bool
-    /// Whether the peer means to send further requests on this connection.
+    /// Whether the peer intends to send further requests on this connection.
     public let keepsAlive: Bool
 
     let head: [UInt8]
@@ -27,17 +27,17 @@ public struct HTTPRequest: Sendable {
     /// The target's path, still percent-encoded: from the first slash up to `?`. Empty for `http://host`, `*` for
     /// `OPTIONS *`.
     public var path: ArraySlice<UInt8> { head[parts.path] }
-    /// The target's query, still percent-encoded, without its `?`; nil where there is no `?`.
+    /// The target's query, still percent-encoded, without its `?`; nil if there is no `?`.
     public var query: ArraySlice<UInt8>? { parts.query.map { head[$0] } }
 
-    /// The host (and port) that the peer wants: of an absolute target, else of the Host header; nil in HTTP/1.0
+    /// The host (and port) that the peer requests: of an absolute target, else of the Host header; nil in HTTP/1.0
     /// without one.
     public var host: ArraySlice<UInt8>? {
         parts.authority.isEmpty ? header("host") : head[parts.authority]
     }
 
-    /// The value of a header's first line, without blanks at its ends; nil where there is none. `name` in lower case.
-    /// Makes no String and allocates nothing.
+    /// Returns the value of a header's first line, without blanks at its ends; nil if there is none. `name` is in lower
+    /// case. Does not allocate.
     public func header(_ name: StaticString) -> ArraySlice<UInt8>? {
         for field in fields {
             let start = Int(field.nameStart)
@@ -49,12 +49,12 @@ public struct HTTPRequest: Sendable {
         return nil
     }
 
-    /// The value of a header's first line as text (invalid UTF-8 repaired); nil where there is none.
+    /// Returns the value of a header's first line as text (invalid UTF-8 repaired); nil if there is none.
     public func headerText(_ name: StaticString) -> String? {
         header(name).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The values of all of a header's lines as text, in the order sent. `name` in lower case.
+    /// Returns the values of all of a header's lines as text, in the order sent. `name` is in lower case.
     public func headerTexts(_ name: StaticString) -> [String] {
         var texts: [String] = []
         for field in fields {
@@ -78,18 +78,18 @@ public struct HTTPRequest: Sendable {
     /// The target as text (invalid UTF-8 repaired), for logs.
     public var targetText: String { String(decoding: target, as: UTF8.self) }
 
-    /// The peer's address, without port: `192.0.2.1`, `2001:db8::1`. Made when asked for.
+    /// The peer's address, without port: `192.0.2.1`, `2001:db8::1`. Created at each access.
     public var remoteAddress: String { peer.host }
-    /// The peer's address as a value: makes no String.
+    /// The peer's address as a value, without creating text.
     public var remoteIP: IPAddress { peer.ip }
     /// The peer's port.
     public var remotePort: UInt16 { peer.port }
-    /// Whether the peer is this machine by its loopback interface.
+    /// Whether the peer is this machine, connected by its loopback interface.
     public var isLoopbackPeer: Bool { peer.isLoopback }
 }
 
 extension HTTPRequest {
-    /// Takes the request out of a parser that has reported `complete`.
+    /// Copies the request from a parser that has reported `complete`.
     init(
         _ parser: RequestParser, method: HTTPMethod, target: RequestTarget, peer: PeerAddress, isSecure: Bool
     ) {
@@ -107,10 +107,10 @@ extension HTTPRequest {
     }
 }
 
-/// A request's method. The parser knows 34 names; those without a case of their own are `other`, unknown ones get 400.
+/// A request's method. Known methods without a case become `other`; the server answers unknown ones with 400.
 public enum HTTPMethod: Sendable, Hashable, CustomStringConvertible {
     case get, head, post, put, patch, delete, options, connect, trace
-    /// Any other registered method (WebDAV and the like), by its name in upper case.
+    /// Any other registered method (WebDAV and similar), by its name in upper case.
     case other(String)
 
     init(parserCode: Int32) {

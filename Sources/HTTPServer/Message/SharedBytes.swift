@@ -1,15 +1,15 @@
 import Synchronization
 
-/// Immutable bytes that many connections send without a copy: encode an event once, `send` it to all its listeners.
+/// Immutable bytes that many connections send without a copy: encode an event once, and `send` it to all its listeners.
 public final class SharedBytes: Sendable {
-    /// The queues that hold the bytes, and the budget that they count in meanwhile.
+    /// The number of queues that hold the bytes, and the budget that is charged meanwhile.
     private struct Waiting: Sendable {
         var queues = 0
         var budget: OutputBudget?
         var account: OutputBudget.Account?
     }
 
-    /// The bytes; at least one where they are to be sent.
+    /// The bytes. Must not be empty for sending.
     public let bytes: [UInt8]
     private let waiting = Mutex(Waiting())
 
@@ -17,7 +17,7 @@ public final class SharedBytes: Sendable {
         self.bytes = bytes
     }
 
-    /// The UTF-8 of a text.
+    /// Creates the UTF-8 bytes of a text.
     public convenience init(utf8 text: String) {
         self.init(Array(text.utf8))
     }
@@ -25,7 +25,8 @@ public final class SharedBytes: Sendable {
     /// Number of bytes.
     public var count: Int { bytes.count }
 
-    /// A queue holds the bytes from now on. The first one takes their budget; false, where there is no room for them.
+    /// Records that a queue holds the bytes. The first queue charges the budget; returns false if the budget is
+    /// exhausted.
     func enter(_ budget: OutputBudget, _ account: OutputBudget.Account) -> Bool {
         waiting.withLock { waiting in
             if waiting.queues == 0 {
@@ -38,7 +39,7 @@ public final class SharedBytes: Sendable {
         }
     }
 
-    /// A queue that held the bytes holds them no more.
+    /// Records that a queue no longer holds the bytes.
     func leave() {
         waiting.withLock { waiting in
             guard waiting.queues > 0 else { return }

@@ -1,24 +1,24 @@
-/// Looks at the lines that frame the chunks of a body before the parser does, which takes them lightly as Debian builds
-/// it: it passes over whatever stands in an extension, and takes any byte for the line feed behind a carriage return. A
-/// proxy in front that sees a line's end where the parser sees none would be made to disagree with us about where the
-/// request ends.
+/// Checks the lines that frame the chunks of a body before http-parser does, because the version that Debian builds is
+/// lenient: it ignores the content of extensions, and accepts any byte as the line feed after a carriage return. A
+/// proxy that sees a line's end where the parser sees none would disagree with us about the end of the request.
 ///
-/// Bytes in, a verdict out, however the bytes are cut. Chunk data is skipped and costs nothing.
+/// Accepts bytes in any number of pieces and returns a verdict. Skipping chunk data is free.
 struct ChunkFraming {
     private enum State {
-        /// In the hexadecimal digits that begin a chunk.
+        /// Within the hexadecimal digits that begin a chunk.
         case size
-        /// Behind them: blanks and extensions.
+        /// After the digits: blanks and extensions.
         case rest
         case lineFeed
         case data(left: UInt64)
         case dataReturn
         case dataLineFeed
-        /// Behind the last chunk. Trailers are header lines, with which the parser is strict.
+        /// After the last chunk. Trailers are header lines, which the parser checks strictly.
         case trailers
     }
 
-    /// Bytes of one chunk's line, without its end. Nobody sends more than a few, and they are kept nowhere.
+    /// Maximum length of one chunk's line in bytes, without its end. Peers send only a few bytes, and they are not
+    /// stored.
     static let maxLineBytes = 4_096
 
     private var state = State.size
@@ -26,7 +26,7 @@ struct ChunkFraming {
     private var digits = 0
     private var lineBytes = 0
 
-    /// Takes the next bytes of a chunked body, which may go on behind its end. Returns what is wrong with them.
+    /// Checks the next bytes of a chunked body, which may extend beyond its end. Returns the error, if any.
     mutating func take(_ bytes: UnsafeRawBufferPointer) -> ParseFailure? {
         var index = 0
         while index < bytes.count {
@@ -83,7 +83,7 @@ struct ChunkFraming {
             }
             state = .rest
         }
-        // RFC 9112 has visible characters, blanks and, between quotes, bytes over 127 in extensions.
+        // RFC 9112 permits visible characters, blanks and, between quotes, bytes over 127 in extensions.
         guard byte >= 0x20 && byte != 0x7F || byte == 0x09 else {
             return .malformed("a control character in a chunk's extensions")
         }

@@ -1,4 +1,5 @@
-/// What a request's head says about the exchange, beyond its text; and the rules that http-parser leaves to its caller.
+/// The properties of a request's head that determine the exchange, and the checks that http-parser leaves to its
+/// caller.
 struct HeadFacts {
     var hasBegun = false
     var method: Int32 = 0
@@ -6,12 +7,12 @@ struct HeadFacts {
     var minor: UInt16 = 1
     var isUpgrade = false
     var keepsAlive = false
-    /// The peer waits for `100 Continue` before it sends the body.
+    /// Whether the peer waits for `100 Continue` before it sends the body.
     var expectsContinue = false
     private var hasHost = false
     private var hasTransferEncoding = false
 
-    /// Looks at the headers that decide where the request ends and whether it is accepted at all.
+    /// Checks the headers that determine the request's end and whether it is accepted.
     mutating func judge(
         head: [UInt8], fields: [RequestParser.Field], isChunked: Bool
     ) throws(ParseFailure) {
@@ -25,7 +26,7 @@ struct HeadFacts {
                 hasHost = true
             case 6 where name.equals("expect"):
                 guard value.equalsIgnoringCase("100-continue") else { throw .unknownExpectation }
-                // An HTTP/1.0 peer knows no interim answers.
+                // HTTP/1.0 has no interim responses.
                 expectsContinue = minor >= 1
             case 14 where name.equals("content-length"):
                 guard !value.isEmpty else { throw .malformed("an empty Content-Length") }
@@ -33,7 +34,8 @@ struct HeadFacts {
                 guard minor >= 1 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
                 guard !hasTransferEncoding else { throw .malformed("more than one Transfer-Encoding header") }
                 hasTransferEncoding = true
-                // Anything but the one word, lists and repetitions included, is where proxies and servers disagree.
+                // Any other value, including lists and repetitions, makes proxies and servers disagree about the
+                // request's end.
                 guard value.equalsIgnoringCase("chunked"), isChunked else { throw .unsupportedTransferEncoding }
             default: break
             }

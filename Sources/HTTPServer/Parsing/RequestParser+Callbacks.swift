@@ -1,9 +1,9 @@
 import CHTTPParser
 
-/// What http-parser calls while it runs. Each returns 0 to go on; anything else stops the parser, after the reason was
-/// left in `failure`.
+/// The callbacks of http-parser. Each returns 0 to continue. Any other result stops the parser; the reason is then in
+/// `failure`.
 extension RequestParser {
-    /// Makes the table of callbacks. The caller frees it when no parser uses it any longer.
+    /// Creates the table of callbacks. The caller frees it when no parser uses it any longer.
     static func makeCallbacks() -> UnsafeMutablePointer<http_parser_settings> {
         let table = UnsafeMutablePointer<http_parser_settings>.allocate(capacity: 1)
         table.initialize(to: http_parser_settings())
@@ -25,7 +25,7 @@ extension RequestParser {
                 $0.isAtHeadEnd = true
             }
             http_parser_pause(parser, 1)
-            // 1 would mean "no body follows" to the parser: refusals are -1.
+            // A result of 1 would mean "no body follows" to the parser, so refusals are -1.
             return isAccepted ? 0 : -1
         }
         table.pointee.on_body = { parser, at, count in RequestParser.with(parser, at, count) { $0.takeBody($1) } }
@@ -65,7 +65,7 @@ extension RequestParser {
 
     private func takeName(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard countHead(bytes.count) else { return false }
-        // Trailers: counted, checked by the parser, not kept.
+        // Trailers are counted and the parser checks them, but they are not kept.
         if isHeadComplete { return true }
         if isInValue || fields.isEmpty {
             finishField()
@@ -74,7 +74,8 @@ extension RequestParser {
             fields.append(Field(nameStart: start, valueStart: start, valueEnd: start))
         }
         for byte in bytes {
-            // The parser as Debian builds it lets blanks into names; "Content-Length : 5" is how smuggling begins.
+            // The parser as built by Debian accepts blanks in names, which enables request smuggling ("Content-Length :
+            // 5").
             guard byte != 0x20 else { return refuse(.malformed("a blank in a header's name")) }
             head.append(byte &- 0x41 < 26 ? byte | 0x20 : byte)
         }
@@ -101,8 +102,8 @@ extension RequestParser {
         return true
     }
 
-    /// Whether a value begins on a line of its own: the parser joins such lines, RFC 9112 5.2 has us refuse them. Looks
-    /// back over blanks to the byte before the value.
+    /// Returns whether a value begins on a continuation line. The parser joins such lines; RFC 9112 5.2 requires us to
+    /// refuse them. Searches backwards over blanks for the byte before the value.
     private func isFolded(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let inputStart, var cursor = bytes.baseAddress else { return false }
         while cursor > inputStart {

@@ -1,17 +1,17 @@
 import CHTTPParser
 
-/// Takes one request apart, however its bytes are cut. No socket, no clock: bytes in, an outcome out. A connection
-/// borrows one only while it is receiving a request, so idle connections hold none.
+/// Parses one request, which may arrive in any number of pieces. It has no socket and no clock: it receives bytes and
+/// returns an outcome. A connection borrows a parser only while it receives a request, so idle connections hold none.
 final class RequestParser {
     enum Outcome: Equatable {
-        /// All input was taken; the request goes on.
+        /// All input was consumed; the request is incomplete.
         case needsMore
-        /// The request is complete; the input behind it was not touched.
+        /// The request is complete; the input after it was not consumed.
         case complete
         case failed(ParseFailure)
     }
 
-    /// One header line: offsets into `head`.
+    /// One header line, as offsets into `head`.
     struct Field: Sendable {
         var nameStart: UInt32
         var valueStart: UInt32
@@ -41,24 +41,24 @@ final class RequestParser {
 
     private(set) var facts = HeadFacts()
     var isHeadComplete = false
-    /// The parser has stopped behind the headers, so that the body's beginning is known.
+    /// Whether the parser has stopped after the headers, so that the start of the body is known.
     var isAtHeadEnd = false
     var isComplete = false
     var failure: ParseFailure?
-    /// Bytes of target, names and values, trailers included.
+    /// Bytes of target, names and values, including trailers.
     var headBytes = 0
     var isInValue = false
-    /// The last byte of the previous input that is no blank; tells a folded header line across a cut.
+    /// The last byte of the previous input that is not a blank. Detects a folded header line that spans two inputs.
     var lastInk: UInt8 = 0
     var inputStart: UnsafePointer<UInt8>?
-    /// Of a chunked body that is being received.
+    /// The framing of a chunked body that is being received.
     private var framing: ChunkFraming?
     let limits: Limits
 
     private let parser: UnsafeMutablePointer<http_parser>
     private let callbacks: UnsafePointer<http_parser_settings>
 
-    /// `callbacks` must outlive the parser.
+    /// - Parameter callbacks: must outlive the parser.
     init(limits: Limits, callbacks: UnsafePointer<http_parser_settings>) {
         self.limits = limits
         self.callbacks = callbacks
@@ -71,7 +71,7 @@ final class RequestParser {
         parser.deallocate()
     }
 
-    /// Forgets everything and is ready for another request. Buffers that grew large are given back.
+    /// Prepares the parser for another request. Frees buffers that grew large.
     func reset() {
         head.removeAll(keepingCapacity: head.capacity <= 4096)
         fields.removeAll(keepingCapacity: fields.capacity <= 64)
@@ -95,22 +95,22 @@ final class RequestParser {
         parser.pointee.data = Unmanaged.passUnretained(self).toOpaque()
     }
 
-    /// Whether a byte of the request itself has come (empty lines before it are no part of it).
+    /// Whether a byte of the request itself has arrived. Empty lines before the request do not count.
     var hasBegun: Bool { facts.hasBegun }
 
-    /// Body bytes that are still to come, as far as Content-Length or the current chunk tells.
+    /// The number of body bytes that are still missing, according to Content-Length or the current chunk.
     var expectedBodyBytes: Int {
         guard isHeadComplete else { return 0 }
         return Int(min(parser.pointee.content_length, UInt64(limits.bodyBytes)))
     }
 
-    /// Bytes that the body has already, and those that are said to follow.
+    /// The number of received body bytes, plus the announced ones.
     var announcedBodyBytes: Int {
         let isFollowed = !isComplete && pathmirror_http_has_length(parser) != 0
         return body.count + (isFollowed ? expectedBodyBytes : 0)
     }
 
-    /// Feeds `input` (not empty). After `complete` and `failed` the parser wants `reset` before anything else.
+    /// Parses `input`, which must not be empty. After `complete` and `failed` the parser needs a `reset`.
     func feed(_ input: UnsafeRawBufferPointer) -> (consumed: Int, outcome: Outcome) {
         guard let start = input.baseAddress?.assumingMemoryBound(to: CChar.self) else { return (0, .needsMore) }
         if let failure = framing?.take(input) { return (0, .failed(failure)) }
@@ -119,7 +119,7 @@ final class RequestParser {
         var consumed = http_parser_execute(parser, callbacks, start, input.count)
         if isAtHeadEnd, failure == nil {
             isAtHeadEnd = false
-            // The parser stands on the last byte of the head and has not looked at it.
+            // The parser has stopped at the last byte of the head without checking it.
             guard consumed < input.count, input[consumed] == 0x0A else {
                 return (consumed, .failed(.malformed("a carriage return without a line feed behind the headers")))
             }
@@ -133,7 +133,7 @@ final class RequestParser {
             consumed += http_parser_execute(parser, callbacks, start + consumed, input.count - consumed)
         }
         if isComplete {
-            // The parser takes any byte for the line feed behind trailers, too.
+            // The parser also accepts any byte as the line feed after trailers.
             guard framing == nil || consumed > 0 && input[consumed - 1] == 0x0A else {
                 return (consumed, .failed(.malformed("a carriage return without a line feed behind the body")))
             }
@@ -161,7 +161,7 @@ final class RequestParser {
         facts.hasBegun = true
     }
 
-    /// Called by the parser behind the headers: judges them. False where the request is refused.
+    /// Checks the head; the parser calls this after the headers. Returns false if the request is refused.
     func judgeHead() -> Bool {
         isHeadComplete = true
         finishField()
@@ -187,7 +187,7 @@ final class RequestParser {
         return true
     }
 
-    /// Cuts the blanks behind the last value.
+    /// Removes the blanks after the last value.
     func finishField() {
         guard isInValue, let last = fields.indices.last else { return }
         isInValue = false
@@ -196,7 +196,7 @@ final class RequestParser {
         fields[last].valueEnd = UInt32(truncatingIfNeeded: end)
     }
 
-    /// What the parser's own refusals mean to the peer.
+    /// Converts an error of http-parser to the refusal for the peer.
     private static func failure(_ number: Int32) -> ParseFailure {
         let code = http_errno(rawValue: UInt32(bitPattern: number))
         switch code {
@@ -208,8 +208,8 @@ final class RequestParser {
     }
 }
 
-/// Why a request is refused before any handler sees it. After each of these the connection is closed, as nothing
-/// certain is known about where the next request would begin.
+/// The reason for refusing a request before a handler receives it. The connection is then closed, because the start of
+/// the next request is uncertain.
 enum ParseFailure: Error, Equatable {
     case malformed(String)
     case targetTooLong
@@ -244,7 +244,7 @@ enum ParseFailure: Error, Equatable {
     }
 }
 
-/// The parsers of one loop that nobody is using. A loop needs as many as it has requests half received.
+/// The unused parsers of one loop. A loop needs one parser for each incomplete request.
 final class ParserPool {
     private var spare: [RequestParser] = []
     private let limits: RequestParser.Limits
@@ -256,7 +256,7 @@ final class ParserPool {
         callbacks = RequestParser.makeCallbacks()
     }
 
-    /// The pool outlives its parsers: connections give theirs back before the loop lets go of the pool.
+    /// The pool outlives its parsers: connections return theirs before the loop releases the pool.
     deinit {
         callbacks.deallocate()
     }

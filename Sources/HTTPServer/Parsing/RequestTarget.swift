@@ -1,15 +1,15 @@
-/// Where the parts of a request target lie: offsets into its bytes.
+/// The parts of a request target, as offsets into its bytes.
 ///
-/// Knows the origin form (`/a?b`), the absolute form (`http://host/a?b`), the asterisk, and the authority form of
-/// CONNECT, all of which becomes the path.
+/// Supports the origin form (`/a?b`), the absolute form (`http://host/a?b`), the asterisk form, and the authority form
+/// of CONNECT, which becomes the path.
 struct RequestTarget: Sendable, Equatable {
     /// The authority (`host:port`) of the absolute form, else empty.
     private(set) var authority: Range<Int>
     private(set) var path: Range<Int>
-    /// Without the question mark; nil where there is none.
+    /// The query without the question mark; nil if there is none.
     private(set) var query: Range<Int>?
 
-    /// nil where `bytes` is empty or holds a space, a control character or DEL.
+    /// Returns nil if `bytes` is empty or contains a space, a control character or DEL.
     init?(_ bytes: UnsafeBufferPointer<UInt8>) {
         guard !bytes.isEmpty else { return nil }
         var questionMark = -1
@@ -18,7 +18,7 @@ struct RequestTarget: Sendable, Equatable {
             let byte = bytes[index]
             guard byte > 0x20, byte != 0x7F else { return nil }
             if byte == 0x3F, questionMark < 0, end == bytes.count { questionMark = index }
-            // A fragment is no part of a request target; what stands after `#` is not looked at.
+            // A fragment is not part of a request target, so the bytes after `#` are ignored.
             if byte == 0x23, end == bytes.count { end = index }
         }
         var pathStart = 0
@@ -34,7 +34,7 @@ struct RequestTarget: Sendable, Equatable {
         query = questionMark >= 0 ? (questionMark + 1)..<end : nil
     }
 
-    /// The offset behind `http://` or `https://`.
+    /// Returns the offset after `http://` or `https://`.
     private static func authorityStart(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
         guard bytes.count > 7, bytes[0] | 0x20 == 0x68, bytes[1] | 0x20 == 0x74, bytes[2] | 0x20 == 0x74,
             bytes[3] | 0x20 == 0x70

@@ -2,12 +2,12 @@ import CEvent
 import Glibc
 import Runtime
 
-/// Takes connections from one listening socket. Lives on its loop's thread.
+/// Accepts connections from one listening socket. Belongs to its loop's thread.
 final class Acceptor {
     private let socket: ListeningSocket
     private unowned let service: LoopService
     private var event: OpaquePointer?
-    /// Held in reserve: given up to be able to take, and end, a connection when no descriptor is left.
+    /// A reserved descriptor, closed in order to accept and end a connection when no other descriptor is left.
     private var spare: Int32 = -1
     private var pause: LoopTimer?
 
@@ -40,7 +40,7 @@ final class Acceptor {
         spare = -1
     }
 
-    /// Takes what waits in the kernel's queue, up to a bound so that other connections get their turn.
+    /// Accepts connections from the kernel's queue, up to a limit so that other connections get their turn.
     func accept() {
         for _ in 0..<Self.acceptedAtOnceMax {
             var storage = sockaddr_storage()
@@ -60,8 +60,8 @@ final class Acceptor {
         }
     }
 
-    /// Without a descriptor left, the waiting peer would wait for ever: takes its connection with the spare one and
-    /// closes it.
+    /// Accepts one connection with the spare descriptor and closes it. Without a descriptor the peer would wait
+    /// forever.
     private func shedOne() {
         guard spare >= 0 else { return openSpare() }
         close(spare)
@@ -76,7 +76,7 @@ final class Acceptor {
         spare = open("/dev/null", O_RDONLY | O_CLOEXEC)
     }
 
-    /// The listening socket stays readable: without a pause the loop would spin on it.
+    /// Pauses accepting. The listening socket stays readable, so without a pause the loop would spin.
     private func pauseAccepting() {
         guard let event, pause == nil else { return }
         event_del(event)
@@ -87,7 +87,7 @@ final class Acceptor {
     }
 }
 
-/// Where a connection comes from, as it was when the connection was accepted (no String until asked for).
+/// A peer's address at the time of accepting its connection. Text is created only on request.
 struct PeerAddress: Sendable, Hashable {
     let ip: IPAddress
     let port: UInt16
@@ -104,7 +104,7 @@ struct PeerAddress: Sendable, Hashable {
         }
     }
 
-    /// 127.0.0.0/8, ::1 and their mapped forms.
+    /// Whether the address is in 127.0.0.0/8, ::1 or one of their mapped forms.
     var isLoopback: Bool { ip.isLoopback }
 
     /// The address without its port, in its usual text form.

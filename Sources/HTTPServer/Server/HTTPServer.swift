@@ -3,21 +3,20 @@ import Glibc
 public import Runtime
 import Synchronization
 
-/// An HTTP/1.1 server: event loops, one thread each, all listening at the same addresses, each with a handler of its
-/// own.
+/// An HTTP/1.1 server: event loops, one thread each, all listening at the same addresses, each with its own handler.
 ///
-/// `init` binds and listens (peers can connect and wait), `start` serves, `stop` ends; all may be called from any
-/// thread but a loop's own. A server that was started must be stopped.
+/// `init` binds and listens (peers can connect and wait), `start` serves, `stop` ends. All three may be called from any
+/// thread except a loop's own. A server that was started must be stopped.
 public final class HTTPServer: Sendable {
-    /// Makes the handler of a loop, on that loop's thread.
+    /// Creates the handler of a loop, on that loop's thread.
     public typealias HandlerFactory = @Sendable (EventLoop) -> any HTTPLoopHandler
 
     public let settings: HTTPServerSettings
-    /// In the order of their indices.
+    /// The loops, in the order of their indices.
     public let loops: [EventLoop]
-    /// Where it listens, with real ports, in the order of `settings.addresses`.
+    /// The addresses for plain HTTP, with real ports, in the order of `settings.addresses`.
     public let boundAddresses: [ListenAddress]
-    /// Where it listens for TLS, with real ports, in the order of `settings.tlsAddresses`.
+    /// The addresses for TLS, with real ports, in the order of `settings.tlsAddresses`.
     public let boundTLSAddresses: [ListenAddress]
 
     private let handlerFactory: HandlerFactory
@@ -52,7 +51,7 @@ public final class HTTPServer: Sendable {
         stop(deadlineMilliseconds: 0)
     }
 
-    /// What the server has done so far. Cheap; any thread.
+    /// The server's current counters. Cheap; any thread.
     public var statistics: HTTPServerStatistics {
         var sum = HTTPServerStatistics()
         for counters in counters { sum.add(counters) }
@@ -65,7 +64,7 @@ public final class HTTPServer: Sendable {
             guard case .made = state else { return nil }
             var threads: [Thread] = []
             for index in loops.indices {
-                // Signals are the main thread's business.
+                // Only the main thread handles signals.
                 let thread = Thread(name: "http-\(index)", isVital: false, blocksSignals: true, makeBody(index))
                 if let errorNumber = thread.errorNumber {
                     state = .started(threads)
@@ -82,13 +81,13 @@ public final class HTTPServer: Sendable {
         }
     }
 
-    /// Takes no new connections, closes the idle ones, answers what is under way and asks those peers to close.
+    /// Accepts no new connections, closes idle ones, and answers the requests in flight with `Connection: close`.
     public func beginDrain() {
         for loop in loops { loop.post { loop.service?.beginDrain() } }
     }
 
-    /// Drains, waits until every connection has ended or `deadlineMilliseconds` has passed, closes the rest, and returns when the
-    /// loops' threads have ended. A second call does nothing.
+    /// Drains, waits until every connection has ended or `deadlineMilliseconds` has passed, closes the rest, and
+    /// returns when the loops' threads have ended. A second call does nothing.
     public func stop(deadlineMilliseconds: Milliseconds) {
         let (threads, wasStopped) = state.withLock { state -> ([Thread], Bool) in
             defer { state = .stopped }
@@ -102,7 +101,7 @@ public final class HTTPServer: Sendable {
             loop.post { loop.service?.stop(deadlineMilliseconds: deadlineMilliseconds) }
         }
         for thread in threads { thread.join() }
-        // Those of loops whose thread never was.
+        // Closes the sockets of loops without a thread.
         for sockets in sockets.dropFirst(threads.count) where !wasStopped {
             for socket in sockets { socket.closeDescriptor() }
         }
@@ -125,44 +124,45 @@ public final class HTTPServer: Sendable {
     }
 }
 
-/// What the application does with requests. One instance a loop, made on that loop's thread by the server's factory and
-/// only ever called there, so it needs no locks. It must not block: what takes time goes elsewhere and comes back by
-/// `ExchangeReference.perform`.
+/// The application's handler of requests. The server's factory creates one instance for each loop, on that loop's
+/// thread, and the server calls it only there, so it needs no locks. It must not block: longer tasks run on other
+/// threads and return with `ExchangeReference.perform`.
 public protocol HTTPLoopHandler: AnyObject {
-    /// A complete request has come. Answer now or later, once, by the exchange; while it is open the connection's next
-    /// request waits. Keep the exchange (or its reference) if the answer comes later.
+    /// Handles a complete request. Answer it now or later, once, through the exchange; while the exchange is open, the
+    /// connection's next request waits. Keep the exchange (or its reference) if the answer comes later.
     func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange)
 
-    /// Whether the sender of this request, whose body has not come yet, may send more than `maxPlainBodyBytes`. Must be
-    /// answered from what is known at once.
+    /// Returns whether the sender of this request, whose body has not arrived yet, may send more than
+    /// `maxPlainBodyBytes`. Must not wait for other threads.
     func allowsLargeBody(_ head: HTTPRequest) -> Bool
 
-    /// Whose share of memory this request's body takes: its peer's, or that of whom a proxy speaks for.
+    /// Returns the address whose memory share this request's body uses: the peer's, or that of a proxy's client.
     func sender(of head: HTTPRequest) -> IPAddress
 
-    /// The server takes no new connections and will stop: end your streams. Called once before `loopWillStop`.
+    /// Ends the handler's streams. The server accepts no new connections and will stop. Called once before
+    /// `loopWillStop`.
     func loopWillDrain()
 
-    /// The loop is about to close what connections are left and end.
+    /// Called before the loop closes the remaining connections and ends.
     func loopWillStop()
 }
 
 extension HTTPLoopHandler {
-    /// Everybody may send large bodies, unless the handler says otherwise.
+    /// Allows large bodies by default.
     public func allowsLargeBody(_ head: HTTPRequest) -> Bool { true }
-    /// The peer's own address, unless the handler knows of proxies.
+    /// Returns the peer's own address by default.
     public func sender(of head: HTTPRequest) -> IPAddress { head.remoteIP }
-    /// Nothing, unless the handler has something to end.
+    /// Does nothing by default.
     public func loopWillDrain() {}
-    /// Nothing, unless the handler has something to end.
+    /// Does nothing by default.
     public func loopWillStop() {}
 }
 
-/// Why a server could not be made or started. Nothing that a peer does ever becomes one of these.
+/// The reason why a server could not be created or started. A peer can't cause any of these errors.
 public enum HTTPServerError: Error, Equatable, CustomStringConvertible {
-    /// The settings contradict themselves; one line for every mistake.
+    /// The settings are invalid; one sentence for every error.
     case invalidSettings([String])
-    /// The address cannot be listened at (in use, not of this machine, no permission).
+    /// The server can't listen at the address (in use, not of this machine, no permission).
     case cannotListen(address: String, step: String, errorNumber: Int32)
     /// The system refused an event loop, a descriptor or a thread.
     case cannotStartLoop(step: String, errorNumber: Int32)

@@ -1,15 +1,16 @@
 public import Runtime
 public import TLS
 
-/// Everything that can be set on an `HTTPServer`. Times are in milliseconds, sizes in bytes.
+/// The settings of an `HTTPServer`. Times are in milliseconds, sizes in bytes.
 public struct HTTPServerSettings: Sendable {
-    /// Where to listen; every event loop listens at every address. Default: 127.0.0.1, any free port.
+    /// Addresses for plain HTTP; every event loop listens at every address. Default: 127.0.0.1, any free port.
     public var addresses = [ListenAddress(host: "127.0.0.1", port: 0)]
-    /// Where to listen for TLS; needs `tls`. Default: nowhere.
+    /// Addresses for TLS; they need `tls`. Default: none.
     public var tlsAddresses: [ListenAddress] = []
-    /// By what certificate.
+    /// The certificate for TLS.
     public var tls: TLSIdentity?
-    /// From a connection over TLS to the end of its handshake; then it is closed silently. Default 10 s.
+    /// Maximum time from accepting a TLS connection to the end of its handshake; then it is closed silently. Default 10
+    /// s.
     public var tlsHandshakeTimeoutMilliseconds: Milliseconds = 10_000
     /// Number of event loops, one thread each. Default 1.
     public var loops = 1
@@ -18,62 +19,66 @@ public struct HTTPServerSettings: Sendable {
     public var sharesPorts = false
     /// Length of the kernel's queue of connections waiting to be accepted. Default 4096.
     public var backlog: Int32 = 4096
-    /// Connections open at once, all loops together; one over it gets 503 and is closed. Default 50,000.
+    /// Maximum number of open connections of all loops; a connection over it gets 503 and is closed. Default 50,000.
     public var maxConnections = 50_000
-    /// Connections open at once from one IPv4 address or one IPv6 /64 network; one over it gets 429 and is closed.
-    /// Default nil: no bound but `maxConnections`.
+    /// Maximum number of open connections from one IPv4 address or one IPv6 /64 network; a connection over it gets 429
+    /// and is closed. Default nil: only `maxConnections` applies.
     public var maxConnectionsPerAddress: Int?
-    /// Networks whose connections that does not count (proxies that speak for many).
+    /// Networks exempt from the limits by address, such as proxies with many clients.
     public var unlimitedNetworks: [IPNetwork] = []
 
-    /// Request line and headers together; over it 431. At most 80 KiB (the parser's own limit). Default 64 KiB.
+    /// Maximum size of request line and headers together; over it 431. At most 80 KiB (the parser's own limit). Default
+    /// 64 KiB.
     public var maxHeaderBytes = 64 * 1024
-    /// Header lines in one request; over it 431. Default 100.
+    /// Maximum number of header lines in one request; over it 431. Default 100.
     public var maxHeaderCount = 100
-    /// Bytes in the request target; over it 414. Default 32 KiB.
+    /// Maximum size of the request target; over it 414. Default 32 KiB.
     public var maxTargetBytes = 32 * 1024
-    /// Bytes in one request's body; over it 413, judged on Content-Length before a byte is read. Default 16 MiB.
+    /// Maximum size of one request's body; over it 413, based on Content-Length before the body is read. Default 16
+    /// MiB.
     public var maxBodyBytes = 16 * 1024 * 1024
-    /// Bodies over this are received only from whom the handler lets send more (`HTTPLoopHandler.allowsLargeBody`);
-    /// others' get 413. Default 16 MiB.
+    /// Maximum body size unless the handler allows the sender more (`HTTPLoopHandler.allowsLargeBody`); over it 413.
+    /// Default 16 MiB.
     public var maxPlainBodyBytes = 16 * 1024 * 1024
-    /// What all bodies being received or answered take, among others' data; over it 503 with Retry-After. Default 256 MiB.
+    /// The memory budget of all bodies being received or answered, shared with other users of the budget; over it 503
+    /// with Retry-After. Default 256 MiB.
     public var memory = MemoryBudget(bytes: 256 * 1024 * 1024)
-    /// What all responses and streams together hold that wait for their peers; over it 503 with Retry-After, or the end of a stream. Default
-    /// 256 MiB.
+    /// The memory budget of all unsent responses and stream output; over it 503 with Retry-After, or the end of a
+    /// stream. Default 256 MiB.
     public var output = OutputBudget(bytes: 256 * 1024 * 1024)
 
-    /// From a request's first byte to the end of its headers; over it 408 and close. Default 15 s.
+    /// Maximum time from a request's first byte to the end of its headers; over it 408 and close. Default 15 s.
     public var headerTimeoutMilliseconds: Milliseconds = 15_000
-    /// What a body may take beyond its length at `minBodyBytesPerSecond`; over it 408 and close. Default 15 s.
+    /// Maximum time for a body in addition to its length divided by `minBodyBytesPerSecond`; over it 408 and close.
+    /// Default 15 s.
     public var bodyTimeoutMilliseconds: Milliseconds = 15_000
-    /// The slowest body that is waited for once `bodyTimeoutMilliseconds` is used up. Default 1 KiB a second.
+    /// The minimum rate of a body once `bodyTimeoutMilliseconds` is used up. Default 1 KiB a second.
     public var minBodyBytesPerSecond = 1024
     /// How long a connection may wait for its next request; then it is closed silently. Default 75 s.
     public var idleTimeoutMilliseconds: Milliseconds = 75_000
-    /// How long a peer may leave queued output unread, without taking one byte; then it is cut off. Default 30 s.
+    /// How long a peer may leave queued output unread, without reading one byte; then it is disconnected. Default 30 s.
     public var writeStallTimeoutMilliseconds: Milliseconds = 30_000
-    /// After the last response of a connection: how long its further input is thrown away so that the peer can still
-    /// read that response (a socket closed with unread input is reset). Default 2 s.
+    /// How long further input is discarded after the last response of a connection, so that the peer can still read
+    /// that response (a socket closed with unread input is reset). Default 2 s.
     public var lingerTimeoutMilliseconds: Milliseconds = 2_000
 
-    /// What a loop may do without a pause before `onLongStretch` is told. Default 100 ms; 0: it is told nothing.
+    /// How long one task may block a loop before `onLongStretch` is called. Default 100 ms; 0 disables the calls.
     public var longStretchMilliseconds: Milliseconds = 100
-    /// Told, on the loop's thread, that it was kept busy for too long: its name, what mostly by, the nanoseconds, and how many
-    /// such stretches there were since it was told last.
+    /// Called on the loop's thread after a stall with the loop's name, the main cause, the nanoseconds, and the number
+    /// of stalls since the last call.
     public var onLongStretch: @Sendable (_ loop: String, _ kind: String, UInt64, _ count: Int) -> Void = { _, _, _, _ in
     }
 
-    /// Makes the body of a reply that the server itself gives (4xx and 5xx). Called on loop threads; must not block.
+    /// Returns the body of an error reply of the server itself (4xx and 5xx). Called on loop threads; must not block.
     public var errorBody: @Sendable (_ status: Int, _ text: String) -> (contentType: String, body: [UInt8]) = {
         _, text in
         ("application/json; charset=utf-8", Array("{\n  \"error\" : \"\(text)\"\n}\n".utf8))
     }
 
-    /// All defaults.
+    /// Creates settings with all defaults.
     public init() {}
 
-    /// The settings' mistakes, one sentence each; empty where there are none.
+    /// Returns the errors of the settings, one sentence each.
     func mistakes() -> [String] {
         var found: [String] = []
         func need(_ holds: Bool, _ sentence: String) { if !holds { found.append(sentence) } }
@@ -104,7 +109,7 @@ public struct HTTPServerSettings: Sendable {
     /// The parser counts header bytes itself and stops at this (HTTP_MAX_HEADER_SIZE).
     static let parserHeaderLimit = 80 * 1024
 
-    /// How often deadlines are looked at: once a second, or finer where a timeout is short.
+    /// The interval between checks of deadlines: one second, or less if a timeout is short.
     var deadlineTickMilliseconds: Milliseconds {
         let shortest = min(
             headerTimeoutMilliseconds, bodyTimeoutMilliseconds, idleTimeoutMilliseconds, writeStallTimeoutMilliseconds,

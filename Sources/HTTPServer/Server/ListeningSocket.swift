@@ -4,15 +4,15 @@ import Glibc
 /// A listening socket of one loop. Owns its descriptor.
 struct ListeningSocket {
     let descriptor: Int32
-    /// With the real port.
+    /// The address with the real port.
     let address: ListenAddress
-    /// Whether what connects here speaks TLS.
+    /// Whether connections use TLS.
     let isSecure: Bool
 
     /// Opens, binds and listens.
     ///
-    /// - Parameter sharing: Whether other sockets of this user may listen at the port before and after this one
-    ///   (SO_REUSEPORT): the kernel then spreads connections over all of them.
+    /// - Parameter sharing: whether other sockets of this user may listen at the port before and after this one
+    ///   (SO_REUSEPORT): the kernel then distributes connections over all of them.
     init(_ wanted: ListenAddress, isSecure: Bool, sharing: Bool, backlog: Int32) throws(HTTPServerError) {
         guard let (made, length) = wanted.makeSocketAddress() else {
             throw .invalidSettings(["\"\(wanted.host)\" is not a numeric IPv4 or IPv6 address"])
@@ -35,7 +35,7 @@ struct ListeningSocket {
         if sharing {
             guard set(SOL_SOCKET, SO_REUSEPORT) else { throw give(up: "SO_REUSEPORT") }
         }
-        // Linux hands this on to the accepted sockets: one system call less for each of them.
+        // Accepted sockets inherit the option on Linux, which saves one system call for each of them.
         guard set(Int32(IPPROTO_TCP), TCP_NODELAY) else { throw give(up: "TCP_NODELAY") }
         if Int32(storage.ss_family) == AF_INET6, wanted.host != "::" {
             guard set(Int32(IPPROTO_IPV6), IPV6_V6ONLY) else { throw give(up: "IPV6_V6ONLY") }
@@ -53,8 +53,8 @@ struct ListeningSocket {
 
     /// Lets sockets that are opened from now on listen at the same port.
     ///
-    /// The kernel has refused this socket if another one listened at the port, whatever options that one had. Of two
-    /// sockets that are opened at the same moment, at least one is refused.
+    /// The kernel has refused this socket if another one listened at the port, regardless of that socket's options. If
+    /// two sockets are opened at the same moment, at least one is refused.
     private func share() throws(HTTPServerError) {
         var one: Int32 = 1
         let size = socklen_t(MemoryLayout<Int32>.size)
@@ -70,15 +70,15 @@ struct ListeningSocket {
 }
 
 extension ListeningSocket {
-    /// The listening sockets of every loop: `result[loop][address]`. Leaves nothing open where it throws.
+    /// Opens the listening sockets of every loop: `result[loop][address]`. Closes all of them if it throws.
     static func open(_ settings: HTTPServerSettings) throws(HTTPServerError) -> [[ListeningSocket]] {
         var opened = [[ListeningSocket]](repeating: [], count: settings.loops)
         do throws(HTTPServerError) {
             for (address, isSecure) in settings.addresses.map({ ($0, false) })
                 + settings.tlsAddresses.map({ ($0, true) })
             {
-                // The first socket takes the port alone: SO_REUSEPORT would share the port with another server of this
-                // user, without a word. Only then may the sockets of the other loops join.
+                // The first socket takes the port alone: with SO_REUSEPORT it would silently share the port with
+                // another server of this user. Only then may the sockets of the other loops join.
                 let first = try ListeningSocket(
                     address, isSecure: isSecure, sharing: settings.sharesPorts, backlog: settings.backlog)
                 opened[0].append(first)
@@ -97,11 +97,11 @@ extension ListeningSocket {
     }
 }
 
-/// A place to listen at: a numeric IPv4 or IPv6 address and a port.
+/// An address to listen at: a numeric IPv4 or IPv6 host and a port.
 public struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     /// `127.0.0.1`, `0.0.0.0`, `::1`, `::` (brackets are accepted and removed), or `localhost` (127.0.0.1).
     public var host: String
-    /// 0 means: any free port. `HTTPServer.boundAddresses` tells which one it became.
+    /// The port. 0 stands for any free port; `HTTPServer.boundAddresses` contains the chosen one.
     public var port: UInt16
 
     public init(host: String, port: UInt16) {
@@ -113,23 +113,24 @@ public struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         self.port = port
     }
 
-    /// As it stands in a URL: `127.0.0.1:9000`, `[::1]:9000`.
+    /// The address as in a URL: `127.0.0.1:9000`, `[::1]:9000`.
     public var description: String {
         host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 }
 
 extension ListenAddress {
-    /// The addresses of this machine that clients may find for `localhost`: 127.0.0.1, and ::1 where the machine has it.
+    /// Returns the addresses that clients on this machine may find for `localhost`: 127.0.0.1, and ::1 if the machine
+    /// has it.
     ///
-    /// Port 0 gives 127.0.0.1 alone, as the two would get different ports.
+    /// Port 0 gives 127.0.0.1 alone, because the two addresses would get different ports.
     public static func localhost(port: UInt16) -> [ListenAddress] {
         let four = ListenAddress(host: "127.0.0.1", port: port)
         let six = ListenAddress(host: "::1", port: port)
         return port != 0 && ListenAddress(host: "::1", port: 0).canBeBound() ? [four, six] : [four]
     }
 
-    /// Whether the machine has this address. Binds a socket to it for a moment.
+    /// Returns whether the machine has this address. Binds a socket to it for a moment.
     private func canBeBound() -> Bool {
         guard let (made, length) = makeSocketAddress() else { return false }
         var storage = made
@@ -139,7 +140,7 @@ extension ListenAddress {
         return pathmirror_bind(descriptor, &storage, length) == 0
     }
 
-    /// Fills `storage` with the socket address; nil where the host is no numeric address.
+    /// Returns the socket address; nil if the host is not a numeric address.
     func makeSocketAddress() -> (storage: sockaddr_storage, length: socklen_t)? {
         var storage = sockaddr_storage()
         let text = host == "localhost" ? "127.0.0.1" : host

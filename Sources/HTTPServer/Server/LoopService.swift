@@ -3,8 +3,8 @@ import Glibc
 import Runtime
 import TLS
 
-/// Everything of one loop that serves connections: listening sockets, connections, deadlines, buffers, the handler.
-/// Lives on the loop's thread.
+/// The connections of one loop, with their listening sockets, deadlines, buffers and handler. Belongs to the loop's
+/// thread.
 final class LoopService {
     let loop: EventLoop
     let settings: HTTPServerSettings
@@ -12,7 +12,7 @@ final class LoopService {
     let budget: SharedBudget
     let handler: any HTTPLoopHandler
     let parsers: ParserPool
-    /// All input of the loop passes through here.
+    /// The buffer for all input of the loop.
     let input: UnsafeMutableRawBufferPointer
     let scratch = OutputScratch()
     var wheel: DeadlineWheel
@@ -29,7 +29,8 @@ final class LoopService {
     private var stopsWhenEmpty = false
     private var isStopped = false
 
-    /// Connections over the limit that are being told so; more than `refusedMax` are closed without a word.
+    /// The number of connections over the limit that are receiving a refusal. Beyond `refusedMax`, the server closes
+    /// such connections without a reply.
     private var refusedCount = 0
 
     private static let refusedMax = 256
@@ -58,7 +59,7 @@ final class LoopService {
 
     var nowMilliseconds: Milliseconds { Clock.coarseMilliseconds }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     func start(_ sockets: [ListeningSocket]) {
         laterEvent = event_new(
@@ -80,7 +81,7 @@ final class LoopService {
 
     func beginDrain() {
         guard !isDraining else { return }
-        // First whoever waits in the kernel's queue: their connections count as made.
+        // Connections in the kernel's queue count as established, so they are accepted first.
         for acceptor in acceptors {
             acceptor.accept()
             acceptor.stop()
@@ -88,14 +89,14 @@ final class LoopService {
         acceptors = []
         isDraining = true
         for connection in connections.all where connection.phase == .idle && connection.output.isEmpty {
-            // A request may have come that the loop has not seen yet.
+            // A request may have arrived that the loop has not read yet.
             connection.readable()
             if connection.phase == .idle, connection.output.isEmpty { connection.die() }
         }
         handler.loopWillDrain()
     }
 
-    /// Drains, and ends the loop when the last connection is gone or after `deadlineMilliseconds`.
+    /// Drains, and ends the loop when the last connection has closed or after `deadlineMilliseconds`.
     func stop(deadlineMilliseconds: Milliseconds) {
         beginDrain()
         guard !isStopped else { return }
@@ -137,7 +138,7 @@ final class LoopService {
         }
         connection.setReadMode(.normal)
         if isSecure {
-            // Never in plain text what was to be secret.
+            // Without TLS the connection must not be served in plain text.
             if tls == nil { return connection.die() }
             connection.arm(afterMilliseconds: settings.tlsHandshakeTimeoutMilliseconds)
         } else {
@@ -182,8 +183,8 @@ final class LoopService {
         loop.stretches.measure("connections") { for connection in round { connection.runLater() } }
     }
 
-    /// Has the connection read again in the loop's next iteration: what it has is in its TLS session and not in the socket.
-    /// An iteration later and no sooner, so that a peer that sends fast does not keep the others waiting.
+    /// Makes the connection read again in the loop's next iteration, because its remaining input is in its TLS session
+    /// and not in the socket. Waiting for the next iteration keeps a fast sender from delaying other connections.
     func readAgain(_ connection: Connection) {
         reading.append(connection.id)
         var now = timeval(tv_sec: 0, tv_usec: 0)

@@ -1,10 +1,10 @@
 public import Runtime
 import Synchronization
 
-/// What strangers' data may take of memory, in all and for each address: bodies that are being received or answered, what
-/// comes out of packed ones, half-received messages, trees that were parsed and wait. Any thread.
+/// Limits the memory of data that peers send, in total and for each address: bodies that are being received or
+/// answered, decompressed bodies, incomplete messages, and parsed trees that wait. Any thread.
 ///
-/// Whoever takes more is refused, so that no number of callers, and nothing that one of them sends, takes all memory.
+/// Requests over the limit are refused, so that no number of callers, and no single caller, can use up all memory.
 public final class MemoryBudget: Sendable {
     public let bytes: Int
     public let bytesPerAddress: Int
@@ -13,30 +13,32 @@ public final class MemoryBudget: Sendable {
     private let refusals = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - bytes: of everybody together. Who is not held to a share is served beyond it while others take less than half.
-    ///   - bytesPerAddress: of one IPv4 address or one IPv6 /64 network.
+    ///   - bytes: the limit of all shares together. Callers without an address are served beyond it while the other
+    ///     shares take less than half of it.
+    ///   - bytesPerAddress: the limit of one IPv4 address or one IPv6 /64 network.
     public init(bytes: Int, bytesPerAddress: Int? = nil) {
         self.bytes = bytes
         self.bytesPerAddress = bytesPerAddress ?? bytes
     }
 
-    /// Bytes taken now.
+    /// The number of acquired bytes.
     public var taken: Int { total.load(ordering: .relaxed) }
 
-    /// How often there was no room.
+    /// The number of refusals because the budget was exhausted.
     public var refused: Int { refusals.load(ordering: .relaxed) }
 
-    /// Takes bytes until the share is let go of; nil (and nothing taken) where they are not there.
+    /// Acquires bytes until the share is deallocated; returns nil and acquires nothing if the budget is exhausted.
     ///
     /// - Parameters:
-    ///   - address: whose they are; nil for who is not held to a share, as proxies and administrators are not.
-    ///   - own: bytes that the same caller has taken otherwise, such as for the body that is parsed.
+    ///   - address: the caller's address; nil for callers without a limit by address, such as proxies and
+    ///     administrators.
+    ///   - own: bytes that the same caller has acquired in another share, such as the body that is being parsed.
     public func take(_ count: Int, for address: IPAddress?, beside own: Int = 0) -> MemoryShare? {
         let share = MemoryShare(self, address?.limitKey, own)
         return share.grow(by: count) ? share : nil
     }
 
-    /// Takes bytes of nobody's share, to be given back by `giveBack`.
+    /// Acquires bytes without an address. Return them with `giveBack`.
     func take(_ count: Int, of own: Int = 0) -> Bool {
         let before = total.wrappingAdd(count, ordering: .relaxed).oldValue
         if before + count <= bytes || before - own <= bytes / 2 { return true }
@@ -47,12 +49,13 @@ public final class MemoryBudget: Sendable {
 
     func giveBack(_ count: Int) { total.wrappingSubtract(count, ordering: .relaxed) }
 
-    /// A share of up to this many bytes may use all of the budget.
+    /// Shares of at most this many bytes may use the whole budget.
     private static let smallShareBytes = 64 * 1024
-    /// Budgets below this keep nothing back.
+    /// Smaller budgets have no reserve.
     private static let leastWithReserve = 16 * 1024 * 1024
 
-    /// The last sixteenth is for small shares: large ones from many addresses must not keep small requests out.
+    /// Acquires bytes of an address's share. The last sixteenth of the budget is reserved for small shares, so that
+    /// large ones from many addresses do not block small requests.
     private func takeHeld(_ count: Int, of share: Int) -> Bool {
         let isSmall = share + count <= Self.smallShareBytes || bytes < Self.leastWithReserve
         let limit = isSmall ? bytes : bytes - bytes / 16
@@ -92,7 +95,7 @@ public final class MemoryBudget: Sendable {
     }
 }
 
-/// Bytes of a budget that somebody has; they are given back when the last reference goes. Any thread.
+/// A share of a budget. Its bytes return to the budget when the last reference is released. Any thread.
 public final class MemoryShare: Sendable {
     private let budget: MemoryBudget
     private let key: IPAddress?
@@ -109,8 +112,8 @@ public final class MemoryShare: Sendable {
 
     public var bytes: Int { count.load(ordering: .relaxed) }
 
-    /// Takes more; false (and nothing taken) where it is not there. What it has already counts: the first may be as large
-    /// as it is, what comes on top has to fit.
+    /// Acquires more bytes; returns false and acquires nothing if the budget is exhausted. The first bytes of an
+    /// otherwise idle address may exceed its limit; later ones have to fit.
     public func grow(by more: Int) -> Bool {
         guard more > 0 else { return true }
         guard key.map({ budget.take(more, $0, of: own + bytes) }) ?? budget.take(more, of: own + bytes) else {
@@ -120,7 +123,8 @@ public final class MemoryShare: Sendable {
         return true
     }
 
-    /// Takes more, or gives some back, so that it is so many; false (and nothing changed) where they are not there.
+    /// Acquires or returns bytes so that the share has `bytes`; returns false and changes nothing if the budget is
+    /// exhausted.
     public func resize(to bytes: Int) -> Bool {
         let now = self.bytes
         if bytes >= now { return grow(by: bytes - now) }
@@ -128,7 +132,7 @@ public final class MemoryShare: Sendable {
         return true
     }
 
-    /// Gives some back.
+    /// Returns bytes to the budget.
     public func shrink(by less: Int) {
         guard less > 0 else { return }
         count.wrappingSubtract(less, ordering: .relaxed)

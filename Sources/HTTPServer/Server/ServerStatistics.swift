@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The counters of one loop. Written by the loop's thread only (plain load and store), read by any.
+/// The counters of one loop. Written by the loop's thread only (plain load and store), read by any thread.
 final class LoopCounters: Sendable {
     let accepted = Atomic<Int>(0)
     let active = Atomic<Int>(0)
@@ -17,35 +17,35 @@ final class LoopCounters: Sendable {
 }
 
 extension Atomic where Value == Int {
-    /// Adds on the only thread that writes this counter: no locked instruction.
+    /// Adds without a locked instruction; only the thread that writes this counter may call it.
     @inline(__always)
     func bump(_ amount: Int = 1) {
         store(load(ordering: .relaxed) &+ amount, ordering: .relaxed)
     }
 }
 
-/// What a server has done so far, summed over its loops. A snapshot: fields may be a moment apart.
+/// The counters of a server, summed over its loops. A snapshot: fields may be a moment apart.
 public struct HTTPServerStatistics: Sendable, Equatable {
-    /// Connections accepted since the start, the rejected ones included.
+    /// Connections accepted since the start, including rejected ones.
     public var accepted = 0
     /// Connections open now.
     public var activeConnections = 0
-    /// Requests given to handlers.
+    /// Requests passed to handlers.
     public var requests = 0
     /// Bytes received from and sent to peers.
     public var bytesIn = 0
     public var bytesOut = 0
-    /// Requests refused as malformed or over a bound (400, 413, 414, 417, 431, 501, 505).
+    /// Requests refused as malformed or over a limit (400, 413, 414, 417, 431, 501, 505).
     public var parseErrors = 0
     /// Connections ended by a deadline: slow headers or body, idle, unread output.
     public var timeouts = 0
-    /// Connections refused over `maxConnections` or for want of descriptors; requests refused over
-    /// the memory budget.
+    /// Connections refused over `maxConnections` or for lack of descriptors, and requests refused over the memory
+    /// budget.
     public var rejected = 0
     /// Connections refused over `maxConnectionsPerAddress`.
     public var overAddressLimit = 0
-    /// TLS handshakes done, those of them that went on with an earlier session, and those that failed (peers that
-    /// spoke plain HTTP are among these; those that took too long are among `timeouts`).
+    /// Completed TLS handshakes, those of them that resumed an earlier session, and failed handshakes. Peers that spoke
+    /// plain HTTP count as failed; handshakes that took too long count as `timeouts`.
     public var handshakes = 0
     public var resumedHandshakes = 0
     public var failedHandshakes = 0

@@ -1,15 +1,15 @@
 import Runtime
 import Synchronization
 
-/// What all loops of a server share: how many connections are open, in all and by address, and how much memory their
-/// bodies take.
+/// The budgets that all loops of a server share: open connections, in total and by address, and the memory of bodies
+/// and output.
 final class SharedBudget: Sendable {
     private let connections = Atomic<Int>(0)
     private let maxConnections: Int
     private let addresses: AddressLimit?
     private let unlimited: [IPNetwork]
     private let memory: MemoryBudget
-    /// What responses and streams may hold that wait for their peers.
+    /// The budget of unsent responses and stream output.
     let output: OutputBudget
 
     init(_ settings: HTTPServerSettings) {
@@ -20,7 +20,7 @@ final class SharedBudget: Sendable {
         addresses = settings.maxConnectionsPerAddress.map { AddressLimit($0, except: settings.unlimitedNetworks) }
     }
 
-    /// Takes a place for a connection from an address, or says (having taken nothing) why there is none.
+    /// Acquires a permit for a connection from an address; on failure acquires nothing and returns the reason.
     func takeConnection(_ address: IPAddress) -> Result<Permits, Refusal> {
         guard connections.wrappingAdd(1, ordering: .relaxed).newValue <= maxConnections else {
             connections.wrappingSubtract(1, ordering: .relaxed)
@@ -40,27 +40,27 @@ final class SharedBudget: Sendable {
         if let key = permits.limited { addresses?.release(key) }
     }
 
-    /// Takes `count` bytes for a small body; false (and nothing taken) where they are not there.
+    /// Acquires `count` bytes for a small body; returns false and acquires nothing if the budget is exhausted.
     func takeBody(_ count: Int) -> Bool { memory.take(count) }
 
     func releaseBody(_ count: Int) { memory.giveBack(count) }
 
-    /// Takes bytes for a body that has grown large, of its peer's share.
+    /// Acquires bytes for a large body from its peer's share.
     func takeLargeBody(_ count: Int, _ address: IPAddress) -> MemoryShare? {
         memory.take(count, for: unlimited.contains { $0.contains(address) } ? nil : address)
     }
 
-    /// Bytes taken now, for tests that check nothing leaks.
+    /// The number of acquired bytes, for tests that check for leaks.
     var bodyBytesTaken: Int { memory.taken }
 }
 
-/// What a connection has taken of the server's budget, to be given back once.
+/// A connection's permits of the server's budget, to be released once.
 struct Permits {
-    /// Whose connections are counted.
+    /// The address whose connections are counted, if it is limited.
     let limited: IPAddress?
 }
 
-/// Why a connection is not served.
+/// The reason for refusing a connection.
 enum Refusal: Error {
     case full
     case tooManyFromAddress
@@ -80,8 +80,8 @@ enum Refusal: Error {
     }
 }
 
-/// Counts open connections by address. Any thread. Remembers only addresses that have one, so its size is bounded by the
-/// number of connections.
+/// Counts open connections by address. Any thread. Contains only addresses with connections, so its size is bounded by
+/// the number of connections.
 final class AddressLimit: Sendable {
     private let most: Int
     private let exceptions: [IPNetwork]
@@ -92,10 +92,10 @@ final class AddressLimit: Sendable {
         self.exceptions = exceptions
     }
 
-    /// Whether an address is counted at all.
+    /// Returns whether an address is limited.
     func covers(_ address: IPAddress) -> Bool { !exceptions.contains { $0.contains(address) } }
 
-    /// Takes a place; false (and nothing taken) where the address has as many as it may.
+    /// Acquires a permit; returns false and acquires nothing if the address has reached its limit.
     func take(_ key: IPAddress) -> Bool {
         counts.withLock { counts in
             let count = counts[key, default: 0]
@@ -112,6 +112,6 @@ final class AddressLimit: Sendable {
         }
     }
 
-    /// Addresses that have connections now.
+    /// The number of addresses that have connections now.
     var addressCount: Int { counts.withLock { $0.count } }
 }

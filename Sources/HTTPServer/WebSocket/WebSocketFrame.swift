@@ -1,7 +1,7 @@
-/// Frames that the server sends, as bytes. Encoded here and not by wslay, which queues for one connection: these bytes are
-/// shared by all connections that are sent the same.
+/// Frames that the server sends, as bytes. They are not encoded by wslay, which queues for one connection: all
+/// connections that receive the same message share these bytes.
 public enum WebSocketFrame {
-    /// An unmasked, unfragmented text frame.
+    /// Returns an unmasked, unfragmented text frame.
     public static func text(_ payload: some Collection<UInt8>) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(payload.count + 10)
@@ -15,10 +15,10 @@ public enum WebSocketFrame {
         bytes.append(contentsOf: payload)
     }
 
-    /// A ping without a payload (RFC 6455 5.5.2).
+    /// Returns a ping without a payload (RFC 6455 5.5.2).
     public static func ping() -> [UInt8] { [0x89, 0] }
 
-    /// A close frame with a status code.
+    /// Returns a close frame with a status code.
     public static func close(_ code: UInt16) -> [UInt8] { [0x88, 2, UInt8(code >> 8), UInt8(code & 0xFF)] }
 
     private static func appendHeader(opcode: UInt8, length: Int, to bytes: inout [UInt8]) {

@@ -1,7 +1,7 @@
 internal import CWSLay
 
 /// wslay's receiving side: it unmasks, joins fragments, checks UTF-8 and answers control frames. Between messages it
-/// remembers nothing of its peer, and may go on with another's bytes.
+/// has no state of its peer, and may continue with another peer's bytes.
 final class WebSocketParser {
     private var context: wslay_event_context_ptr?
     fileprivate var events: [WebSocketReceiver.Event] = []
@@ -23,7 +23,7 @@ final class WebSocketParser {
         wslay_event_context_free(context)
     }
 
-    /// False when the connection has to be closed, and this parser is of no more use.
+    /// Parses bytes. Returns false if the connection has to be closed; this parser is then unusable.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         input = bytes
         var isGood = true

@@ -1,31 +1,32 @@
-/// Takes the bytes of a WebSocket client and gives its messages. Belongs to one loop's thread.
+/// Receives the bytes of a WebSocket client and returns its messages. Belongs to one loop's thread.
 ///
-/// wslay's state of a connection is over 8 kB: it is lent while a message is half received, and idle clients have none.
+/// wslay's state of a connection takes over 8 kB. It is borrowed while a message is incomplete, and idle clients have
+/// none.
 public final class WebSocketReceiver {
     public enum Event {
         case text([UInt8])
         case binary
         case closed
-        /// A message is longer than the limit. The close frame that says so is part of the output.
+        /// A message exceeds the limit. The output contains the close frame that reports it.
         case tooLong
-        /// Any frame came: the peer is alive.
+        /// A control frame arrived: the peer is alive.
         case control
     }
 
-    /// Bytes of control frames that must go to the client.
+    /// The control frames that must be sent to the client.
     private var output: [UInt8] = []
     private var boundary = FrameBoundary()
     private var parser: WebSocketParser?
     private let parsers: WebSocketParsers
 
-    /// Whether part of a message has come, and not all of it.
+    /// Whether part of a message has arrived, but not all of it.
     public var isWithinMessage: Bool { parser != nil }
 
-    /// - Parameter parsers: those of the connection's loop.
+    /// - Parameter parsers: the parsers of the connection's loop.
     public init(_ parsers: WebSocketParsers) { self.parsers = parsers }
 
-    /// Takes what the peer sent; the bytes are not kept. False when the connection has to be closed, once `takeOutput` is
-    /// sent.
+    /// Handles received bytes, which are not kept. Returns false if the connection has to be closed, once `takeOutput`
+    /// is sent.
     public func take(_ bytes: UnsafeRawBufferPointer, _ body: (Event) -> Void) -> Bool {
         guard let parser = parser ?? parsers.take() else { return false }
         self.parser = parser
@@ -41,14 +42,14 @@ public final class WebSocketReceiver {
         return isGood
     }
 
-    /// The control frames that must be sent now.
+    /// Returns the control frames that must be sent now.
     public func takeOutput() -> [UInt8] {
         defer { output = [] }
         return output
     }
 }
 
-/// The parsers of one loop that nobody is using: as many as messages are half received at a time, and no more than a few.
+/// The unused parsers of one loop. A loop needs one for each incomplete message; only a few are kept.
 public final class WebSocketParsers {
     private var spare: [WebSocketParser] = []
     private let maxMessageBytes: Int
@@ -57,7 +58,7 @@ public final class WebSocketParsers {
     /// - Parameter maxMessageBytes: a longer message ends the connection with the status 1009, "too big".
     public init(maxMessageBytes: Int) { self.maxMessageBytes = maxMessageBytes }
 
-    /// Nil without memory for one.
+    /// Returns nil if memory is exhausted.
     func take() -> WebSocketParser? { spare.popLast() ?? WebSocketParser(maxMessageBytes: maxMessageBytes) }
 
     func giveBack(_ parser: WebSocketParser) {
@@ -65,11 +66,11 @@ public final class WebSocketParsers {
     }
 }
 
-/// Follows the frames of one peer through its bytes, however these are cut, to know when none is half received. It judges
-/// nothing: that is wslay's part, which is given the same bytes.
+/// Follows the frames of one peer through its bytes, in any number of pieces, to detect when no frame is incomplete. It
+/// does not validate: wslay does, with the same bytes.
 struct FrameBoundary {
     private var payloadLeft: UInt64 = 0
-    /// The bytes of a frame's head that have come; of what lies behind the length (the mask) only how many.
+    /// The number of received bytes of the frame's head. The bytes of the mask are only counted.
     private var headCount: UInt8 = 0
     private var headSize: UInt8 = 2
     private var length: UInt64 = 0
@@ -99,13 +100,14 @@ struct FrameBoundary {
         switch headCount {
         case 1:
             length = 0
-            // A control frame may come between the fragments of a message, and ends none.
+            // A control frame may come between the fragments of a message, and does not end the message.
             if byte & 0x08 == 0 { isInMessage = byte & 0x80 == 0 }
         case 2:
             let code = byte & 0x7F
             headSize = 2 + (code == 126 ? 2 : code == 127 ? 8 : 0) + (byte & 0x80 == 0 ? 0 : 4)
             if code < 126 { length = UInt64(code) }
-            // From here on the head's length is known: those of 126 and 127 begin with bytes of the length.
+            // The length of the head is known now: with the codes 126 and 127 it continues with bytes of the payload
+            // length.
             lengthEnd = code == 126 ? 4 : code == 127 ? 10 : 2
         default:
             if headCount <= lengthEnd { length = length << 8 | UInt64(byte) }
