@@ -1,20 +1,21 @@
 public import Tree
 
-/// What a listener at some path is told of one entry: a replacement, or a merge, at or below its path.
+/// The change that one entry causes for a listener at a path: a replacement, or a merge, at or below the listener's
+/// path.
 public enum ChangeEvent: Sendable, Equatable {
-    /// The value at `path` (below the listener's) is now `value`.
+    /// The value at `path` (relative to the listener) is now `value`.
     case put(Path, Node)
-    /// Below `path`, each of these (relative) places has a new value; all others are as they were.
+    /// Below `path`, each of these relative paths has a new value; all other values are unchanged.
     case patch(Path, [Change])
 
-    /// The event for a listener without a query, or nil when the entry says nothing new to it (reference: rtdb-protocol
-    /// 3.4 and 8).
+    /// Creates the event for a listener without a query. Returns nil if the entry changes nothing for the listener
+    /// (reference: rtdb-protocol 3.4 and 8).
     ///
     /// - Parameters:
-    ///   - before: the tree before the entry, or nil when that isn't known: then a replacement above the listener is always
-    ///     told.
+    ///   - before: the tree before the entry, or nil if it is unknown. In that case a replacement above the listener
+    ///     always creates an event.
     public init?(_ entry: Entry, at listener: Path, before: Node?) {
-        // What replaces something above the listener decides its whole value.
+        // A replacement above the listener determines its whole value.
         var whole: Node?
         var below: [Change] = []
         for change in entry.changes {
@@ -36,7 +37,7 @@ public enum ChangeEvent: Sendable, Equatable {
         }
         guard let first = below.first else { return nil }
         if entry.operation == .update || entry.changes.count > 1 {
-            // One operation is one event, at the update's own place, or at the listener's where that is lower.
+            // One operation becomes one event, at the update's own path, or at the listener's if that is deeper.
             let base = listener.contains(entry.path) ? entry.path : listener
             self = .patch(
                 base.relative(to: listener),
@@ -46,7 +47,7 @@ public enum ChangeEvent: Sendable, Equatable {
         self = .put(first.path.relative(to: listener), first.value)
     }
 
-    /// The event for a listener with a query: how its window changed, or nil when it did not.
+    /// Creates the event for a listener with a query: the change of its result. Returns nil if the result is unchanged.
     public init?(from old: Node, to new: Node) {
         guard case .branch(let first) = old, case .branch(let second) = new else {
             guard old != new else { return nil }

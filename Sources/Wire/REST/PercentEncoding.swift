@@ -1,6 +1,6 @@
 /// Percent-encoding of URL parts (RFC 3986).
 public enum PercentEncoding {
-    /// The text for bytes: everything but letters, digits and `-._~` becomes `%` and two hex digits.
+    /// Encodes bytes: every byte except letters, digits and `-._~` becomes `%` and two hex digits.
     public static func encode(_ bytes: some Sequence<UInt8>) -> String {
         let digits: StaticString = "0123456789ABCDEF"
         var text: [UInt8] = []
@@ -14,7 +14,8 @@ public enum PercentEncoding {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The decoded bytes; nil for `%` without two hex digits. `plusIsSpace` as in forms.
+    /// Decodes bytes; returns nil if `%` is not followed by two hex digits. With `plusIsSpace`, decodes `+` as in
+    /// forms.
     public static func decode(_ bytes: some Collection<UInt8>, plusIsSpace: Bool = false) -> [UInt8]? {
         var decoded: [UInt8] = []
         decoded.reserveCapacity(bytes.count)

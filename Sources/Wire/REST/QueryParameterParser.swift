@@ -1,9 +1,9 @@
 import Tree
 
-/// Puts a query together from `orderBy`, bounds and limits, with the original's refusals.
+/// Builds a query from `orderBy`, bounds and limits, with Firebase's error texts.
 struct QueryParameterParser {
     private var orderBy: String?
-    // The texts of bounds: how they are read depends on the order.
+    // The texts of bounds; their interpretation depends on the order.
     private var startAt: String?
     private var startAfter: String?
     private var endAt: String?
@@ -12,7 +12,7 @@ struct QueryParameterParser {
     private var first: Int?
     private var last: Int?
 
-    /// True when the parameter was one of a query's.
+    /// Accepts a parameter of a query; returns false for any other parameter.
     mutating func take(_ name: String, _ value: String) throws(RESTError) -> Bool {
         switch name {
         case "orderBy":
@@ -98,9 +98,9 @@ struct QueryParameterParser {
         }
     }
 
-    /// Reads a JSON primitive, or one followed by a key: `5,"key"`. Nil for other texts.
+    /// Parses a JSON primitive, or one followed by a key: `5,"key"`. Returns nil for other texts.
     private static func parts(of text: String) -> (value: Node, key: Key?)? {
-        // Empty objects and arrays are null in the tree, but no primitives.
+        // Empty objects and arrays are null in the tree, but are not primitives.
         let isContainer = text.first { !$0.isWhitespace }.map { $0 == "{" || $0 == "[" } ?? true
         if !isContainer, let node = try? JSONParser.parse(text), let value = primitive(node) { return (value, nil) }
         if let pair = try? JSONParser.parse("[\(text)]"), pair.childCount == 2,
@@ -108,7 +108,7 @@ struct QueryParameterParser {
         {
             return (value, Key(key))
         }
-        // null,"key": nulls vanish from arrays.
+        // `null,"key"` needs separate parsing, because nulls vanish from arrays.
         if text.hasPrefix("null,"), let node = try? JSONParser.parse(String(text.dropFirst(5))),
             case .string(let key) = node
         {

@@ -1,6 +1,6 @@
 public import Tree
 
-/// A refusal as REST clients see it: the status and the text of `{"error":"…"}` (reference: rtdb-protocol 7.3).
+/// A refusal for REST clients: the status and the text of `{"error":"…"}` (reference: rtdb-protocol 7.3).
 public struct RESTError: Error, Equatable, Sendable {
     public let status: Int
     public let message: String
@@ -14,7 +14,7 @@ public struct RESTError: Error, Equatable, Sendable {
     public static let unparsableToken = RESTError(401, "Could not parse auth token.")
     public static let invalidPath = RESTError(400, "Invalid path: Invalid token in path")
     public static let noData = RESTError(400, "Error: No data supplied.")
-    /// A query by an index that the rules don't declare.
+    /// Returns the refusal of a query whose index the rules don't declare.
     public static func missingIndex(_ index: Query.Index, at path: Path) -> RESTError {
         let name =
             switch index {
@@ -30,8 +30,8 @@ public struct RESTError: Error, Equatable, Sendable {
 }
 
 extension RESTError {
-    /// What a client is told of a refusal: the text of `{"error":"…"}`, or the whole body where it is something else
-    /// (reference: rtdb-protocol 7.3). Of a long body its beginning.
+    /// Parses a refusal on the client's side: the text of `{"error":"…"}`, or otherwise the first line of the body, at
+    /// most 16 KiB (reference: rtdb-protocol 7.3).
     public init(status: Int, body: [UInt8]) {
         let most = 16 * 1024
         if let member = RawJSON(body).members?.last(where: { $0.key == "error" }), let text = member.value.string {

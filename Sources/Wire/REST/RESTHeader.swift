@@ -1,34 +1,35 @@
 public import Tree
 
-/// The names of the headers by which REST clients and the server understand one another (reference: rtdb-protocol 7.1, 7.4,
-/// 8; the ones that begin with `X-Pathmirror` are this server's own).
+/// The names of the headers between REST clients and the server (reference: rtdb-protocol 7.1, 7.4, 8). Names that
+/// begin with `X-Pathmirror` are this server's own.
 public enum RESTHeader {
-    /// `true` asks for the tag of the data.
+    /// `true` requests the ETag of the data.
     public static let firebaseETag = "X-Firebase-ETag"
-    /// The tag of the data.
+    /// The ETag of the data.
     public static let etag = "ETag"
-    /// The write is to be made only if the data has this tag.
+    /// Permits the write only if the data has this ETag.
     public static let ifMatch = "If-Match"
-    /// The data is to be sent only if it has another tag.
+    /// Requests the data only if it has another ETag.
     public static let ifNoneMatch = "If-None-Match"
     /// The method that a POST stands for.
     public static let methodOverride = "X-HTTP-Method-Override"
-    /// The id behind which a stream is to go on.
+    /// The event id after which a stream resumes.
     public static let lastEventID = "Last-Event-ID"
-    /// The seq of the tree that an answer is of.
+    /// The seq of the tree that an answer reflects.
     public static let seq = "X-Pathmirror-Seq"
-    /// The least seq that the tree must have which a request is answered from.
+    /// The minimum seq of the tree that answers the request.
     public static let minSeq = "X-Pathmirror-Min-Seq"
 }
 
-/// The tags by which REST clients compare values: the node hash, and `null_etag` for nothing (reference: rtdb-protocol 7.4).
+/// The ETags with which REST clients compare values: the node hash, and `null_etag` for no value (reference:
+/// rtdb-protocol 7.4).
 public enum ETag {
     public static let null = "null_etag"
 
-    /// The tag of a value.
+    /// Returns the ETag of a value.
     public static func of(_ node: Node) -> String { node.isNull ? null : node.hash }
 
-    /// The hash that a tag from a request names; quotes around it are allowed.
+    /// Returns the hash in an ETag of a request, which may be quoted.
     public static func hash(_ header: String) -> String {
         var text = header[...]
         if text.hasPrefix("\""), text.hasSuffix("\""), text.count > 1 { text = text.dropFirst().dropLast() }
@@ -36,11 +37,11 @@ public enum ETag {
     }
 }
 
-/// What an Accept-Encoding header allows.
+/// Parses Accept-Encoding headers.
 public enum AcceptEncoding {
-    /// Whether gzip may be used: named, or covered by `*`, and not with a weight of zero.
+    /// Returns whether gzip may be used: it is named, or covered by `*`, and its weight is not zero.
     public static func allowsGzip(_ header: String?) -> Bool {
-        // What names none of `gzip`, `x-gzip` and `*` needs not be taken apart.
+        // Without a `*` or a `z` the header names none of `gzip`, `x-gzip` and `*`, and needs no parsing.
         guard let header, header.utf8.contains(where: { $0 == 0x2A || $0 | 0x20 == 0x7A }) else { return false }
         var wildcard = false
         for item in header.lowercased().split(separator: ",") {

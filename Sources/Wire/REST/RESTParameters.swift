@@ -1,7 +1,6 @@
 public import Tree
 
-/// The query parameters of a REST request, checked (reference: rtdb-protocol 7.2 and 7.3). Names that are not the
-/// protocol's are ignored.
+/// The query parameters of a REST request, validated (reference: rtdb-protocol 7.2 and 7.3). Unknown names are ignored.
 public struct RESTParameters: Sendable, Equatable {
     public enum Print: Sendable { case normal, pretty, silent }
 
@@ -9,7 +8,7 @@ public struct RESTParameters: Sendable, Equatable {
     /// An ID token, a legacy token, or a secret.
     public var auth: String?
     public var accessToken: String?
-    /// JSON text that stands for `auth` in rules, for administrators.
+    /// JSON text that replaces `auth` in rules, for administrators.
     public var authOverride: [UInt8]?
     public var print = Print.normal
     public var isShallow = false
@@ -17,17 +16,17 @@ public struct RESTParameters: Sendable, Equatable {
     public var callback: String?
     public var download: String?
     public var query: Query?
-    /// Milliseconds that a read may take.
+    /// Maximum duration of a read in milliseconds.
     public var timeout: Int64 = 15 * 60 * 1_000
-    /// Milliseconds that a write may take, or nil for no limit.
+    /// Maximum duration of a write in milliseconds, or nil for no limit.
     public var writeTimeout: Int64?
     public var methodOverride: String?
-    /// Whether the events of a stream are to have ids. This server's own parameter.
+    /// Whether the events of a stream have ids. This server's own parameter.
     public var wantsEventIDs: Bool?
 
     public init() {}
 
-    /// Reads the part of a request target after `?`, still percent-encoded; nil is no parameters.
+    /// Parses the part of a request target after `?`, still percent-encoded; nil stands for no parameters.
     public init(_ text: ArraySlice<UInt8>?) throws(RESTError) {
         guard let text, !text.isEmpty else { return }
         var parser = QueryParameterParser()
@@ -45,7 +44,7 @@ public struct RESTParameters: Sendable, Equatable {
         query = try parser.finish(isShallow: isShallow)
     }
 
-    /// The parameters of the settings' paths, of which only those about the caller and the namespace count.
+    /// Parses the parameters of the settings' paths, which are only those about the caller and the namespace.
     public static func settings(_ text: ArraySlice<UInt8>?) throws(RESTError) -> RESTParameters {
         let known: Set<String> = ["ns", "auth", "access_token", "auth_variable_override"]
         let pairs = (text ?? []).split(separator: UInt8(ascii: "&")).filter { pair in
@@ -90,7 +89,7 @@ public struct RESTParameters: Sendable, Equatable {
         }
     }
 
-    /// `3ms`, `3s`, `3min`; at most 15 minutes.
+    /// Parses `3ms`, `3s`, `3min`; at most 15 minutes.
     private static func duration(_ value: String) throws(RESTError) -> Int64 {
         let digits = value.prefix { $0.isASCII && $0.isNumber }
         let factor: Int64? =
@@ -117,7 +116,8 @@ public struct RESTParameters: Sendable, Equatable {
         }
     }
 
-    /// Letters, digits, `_`, `$`, `.`, `[`, `]`: nothing that could leave the call it becomes.
+    /// Returns whether the value consists of letters, digits, `_`, `$`, `.`, `[`, `]`. Such a name can't break out of
+    /// the call that it becomes.
     private static func isCallback(_ value: String) -> Bool {
         guard let first = value.utf8.first, !(0x30...0x39).contains(first), value.utf8.count <= 256 else {
             return false
@@ -132,8 +132,7 @@ public struct RESTParameters: Sendable, Equatable {
 }
 
 extension RESTParameters {
-    /// The part of a URL after `?`, percent-encoded; empty where nothing differs from what is meant without it. `init`
-    /// reads it back.
+    /// The part of a URL after `?`, percent-encoded; empty if all parameters have their defaults. `init` parses it.
     public var text: String {
         var pairs: [(name: String, value: String)] = []
         func add(_ name: String, _ value: String?) { if let value { pairs.append((name, value)) } }
@@ -158,7 +157,7 @@ extension RESTParameters {
         return pairs.map { "\($0.name)=\(PercentEncoding.encode($0.value.utf8))" }.joined(separator: "&")
     }
 
-    /// The name of the least limit that gives a write the time it may take; nil for no limit.
+    /// The name of the smallest limit that permits the write's duration; nil for no limit.
     private var writeSizeLimit: String? {
         let limits: [(name: String, milliseconds: Int64)] = [
             ("tiny", 1_000), ("small", 10_000), ("medium", 30_000), ("large", 60_000),
@@ -188,7 +187,7 @@ extension RESTParameters {
         }
     }
 
-    /// A JSON primitive, or one followed by a key: `5,"key"`.
+    /// Encodes a JSON primitive, or one followed by a key: `5,"key"`.
     private static func text(_ bound: Query.Bound) -> String {
         json(bound.value.node) + (bound.key.map { "," + json(.string($0.text)) } ?? "")
     }

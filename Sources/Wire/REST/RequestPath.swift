@@ -1,9 +1,10 @@
 public import Tree
 
-/// The path part of a REST URL. A `+` in it is a space, as in Firebase and in the URLs that SDKs read; `%2B` is a plus.
+/// The path part of a REST URL. As in Firebase and in the URLs that SDKs parse, `+` stands for a space and `%2B` for a
+/// plus.
 public enum RequestPath {
-    /// Reads `/a/b.json` or `/a/b/.json`, still percent-encoded. Each part is decoded by itself, so that an encoded slash
-    /// stays out of the structure, where it is refused like every other character that keys can't have.
+    /// Parses `/a/b.json` or `/a/b/.json`, still percent-encoded. Each part is decoded separately, so that an encoded
+    /// slash does not split a key; it is then refused like every other character that keys can't contain.
     public static func parse(_ target: ArraySlice<UInt8>) throws(RESTError) -> Path {
         let suffix: StaticString = ".json"
         guard target.count >= suffix.utf8CodeUnitCount,
@@ -35,7 +36,7 @@ public enum RequestPath {
             isPlain = false
             break
         }
-        // Nearly all keys: nothing to decode and nothing to validate.
+        // Most keys need neither decoding nor validation.
         if isPlain { return Key(String(decoding: part, as: UTF8.self)) }
         guard let bytes = PercentEncoding.decode(part, plusIsSpace: true) else { throw .invalidPath }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw .invalidPath }
@@ -44,7 +45,7 @@ public enum RequestPath {
 }
 
 extension RequestPath {
-    /// The path part of a URL: `/a/b.json`, percent-encoded; the root is `/.json`. `parse` reads it back.
+    /// Returns the path part of a URL: `/a/b.json`, percent-encoded; the root is `/.json`. `parse` parses it.
     public static func text(_ path: Path) -> String {
         var text = ""
         for key in path.keys {

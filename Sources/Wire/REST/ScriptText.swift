@@ -1,7 +1,7 @@
-/// JSON that goes to browsers as a script.
+/// JSON that browsers receive as a script.
 public enum ScriptText {
-    /// Makes JSON safe to stand in a script, between `<script>` and `</script>` too: U+2028 and U+2029, which end lines in
-    /// old scripts, become escapes, and `</` becomes `<\/`. The value stays the same.
+    /// Makes JSON safe in a script, also between `<script>` and `</script>`: U+2028 and U+2029, which end lines in old
+    /// scripts, become escapes, and `</` becomes `<\/`. The value stays the same.
     public static func escaped(_ json: [UInt8]) -> [UInt8] {
         guard json.contains(where: { $0 == 0xE2 || $0 == UInt8(ascii: "<") }) else { return json }
         var safe: [UInt8] = []

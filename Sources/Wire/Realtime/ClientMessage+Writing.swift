@@ -1,12 +1,12 @@
 import Tree
 
 extension ClientMessage {
-    /// What a client sends from time to time so that the connection is not taken for dead (reference: rtdb-protocol 1.5).
-    /// A frame of its own, and no message.
+    /// The text that a client sends periodically so that its connection does not count as dead (reference:
+    /// rtdb-protocol 1.5). It is a separate frame, and not a message.
     public static let keepAlive = Array("0".utf8)
 
-    /// The message's text, as the SDK for JavaScript writes it; nil for what only a reader comes to: an action that is
-    /// denied or refused.
+    /// The message's text, as the SDK for JavaScript writes it; nil for denied or refused actions, which only a parser
+    /// creates.
     public var text: [UInt8]? {
         switch self {
         case .ping: return Array("{\"t\":\"c\",\"d\":{\"t\":\"p\",\"d\":{}}}".utf8)
@@ -22,7 +22,7 @@ extension ClientMessage {
 }
 
 extension ClientRequest {
-    /// The request's text; nil for an action that is denied or refused.
+    /// The request's text; nil for a denied or refused action.
     public var text: [UInt8]? {
         guard let actionName = action.name else { return nil }
         var writer = JSONWriter(form: .export, reserving: 160)
@@ -41,7 +41,7 @@ extension ClientRequest {
 }
 
 extension ClientAction {
-    /// The action's name in requests; nil for what only a reader comes to.
+    /// The action's name in requests; nil for denied or refused actions.
     var name: StaticString? {
         switch self {
         case .stats: "s"
@@ -56,7 +56,7 @@ extension ClientAction {
         case .authenticate(let login): login.isGoogle ? "gauth" : "auth"
         case .unauthenticate: "unauth"
         case .appCheck(token: .some): "appcheck"
-        // Spelled like this by the SDK for JavaScript.
+        // The SDK for JavaScript spells the name like this.
         case .appCheck(token: nil): "unappeck"
         case .echo: "echo"
         case .wait: "pm-wait"

@@ -1,19 +1,19 @@
 public import Tree
 
-/// What a realtime client sends, understood (reference: rtdb-protocol 1.2 and 2).
+/// A parsed message of a realtime client (reference: rtdb-protocol 1.2 and 2).
 public enum ClientMessage: Sendable, Equatable {
     case ping
-    /// Control messages that only matter to a transport upgrade.
+    /// A control message, which matters only to a transport upgrade.
     case control(String)
     case request(ClientRequest)
 }
 
 /// A data message's request.
 public struct ClientRequest: Sendable, Equatable {
-    /// The client's number for it, repeated in the answer.
+    /// The client's number for the request, repeated in the answer.
     public let number: Int64
     public let action: ClientAction
-    /// What the client calls its write (the gateway's extension); nil for what is no write, or has no name.
+    /// The client's name for its write (the gateway's extension); nil if it has none, or the request is not a write.
     public let name: WriteName?
 
     public init(number: Int64, action: ClientAction, name: WriteName? = nil) {
@@ -23,11 +23,12 @@ public struct ClientRequest: Sendable, Equatable {
     }
 }
 
-/// What a request asks for. `byteCount` is that of the data as it was read; nobody writes it.
+/// The action of a request. `byteCount` is the size of the data as it was received; it is never written.
 public enum ClientAction: Sendable, Equatable {
-    /// How often the client used what; the counters are not looked at.
+    /// The client's usage counters, which the gateway ignores.
     case stats(RawJSON?)
-    /// `behind`: the resumption of the mark of what the client has, instead of hashes (the gateway's extension).
+    /// `behind` is the resumption text of the mark of the client's data, which replaces hashes (the gateway's
+    /// extension).
     case listen(ListenTarget, hash: String, compound: CompoundHash?, behind: String? = nil)
     case unlisten(ListenTarget)
     case get(Path, Query?)
@@ -38,18 +39,18 @@ public enum ClientAction: Sendable, Equatable {
     case onDisconnectCancel(Path)
     case authenticate(AuthRequest)
     case unauthenticate
-    /// A proof that the app is genuine; nil takes it back.
+    /// An App Check token; nil withdraws it.
     case appCheck(token: String?)
     case echo(RawJSON)
-    /// To be answered once all that the log has up to the seq has been pushed to the client. `path`: a place that it may
-    /// read, which shows that it may know of the log (the gateway's extension).
+    /// Requests an answer after all changes up to the seq have been pushed to the client. `path` is a path that the
+    /// client may read, which entitles it to learn the log position (the gateway's extension).
     case wait(seq: Int64, path: Path?)
-    /// A write that is not let in wherever it is; nothing more of it was read.
+    /// A write that `mayWrite` rejected by its path; its data was not parsed.
     case denied
-    /// Understood as a request, but not what it asks for: answered with a failure.
+    /// A request with an invalid or unknown action; it is answered with a failure.
     case refused(String)
 
-    /// Whether its answer depends on what is in the database: data, and what rules find there.
+    /// Whether the answer depends on the database: on data, or on rules that read data.
     public var reads: Bool {
         switch self {
         case .listen, .get, .onDisconnectPut, .onDisconnectMerge: true
@@ -57,7 +58,7 @@ public enum ClientAction: Sendable, Equatable {
         }
     }
 
-    /// Whether it changes what is in the database.
+    /// Whether the action changes the database.
     public var writes: Bool {
         switch self {
         case .put, .merge: true
@@ -66,16 +67,16 @@ public enum ClientAction: Sendable, Equatable {
     }
 }
 
-/// The place and query of a listen, and the tag that its pushes carry.
+/// The path and query of a listen, and the tag of its pushes.
 public struct ListenTarget: Sendable, Hashable {
     public let path: Path
-    /// Nil for a default listen, which has all data.
+    /// Nil for a default listen, which receives all data.
     public let query: Query?
     public let tag: Int64?
     /// The query as the client wrote it, for a cancel.
     public let queryText: [UInt8]?
 
-    /// - Parameter queryText: the query's text where it is known already; without it a writer makes it.
+    /// - Parameter queryText: the query's text, if it is already known; otherwise it is encoded when needed.
     public init(path: Path, query: Query?, tag: Int64?, queryText: [UInt8]? = nil) {
         self.path = path
         self.query = query
@@ -96,11 +97,11 @@ public struct ListenTarget: Sendable, Hashable {
 /// A login.
 public struct AuthRequest: Sendable, Equatable {
     public let credential: String
-    /// JSON that stands for `auth` in the rules, for administrators.
+    /// JSON that replaces `auth` in the rules, for administrators.
     public let override: [UInt8]?
-    /// Evaluated as nobody.
+    /// Whether rules treat the caller as anonymous.
     public let isUnauthenticated: Bool
-    /// `gauth`: an administrator's credential.
+    /// Whether the action is `gauth`, with an administrator's credential.
     public let isGoogle: Bool
 
     public init(

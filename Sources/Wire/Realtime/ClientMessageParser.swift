@@ -1,16 +1,16 @@
 public import Tree
 
-/// Why a message can't be answered at all: the connection is closed.
+/// The reason why a message can't be answered at all; the connection is then closed.
 public struct MessageError: Error, Equatable, Sendable {
     public let reason: String
 
     public init(reason: String) { self.reason = reason }
 }
 
-/// Reads client messages. What is wrong inside a request is the request's failure; what is no request at all is an error.
+/// Parses client messages. An error inside a request fails that request; a message that is not a request throws.
 public enum ClientMessageParser {
-    /// - Parameter mayWrite: whether a write at a path, or (true) at places at or below it, is worth reading. Where it is
-    ///   not, its data is not looked at.
+    /// - Parameter mayWrite: returns whether a write at a path, or (true) at and below it, has to be parsed. If it
+    ///   returns false, the write's data is skipped.
     public static func parse(
         _ bytes: [UInt8], mayWrite: (Path, _ isMerge: Bool) -> Bool = { _, _ in true }
     ) throws(MessageError) -> ClientMessage {
@@ -85,7 +85,7 @@ public enum ClientMessageParser {
             case "echo" where body["d"]?.bytes.count ?? 0 > maxEchoBytes: return .refused("The text is too long")
             case "echo":
                 let value = body["d"] ?? RawJSON(Array("null".utf8))
-                // It goes back as it came: what is no JSON would make the answer none.
+                // The value is sent back unchanged, so invalid JSON would make the answer invalid.
                 guard value.isJSON else { throw MessageError(reason: "Invalid data: d must be JSON") }
                 return .echo(value)
             default: return .refused("Unknown action")
@@ -97,9 +97,9 @@ public enum ClientMessageParser {
 
     // MARK: Parts of bodies
 
-    /// The longest hash; those of the protocol have 28 characters.
+    /// Maximum length of a hash; those of the protocol have 28 characters.
     private static let maxHashBytes = 1_024
-    /// The longest text that is given back.
+    /// Maximum size of an echoed text in bytes.
     private static let maxEchoBytes = 64 * 1024
 
     private static func target(_ body: MessageFields) throws(MessageError) -> ListenTarget {
@@ -164,6 +164,6 @@ public enum ClientMessageParser {
 }
 
 extension WriteName {
-    /// The name of the member that has it, in writes.
+    /// The name of the member that contains the name of a write.
     static let member = "w"
 }

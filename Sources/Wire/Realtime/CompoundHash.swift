@@ -1,10 +1,10 @@
 public import Tree
 
-/// The hashes of the parts of what a client has (reference: rtdb-protocol 3.7).
+/// The hashes of the parts of a client's data (reference: rtdb-protocol 3.7).
 public struct CompoundHash: Sendable, Equatable {
-    /// Where the parts end: the path of each part's last leaf, but for the last part, which has no end.
+    /// The ends of the parts: the path of each part's last leaf, except for the last part, which has no end.
     public let posts: [Path]
-    /// One more than there are posts.
+    /// The hashes of the parts; one more than there are posts.
     public let hashes: [String]
 
     public init?(posts: [Path], hashes: [String]) {
@@ -15,8 +15,8 @@ public struct CompoundHash: Sendable, Equatable {
 }
 
 extension CompoundHash {
-    /// What a client says of a value that it has. The last part is empty: what comes behind its last leaf, the client
-    /// doesn't know.
+    /// Creates the hashes of a client's value. The last part is empty, because the client does not know the data after
+    /// its last leaf.
     ///
     /// - Parameter partBytes: a part ends with the leaf that makes its text longer than this.
     public init(of node: Node, partBytes: Int) {
@@ -42,7 +42,8 @@ extension CompoundHash {
         self.hashes = hashes + [""]
     }
 
-    /// The same, with parts of the size that the SDKs choose: enough of them for a large value, and not too many.
+    /// Creates the hashes of a client's value, with the part size that the SDKs use: a large value gets enough parts,
+    /// but not too many.
     public init(of node: Node) {
         let size = Double(JSONWriter.encode(node, form: .export).count)
         self.init(of: node, partBytes: max(512, Int((size * 100).squareRoot())))

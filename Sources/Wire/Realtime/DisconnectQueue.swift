@@ -1,16 +1,16 @@
 public import Tree
 
-/// The operations that a client has asked to be executed when it disconnects. Pure.
+/// The operations that a client has requested for its disconnection. Pure.
 ///
-/// A later operation at a path replaces earlier ones at and below it, and is folded into one that already sets a path
-/// above; a cancel takes a path out again, also from within such a one (reference: rtdb-protocol 9).
+/// A later operation at a path replaces earlier ones at and below it, and is merged into an earlier operation that sets
+/// a path above. A cancel removes a path again, also from within such an operation (reference: rtdb-protocol 9).
 public struct DisconnectQueue: Sendable, Equatable {
-    /// One operation: executed as one write, whole.
+    /// One operation, executed as one atomic write.
     public struct Operation: Sendable, Equatable {
         public internal(set) var changes: [Change]
     }
 
-    /// In the order in which they are executed.
+    /// The operations in the order of execution.
     public private(set) var operations: [Operation] = []
 
     public init() {}
@@ -21,13 +21,13 @@ public struct DisconnectQueue: Sendable, Equatable {
 
     public var isEmpty: Bool { operations.isEmpty }
 
-    /// The bytes of all of it as text.
+    /// The size of all operations as text, in bytes.
     public var byteCount: Int { operations.reduce(0) { $0 + ChangeCodec.encode($1.changes).count } }
 
     /// Adds a write of one value at a path.
     public mutating func put(_ path: Path, _ value: Node) { merge([Change(path: path, value: value)]) }
 
-    /// - Parameter changes: none at or below another's path.
+    /// - Parameter changes: their paths must not overlap.
     public mutating func merge(_ changes: [Change]) {
         guard let first = changes.first else { return }
         remove(atAndBelow: changes)
@@ -36,7 +36,7 @@ public struct DisconnectQueue: Sendable, Equatable {
         compact()
     }
 
-    /// Takes back what was asked for at and below a path.
+    /// Cancels the operations at and below a path.
     public mutating func cancel(_ path: Path) {
         for index in operations.indices {
             var kept: [Change] = []
@@ -53,7 +53,7 @@ public struct DisconnectQueue: Sendable, Equatable {
         compact()
     }
 
-    /// Takes earlier operations at and below the changes' paths out. Linear in both.
+    /// Removes earlier operations at and below the changes' paths. Linear in both.
     private mutating func remove(atAndBelow changes: [Change]) {
         let isReplaced: (Change) -> Bool
         if changes.count == 1 {
@@ -65,18 +65,18 @@ public struct DisconnectQueue: Sendable, Equatable {
                 (0...earlier.path.depth).contains { places.contains(Path(Array(earlier.path.keys.prefix($0)))) }
             }
         }
-        // What has nothing to lose is not copied.
+        // Unaffected operations are not copied.
         for index in operations.indices where operations[index].changes.contains(where: isReplaced) {
             operations[index].changes.removeAll(where: isReplaced)
         }
     }
 
-    /// Puts the values into earlier operations that set a path above; returns the changes for which there is none.
+    /// Merges values into earlier operations that set a path above them. Returns the changes without such an operation.
     private mutating func fold(_ changes: [Change], _ first: Change) -> [Change] {
         var places: [Path: (operation: Int, change: Int)] = [:]
         for (operation, earlier) in operations.enumerated() {
             for (index, change) in earlier.changes.enumerated() where !change.path.namesPriority {
-                // Others have nothing below them.
+                // With one change, all other operations cannot be above it.
                 if changes.count > 1 || change.path.contains(first.path) { places[change.path] = (operation, index) }
             }
         }
@@ -93,9 +93,9 @@ public struct DisconnectQueue: Sendable, Equatable {
         }
     }
 
-    /// The children of a set path as changes of their own, but for the one that is cancelled.
+    /// Returns the children of a set path as separate changes, without the cancelled path.
     private static func split(_ change: Change, without path: Path) -> [Change] {
-        // A leaf has no part that could be taken out.
+        // A leaf has no part that could be removed.
         guard case .branch(let branch) = change.value else { return [change] }
         var parts: [Change] = []
         for entry in branch.children {

@@ -1,8 +1,8 @@
-/// How far in the log data is, as a gateway tells clients that asked for its extension (docs/reference/websocket.md).
+/// The log position of data, which a gateway sends to clients that requested its extension (docs/websocket.md).
 public struct LogMark: Sendable, Equatable {
-    /// The entry as of which the data is.
+    /// The seq of the entry at which the data is current.
     public let seq: Int64
-    /// By which the gateway lets the same client go on behind it later; nil where it does not. Opaque.
+    /// An opaque text with which the same client can resume after the entry; nil if the gateway does not offer that.
     public let resumption: String?
 
     public init(seq: Int64, resumption: String? = nil) {
@@ -10,10 +10,10 @@ public struct LogMark: Sendable, Equatable {
         self.resumption = resumption
     }
 
-    /// The longest text; those of a gateway have less than 50 bytes.
+    /// Maximum length of a mark in bytes; those of a gateway have less than 50 bytes.
     private static let maxBytes = 200
 
-    /// Reads `SEQ` or `SEQ-…`. Nil for any other text.
+    /// Parses `SEQ` or `SEQ-…`; returns nil for any other text.
     public init?(_ text: String) {
         guard text.utf8.count <= Self.maxBytes else { return nil }
         let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
@@ -27,15 +27,15 @@ public struct LogMark: Sendable, Equatable {
         }
     }
 
-    /// The text; `init` reads it back.
+    /// The text, which `init` parses.
     public var text: String { resumption ?? "\(seq)" }
 
-    /// The same, of data that has come further without a change.
+    /// Returns the mark for unchanged data at a later entry.
     public func reached(_ later: Int64) -> LogMark { LogMark(seq: max(seq, later), resumption: resumption) }
 }
 
 extension LogMark {
-    /// The name of the member that has it, in pushes and answers.
+    /// The name of the member that contains the mark, in pushes and answers.
     static let member = "at"
 
     init?(_ fields: MessageFields) {

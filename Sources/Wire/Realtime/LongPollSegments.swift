@@ -1,21 +1,22 @@
 internal import Crypto
 
-/// Puts together what a polling client sends in pieces: base64url with `.` as padding, numbered over the session
+/// Joins the segments of a polling client's messages: base64url with `.` as padding, numbered throughout the session
 /// (reference: rtdb-protocol 1.8). Pure.
 public struct LongPollSegments: Sendable {
     private var pieces: [Int: (total: Int, data: String)] = [:]
     private var next = 0
     private let maxBytes: Int
     private var byteCount = 0
-    /// Whether a message, or pieces that wait for others, were over the limit. No more is taken then.
+    /// Whether a message, or its waiting segments, exceeded the limit. The session then accepts no more segments.
     public private(set) var isTooLong = false
 
     public init(maxBytes: Int) { self.maxBytes = maxBytes }
 
-    /// Bytes of pieces that wait for others.
+    /// Bytes of segments that wait for others.
     public var waitingBytes: Int { byteCount }
 
-    /// Takes the pieces of one request and returns the messages that are whole now, in order; nil for what is no piece.
+    /// Adds the segments of one request, and returns the messages that are now complete, in order; nil for an invalid
+    /// segment.
     public mutating func take(_ parameters: RealtimeParameters) -> [[UInt8]]? {
         var index = 0
         while let number = parameters["seg\(index)"] {
@@ -23,7 +24,7 @@ public struct LongPollSegments: Sendable {
                 let data = parameters["d\(index)"], total > 0, total < 1_000_000
             else { return nil }
             index += 1
-            // A piece that came before comes again after a lost answer.
+            // After a lost answer, the client sends a segment again.
             guard number >= next, pieces[number] == nil else { continue }
             byteCount += data.utf8.count
             guard byteCount <= maxBytes * 2 else { return tooLong() }

@@ -1,14 +1,14 @@
 import Tree
 
-/// The paths and values of messages, held to what the database can have.
+/// Parses the paths and values of messages, within the limits of the database.
 enum MessageValue {
-    /// The path `p`, with or without a leading slash, not percent-encoded (reference: rtdb-protocol 2.2).
+    /// Parses the path `p`, with or without a leading slash, not percent-encoded (reference: rtdb-protocol 2.2).
     static func path(_ body: MessageFields) throws(MessageError) -> Path {
         guard let text = body.string("p") else { throw MessageError(reason: "Invalid path: p must be a string") }
         return try checked(Path(splitting: text))
     }
 
-    /// The path, unless one of its keys or its depth is not allowed.
+    /// Returns the path; throws if one of its keys or its depth is invalid.
     static func checked(_ path: Path) throws(MessageError) -> Path {
         for (index, key) in path.keys.enumerated() {
             if key == .priority, index == path.depth - 1 { continue }
@@ -22,7 +22,7 @@ enum MessageValue {
         return path
     }
 
-    /// A value at a path, server values allowed: what a client writes.
+    /// Parses a written value at a path; it may contain server values.
     static func written(_ raw: RawJSON, at path: Path) throws(MessageError) -> JSONParser.Parsed {
         let parsed: JSONParser.Parsed
         do throws(JSONError) {
@@ -34,14 +34,14 @@ enum MessageValue {
         return parsed
     }
 
-    /// A value at a path, as it is stored: what a server sends.
+    /// Parses a stored value at a path, as a server sends it.
     static func node(_ raw: RawJSON, at path: Path) throws(MessageError) -> Node {
         let node = try node(raw, below: path.depth)
         if path.namesPriority { try checkPriority(node) }
         return node
     }
 
-    /// A stored value that is so many levels below the root.
+    /// Parses a stored value that is `depth` levels below the root.
     static func node(_ raw: RawJSON, below depth: Int) throws(MessageError) -> Node {
         do throws(JSONError) {
             let parsed = try JSONParser.parse(raw.text, maxDepth: max(0, KeyRules.maxDepth - depth))
@@ -52,7 +52,7 @@ enum MessageValue {
         throw unresolved
     }
 
-    /// The changes of a merge, server values allowed: what a client writes. Their paths begin with the merge's own.
+    /// Parses the changes of a written merge, which may contain server values. Their paths begin with the merge's path.
     static func update(
         _ raw: RawJSON, at path: Path
     ) throws(MessageError) -> (changes: [Change], hasServerValue: Bool) {
@@ -71,7 +71,7 @@ enum MessageValue {
         return (changes, update.hasServerValue)
     }
 
-    /// The changes of a merge as they are stored: what a server sends. Their paths are relative to the merge's.
+    /// Parses the changes of a merge that a server sends. Their paths are relative to the merge's path.
     static func changes(_ raw: RawJSON, at path: Path) throws(MessageError) -> [Change] {
         let (changes, hasServerValue) = try update(raw, at: path)
         if hasServerValue { throw unresolved }
@@ -88,7 +88,7 @@ enum MessageValue {
     private static let unresolved = MessageError(reason: "Invalid data: a server value is not resolved")
 }
 
-/// An object's members by name; the last of equal names counts.
+/// An object's members by name. Of members with the same name the last one counts.
 struct MessageFields {
     private let members: [(key: String, value: RawJSON)]
 
@@ -98,7 +98,7 @@ struct MessageFields {
 
     func string(_ name: String) -> String? { self[name]?.string }
 
-    /// - Parameter owner: what the text belongs to, for the error.
+    /// - Parameter owner: the owner of the text, for the error.
     func requiredString(_ name: String, of owner: String) throws(MessageError) -> String {
         guard let text = string(name) else { throw MessageError(reason: "\(owner) without its text \(name)") }
         return text

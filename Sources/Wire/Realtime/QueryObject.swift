@@ -2,14 +2,14 @@ public import Tree
 
 /// The protocol's query objects (reference: rtdb-protocol 3.1).
 enum QueryObject {
-    /// The longest text of a query: it is compared and kept with its listen.
+    /// Maximum size of a query's text in bytes: it is compared and stored with its listen.
     private static let maxBytes = 16 * 1024
 
-    /// Nil for no query, and for one that selects everything.
+    /// Returns nil for no query, and for a query that selects everything.
     static func parse(_ raw: RawJSON?) throws(MessageError) -> Query? {
         guard let raw, !raw.isNull else { return nil }
         guard raw.bytes.count <= maxBytes else { throw MessageError(reason: "Invalid query: it is too long") }
-        // A cancel repeats the query as it came, the members that mean nothing here included.
+        // A cancel repeats the query as it was received, including members without meaning here.
         guard let members = raw.members, raw.isJSON else {
             throw MessageError(reason: "Invalid query: q must be an object")
         }
@@ -64,7 +64,8 @@ enum QueryObject {
 }
 
 extension QueryObject {
-    /// Writes a query as the SDK for JavaScript does: members that say nothing are left out (reference: rtdb-protocol 3.1).
+    /// Writes a query as the SDK for JavaScript does, without members that have their default (reference: rtdb-protocol
+    /// 3.1).
     static func write(_ query: Query, to writer: inout JSONWriter) {
         var isFirst = true
         func key(_ name: String) {
@@ -101,7 +102,7 @@ extension QueryObject {
         writer.endObject()
     }
 
-    /// Nil for the index that is meant where none is named.
+    /// Returns nil for the default index.
     private static func name(of index: Query.Index) -> String? {
         switch index {
         case .key: ".key"
@@ -113,8 +114,8 @@ extension QueryObject {
 }
 
 extension Query {
-    /// The query that a protocol's query object is; nil for what is none (reference: rtdb-protocol 3.1). An object that
-    /// bounds and limits nothing is the default query: its order matters to nobody but the client.
+    /// Parses a query object of the protocol; returns nil if it is invalid (reference: rtdb-protocol 3.1). An object
+    /// without bounds and limits becomes the default query, because only the client needs its order.
     public init?(object raw: RawJSON) {
         do throws(MessageError) {
             self = try QueryObject.parse(raw) ?? Query()

@@ -1,23 +1,23 @@
 public import Tree
 
 extension RangeMerge {
-    /// The ranges of `node` in which it is not what the client's hashes say, in order.
+    /// Returns the ranges in which `node` differs from the client's hashes, in order.
     ///
-    /// A client that applies them one after the other has `node` afterwards, with one exception: SDKs leave the priority of a
-    /// node out of their hashes if all keys of the node sort before `.priority`. If the server has no such priority any more
-    /// and nothing else differs there, the hashes agree and the client keeps the priority.
+    /// After applying them in order, a client has `node`, with one exception: SDKs omit the priority of a node from
+    /// their hashes if all keys of the node sort before `.priority`. If the server no longer has such a priority and
+    /// nothing else differs there, the hashes agree and the client keeps the priority.
     public static func differences(_ node: Node, _ hash: CompoundHash) -> [RangeMerge] {
         RangeParts(LeafRows(node).rows, hash).merges()
     }
 }
 
-/// The parts into which the ends named by a client divide the leaves of a tree.
+/// The parts of a tree's leaves, divided at the ends that a client names.
 ///
-/// SDKs apply a range to the nodes above its start and end child by child, and then set the priority of each such node if
-/// that priority sorts into the range. Two things follow. The range has to hold a leaf of the node, as a node without leaves
-/// is nothing in the tree that the client reads. And the node must not be empty in the client at that moment, as the
-/// priority of an empty node is lost: a part with a priority is joined with the later part that brings the first leaf of the
-/// node.
+/// SDKs apply a range to the nodes above its start and end child by child, and then set the priority of each such node
+/// if that priority sorts into the range. This has two consequences. The range has to contain a leaf of the node,
+/// because the tree that the client reads omits nodes without leaves. The client must also have a leaf of the node at
+/// that moment, because the priority of an empty node is lost: a part with a priority is joined with the later part
+/// that brings the node's first leaf.
 private struct RangeParts {
     private struct Part {
         let start: Path?
@@ -47,7 +47,7 @@ private struct RangeParts {
         }
     }
 
-    /// The parts that differ.
+    /// Returns the parts that differ.
     func merges() -> [RangeMerge] {
         joined().filter(\.differs).map { part in
             RangeMerge(
@@ -58,7 +58,7 @@ private struct RangeParts {
 
     // MARK: Joining
 
-    /// The parts, with those joined that a client cannot apply one after the other.
+    /// Returns the parts, and joins those that a client can't apply one after the other.
     private func joined() -> [Part] {
         var spans: [ClosedRange<Int>] = []
         for (number, part) in parts.enumerated() where part.differs {
@@ -86,7 +86,8 @@ private struct RangeParts {
         return result + parts[next...]
     }
 
-    /// The parts from that of a priority to the first that brings a leaf of its node; nil if the client has such a leaf by then.
+    /// Returns the parts from that of a priority to the first one with a leaf of its node; nil if the client already
+    /// has such a leaf.
     private func span(of index: Int, in number: Int) -> ClosedRange<Int>? {
         guard leafBefore(index) == nil, let after = leafAfter(index),
             let found = parts[number...].firstIndex(where: { $0.indices.contains(after) }), parts[found].differs
@@ -96,7 +97,7 @@ private struct RangeParts {
 
     // MARK: Repeating
 
-    /// The leaves outside a part that are repeated in it, in order.
+    /// Returns the leaves outside a part that are repeated in it, in order.
     private func repeated(in part: Part) -> [Int] {
         var found: Set<Int> = []
         if let leaf = leafAboveStart(of: part) { found.insert(leaf) }
@@ -106,7 +107,7 @@ private struct RangeParts {
         return found.sorted()
     }
 
-    /// The leaf that lies at the start of a part or above it, if it has a priority that sorts into the part.
+    /// Returns the leaf at or above the start of a part, if it has a priority that sorts into the part.
     private func leafAboveStart(of part: Part) -> Int? {
         guard let start = part.start, part.indices.lowerBound > 0 else { return nil }
         let leaf = part.indices.lowerBound - 1
@@ -118,7 +119,7 @@ private struct RangeParts {
 
     // MARK: Priorities of nodes
 
-    /// Whether the row is the priority of a node that has no leaf in the part.
+    /// Returns whether the row is the priority of a node that has no leaf in the part.
     private func needsLeaf(_ index: Int, in part: Part) -> Bool {
         guard rows[index].path.namesPriority else { return false }
         if let before = leafBefore(index), part.indices.contains(before) { return false }
@@ -126,7 +127,8 @@ private struct RangeParts {
         return true
     }
 
-    /// The nearest leaf of the node whose priority the row is. Between the two are priorities of nodes below it only.
+    /// Returns the nearest earlier leaf of the node whose priority is in the row. Only priorities of nodes below it lie
+    /// between the two.
     private func leafBefore(_ index: Int) -> Int? {
         rows[..<index].lastIndex { !$0.path.namesPriority }.flatMap { isOfNode($0, of: index) ? $0 : nil }
     }
@@ -135,7 +137,7 @@ private struct RangeParts {
         rows[(index + 1)...].firstIndex { !$0.path.namesPriority }.flatMap { isOfNode($0, of: index) ? $0 : nil }
     }
 
-    /// Whether a leaf is below the node whose priority the row is.
+    /// Returns whether a leaf is below the node whose priority is in the row.
     private func isOfNode(_ leaf: Int, of index: Int) -> Bool {
         let depth = rows[index].path.depth - 1
         let path = rows[leaf].path

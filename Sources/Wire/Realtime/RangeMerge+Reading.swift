@@ -1,9 +1,9 @@
 import Tree
 
 extension RangeMerge {
-    /// Reads `{"s":…,"e":…,"m":…}` (reference: rtdb-protocol 3.7). The leaves may come in any order.
+    /// Parses `{"s":…,"e":…,"m":…}` (reference: rtdb-protocol 3.7). The leaves may be in any order.
     ///
-    /// - Parameter depth: the levels of the path that the ranges are below.
+    /// - Parameter depth: the depth of the path to which the ranges are relative.
     init(_ fields: MessageFields, below depth: Int) throws(MessageError) {
         guard let data = fields["m"] else { throw MessageError(reason: "Invalid ranges: m is missing") }
         let range = RangeMerge(start: try Self.bound(fields["s"]), end: try Self.bound(fields["e"]), rows: [])
@@ -22,7 +22,8 @@ extension RangeMerge {
     }
 }
 
-/// Collects the leaves of a range. Not by way of a tree: a range may hold the priority of a node and none of its leaves.
+/// Collects the leaves of a range. It can't build a tree, because a range may contain the priority of a node and none
+/// of its leaves.
 private struct RangeReader {
     private var rows: [LeafRows.Row] = []
     private var path = Path()
@@ -30,7 +31,7 @@ private struct RangeReader {
 
     init(mostLevels: Int) { self.mostLevels = mostLevels }
 
-    /// Recursion is as deep as keys may be.
+    /// The depth of the recursion is limited by the maximum depth of paths.
     mutating func read(_ value: RawJSON) throws(MessageError) {
         guard value.isObject else { return try leaf(value) }
         guard let members = value.members else { throw Self.malformed }
@@ -67,7 +68,7 @@ private struct RangeReader {
         }
     }
 
-    /// The leaves in order. One below another, or the same twice, can't be.
+    /// Returns the leaves in order. Throws if a leaf is below another one or occurs twice.
     func sorted() throws(MessageError) -> [LeafRows.Row] {
         let sorted = rows.sorted { RangeMerge.order($0.path, $1.path) < 0 }
         for (first, second) in zip(sorted, sorted.dropFirst())

@@ -1,17 +1,17 @@
 import Crypto
 public import Tree
 
-/// One part of a tree in leaf order, to replace what a client has there (reference: rtdb-protocol 3.7).
+/// A range of a tree's leaves that replaces the client's leaves there (reference: rtdb-protocol 3.7).
 public struct RangeMerge: Sendable, Equatable {
-    /// Exclusive; nil from the beginning.
+    /// The exclusive start; nil for the beginning of the tree.
     public let start: Path?
-    /// Inclusive; nil to the end.
+    /// The inclusive end; nil for the end of the tree.
     public let end: Path?
-    /// Exactly the leaves of the range, in depth-first order.
+    /// The leaves of the range, in depth-first order.
     let rows: [LeafRows.Row]
-    /// Leaves outside the range, in the same order: SDKs read the leaves of a range as a tree, in which a node without
-    /// leaves has no priority, and replace the priority of a leaf that lies at the range's start. Such a leaf is repeated
-    /// with the value that it has, and changes nothing else in a client.
+    /// Leaves outside the range, in the same order. SDKs read the leaves of a range as a tree, in which a node without
+    /// leaves has no priority, and they replace the priority of a leaf at the range's start. Such a leaf is repeated
+    /// with its present value, and changes nothing else in a client.
     let repeated: [LeafRows.Row]
 
     init(start: Path?, end: Path?, rows: [LeafRows.Row], repeated: [LeafRows.Row] = []) {
@@ -21,7 +21,7 @@ public struct RangeMerge: Sendable, Equatable {
         self.repeated = repeated
     }
 
-    /// Whether a leaf at `path` belongs to the range.
+    /// Returns whether a leaf at `path` belongs to the range.
     func includes(_ path: Path) -> Bool {
         start.map { Self.order($0, path) < 0 } ?? true && end.map { Self.order(path, $0) <= 0 } ?? true
     }
@@ -33,8 +33,8 @@ public struct RangeMerge: Sendable, Equatable {
         return repeated[..<count] + rows + repeated[count...]
     }
 
-    /// Writes the leaves as nested objects. Not by way of a tree: a range may hold the priority of a node and none of its
-    /// leaves.
+    /// Writes the leaves as nested objects. It can't build a tree first, because a range may contain the priority of a
+    /// node and none of its leaves.
     func write(to writer: inout JSONWriter) {
         let rows = written
         guard let first = rows.first else { return writer.raw("null") }
@@ -65,7 +65,7 @@ public struct RangeMerge: Sendable, Equatable {
         writer.endObject()
     }
 
-    /// Component-wise key order, a prefix before what it begins.
+    /// Compares paths by component in key order; a prefix sorts before the longer path.
     static func order(_ left: Path, _ right: Path) -> Int {
         for (first, second) in zip(left.keys, right.keys) {
             let order = first.order(against: second)
@@ -120,10 +120,10 @@ struct RangeText {
         for row in rows { append(row) }
     }
 
-    /// The text so far, without what closes it.
+    /// The size of the text so far in bytes, without its closing parentheses.
     var byteCount: Int { text.count }
 
-    /// Base64 of SHA-1; empty for an empty range.
+    /// The Base64 of the SHA-1; empty for an empty range.
     var hash: String {
         if text.isEmpty { return "" }
         let whole = text + [UInt8](repeating: UInt8(ascii: ")"), count: open.count + 1)
@@ -177,8 +177,9 @@ struct RangeText {
 }
 
 extension RangeMerge {
-    /// What a client has after these ranges, which are those of one message, in order: all its leaves in the ranges are
-    /// replaced by what the ranges bring; its others stay, those that the ranges repeat as well (reference: rtdb-protocol 3.7).
+    /// Returns a client's node after the ranges of one message, which must be in order. All leaves of the node in the
+    /// ranges are replaced by the leaves of the ranges; its other leaves stay, even if the ranges repeat them
+    /// (reference: rtdb-protocol 3.7).
     ///
     /// Linear in the leaves of the node and of the ranges, times their depth.
     public static func apply(_ ranges: [RangeMerge], to node: Node) -> Node {
@@ -192,7 +193,7 @@ extension RangeMerge {
         let rows = kept + ranges.flatMap(\.rows)
         var tree = Node.null
         for row in rows where !row.path.namesPriority { tree = tree.replacing(row.path, with: row.value) }
-        // Priorities last: a node has to be there to have one.
+        // Priorities come last, because only an existing node can have one.
         for row in rows where row.path.namesPriority { tree = tree.replacing(row.path, with: row.value) }
         return tree
     }

@@ -1,7 +1,7 @@
-/// Puts the frames of long messages together (reference: rtdb-protocol 1.6). Pure.
+/// Joins the frames of long messages (reference: rtdb-protocol 1.6). Pure.
 public struct SegmentAssembler: Sendable {
     public enum Result: Equatable, Sendable {
-        /// Nothing to do: a keep-alive, or more frames are to come.
+        /// No result: the frame was a keep-alive, or more frames have to follow.
         case nothing
         case message([UInt8])
         case error(String)
@@ -13,13 +13,13 @@ public struct SegmentAssembler: Sendable {
     private var bytes: [UInt8] = []
     private let maxBytes: Int
 
-    /// - Parameter maxBytes: the most bytes that one message may have.
+    /// - Parameter maxBytes: maximum size of a message in bytes.
     public init(maxBytes: Int) { self.maxBytes = maxBytes }
 
-    /// Bytes of a message that has come in part.
+    /// The received bytes of an incomplete message.
     public var waitingBytes: Int { bytes.count }
 
-    /// Takes the text of the next frame.
+    /// Adds the text of the next frame.
     public mutating func take(_ frame: [UInt8]) -> Result {
         if expected == 0 {
             if let count = Self.count(frame) {
@@ -39,22 +39,23 @@ public struct SegmentAssembler: Sendable {
 
     private var tooLong: Result { .tooLong(limit: maxBytes) }
 
-    /// The number of segments that a frame announces; nil for a whole message.
+    /// Returns the number of segments that a frame announces; nil for a complete message.
     private static func count(_ frame: [UInt8]) -> Int? {
         guard frame.count <= 6, !frame.isEmpty else { return nil }
         return Int(String(decoding: frame, as: UTF8.self))
     }
 }
 
-/// Cuts long messages into frames for clients: a count, then pieces of at most 16,384 UTF-16 units, cut between characters.
+/// Splits long messages into frames for clients: a count, then pieces of at most 16,384 UTF-16 units, split between
+/// characters.
 public enum Segments {
     public static let maxUnits = 16_384
     /// iOS reads four digits of a count.
     public static let maxCount = 9_999
 
-    /// The texts of the frames; nil when the message is longer than clients can take.
+    /// Returns the texts of the frames; nil if the message exceeds the length that clients accept.
     public static func split(_ message: [UInt8]) -> [ArraySlice<UInt8>]? {
-        // A character has at least as many bytes as UTF-16 units.
+        // A character's UTF-8 has at least as many bytes as its UTF-16 has units.
         if message.count <= maxUnits { return [message[...]] }
         var pieces: [ArraySlice<UInt8>] = []
         var start = 0

@@ -4,33 +4,33 @@ import Tree
 public enum ServerControl: Sendable, Equatable {
     /// The first message of a connection.
     case hello(ServerHello)
-    /// The client is to connect to this host instead; while it upgrades its transport, it is to keep the old one.
+    /// The client must connect to this host instead. During a transport upgrade, it must keep the old transport.
     case reset(host: String)
-    /// The client is never to connect again.
+    /// The client must never connect again.
     case shutdown(reason: String)
-    /// What the server found wrong: for the client's log.
+    /// A description of an error, for the client's log.
     case error(String)
     /// The answer to a ping.
     case pong
-    /// A polling client's socket may take over.
+    /// The client may switch from polling to its socket.
     case upgradeOffer
-    /// Nothing more comes by polling.
+    /// The end of the messages by polling.
     case endOfTransmission
-    /// A type that is not known here; clients log it and go on.
+    /// An unknown type; clients log it and continue.
     case unknown(type: String)
 }
 
-/// What a realtime server says first (reference: rtdb-protocol 1.3).
+/// The first message of a realtime server (reference: rtdb-protocol 1.3).
 public struct ServerHello: Sendable, Equatable {
     /// The server's clock in milliseconds since 1970.
     public let timestamp: Int64
-    /// The protocol's version; `5` is the only one there is.
+    /// The protocol's version; `5` is the only one.
     public let version: String
-    /// The host that the client is to use for its next connection. A client should follow it only where it is told to.
+    /// The host for the client's next connection. A client should follow it only if it is configured to.
     public let host: String
-    /// The session's id, which the client names when it connects again.
+    /// The session's id, which the client names when it reconnects.
     public let session: String
-    /// Whether the server is a gateway that speaks its extension with this client.
+    /// Whether the server is a gateway that uses its extension with this client.
     public let isExtended: Bool
 
     public init(

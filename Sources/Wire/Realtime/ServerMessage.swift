@@ -1,11 +1,11 @@
 public import Tree
 
-/// What a realtime server sends, understood (reference: rtdb-protocol 1.2 and 2).
+/// A parsed message of a realtime server (reference: rtdb-protocol 1.2 and 2).
 public enum ServerMessage: Sendable, Equatable {
     case control(ServerControl)
     /// The answer to a request.
     case response(ServerResponse)
-    /// What nobody asked for just now.
+    /// A message that is not the answer to a request.
     case push(ServerPush)
 
     /// The message's text.
@@ -19,10 +19,13 @@ public enum ServerMessage: Sendable, Equatable {
     }
 }
 
-/// The texts, made without the values above: a server makes very many, and of some only a part.
+/// Functions that write messages directly: a server sends very many, and parts of some messages are reused.
 extension ServerMessage {
-    /// The greeting. `host`: the one that the client used, port included; never the bind address (1.3).
-    /// `isExtended`: tells a client that has asked for it that the gateway speaks its extension.
+    /// Returns the greeting.
+    ///
+    /// - Parameters:
+    ///   - host: the host that the client used, including the port; never the bind address (1.3).
+    ///   - isExtended: confirms the gateway's extension to a client that has requested it.
     public static func hello(timestamp: Int64, host: String, session: String, isExtended: Bool = false) -> [UInt8] {
         hello(timestamp: timestamp, host: host, session: session, version: "5", isExtended: isExtended)
     }
@@ -49,12 +52,12 @@ extension ServerMessage {
 
     public static let pong = Array("{\"t\":\"c\",\"d\":{\"t\":\"o\",\"d\":null}}".utf8)
 
-    /// Tells a polling client that a socket of it may take over (reference: rtdb-protocol 1.8).
+    /// Offers a polling client to switch to its socket (reference: rtdb-protocol 1.8).
     public static let upgradeOffer = Array("{\"t\":\"c\",\"d\":{\"t\":\"a\",\"d\":null}}".utf8)
-    /// Tells it that nothing more comes by polling.
+    /// Reports the end of the messages by polling.
     public static let endOfTransmission = Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":null}}".utf8)
 
-    /// Sends the client to another host, or, while it upgrades its transport, back to the old one.
+    /// Redirects the client to another host or, during a transport upgrade, back to the old transport.
     public static func reset(host: String) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 64)
         writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"r\",\"d\":")
@@ -63,22 +66,22 @@ extension ServerMessage {
         return writer.bytes
     }
 
-    /// What an answer carries besides its status.
+    /// The content of an answer besides its status.
     public enum Detail: Sendable {
-        /// `""`, as most actions are answered.
+        /// `""`, the answer to most actions.
         case none
         /// `{}`: listens need an object (3.3).
         case emptyObject
         case noIndex
         case text(String)
         case value(Node)
-        /// JSON as it is.
+        /// Encoded JSON.
         case raw([UInt8])
     }
 
-    /// The answer to a numbered request (reference: rtdb-protocol 2.1).
+    /// Returns the answer to a numbered request (reference: rtdb-protocol 2.1).
     ///
-    /// - Parameter mark: for clients that have asked for the gateway's extension only.
+    /// - Parameter mark: only for clients that have requested the gateway's extension.
     public static func answer(_ number: Int64, _ status: String, _ detail: Detail, _ mark: LogMark? = nil) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 96)
         writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
@@ -99,7 +102,8 @@ extension ServerMessage {
         return writer.bytes
     }
 
-    /// A push, but for its end: `finish` adds the tag. So one encoding serves listens with different tags.
+    /// Returns a push without its end, to which `finish` adds the tag. So one encoding serves listens with different
+    /// tags.
     public static func push(_ event: ChangeEvent, listener: Path, isTagged: Bool) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 160)
         switch event {
@@ -107,7 +111,7 @@ extension ServerMessage {
             begin(&writer, "d", listener.appending(path))
             writer.write(value)
         case .put(let path, let value):
-            // A window's changes are merges at the listen's own path (3.4).
+            // Changes of a query's result are merges at the listen's own path (3.4).
             begin(&writer, "m", listener)
             merge(&writer, [Change(path: path, value: value)])
         case .patch(let path, let changes):
@@ -117,7 +121,7 @@ extension ServerMessage {
         return writer.bytes
     }
 
-    /// Ends a push with the listen's tag, if it has one. Listens that share a push differ in nothing else.
+    /// Returns a push completed with the listen's tag, if it has one. Listens that share a push differ only in the tag.
     public static func finish(_ push: [UInt8], tag: Int64?) -> [UInt8] {
         var bytes = push
         if let tag { bytes.append(contentsOf: ",\"t\":\(tag)".utf8) }
@@ -125,7 +129,7 @@ extension ServerMessage {
         return bytes
     }
 
-    /// A push with the mark of its data, for clients that have asked for the gateway's extension; `finish` ends it.
+    /// Returns an incomplete push with the mark of its data, for clients that have requested the gateway's extension.
     public static func marked(_ push: [UInt8], _ mark: LogMark?) -> [UInt8] {
         guard let mark else { return push }
         var writer = JSONWriter(form: .export, reserving: 64)
@@ -155,7 +159,7 @@ extension ServerMessage {
         writer.endObject()
     }
 
-    /// The parts of a listen's data in which the client's differs (3.7), but for the end.
+    /// Returns the differing parts of a listen's data (3.7), without the end of the push.
     public static func rangeMerge(_ ranges: [RangeMerge], listener: Path) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 256)
         begin(&writer, "rm", listener)
@@ -182,7 +186,9 @@ extension ServerMessage {
         return writer.bytes
     }
 
-    /// The listen has lost its permission. `query`: as the client wrote it; none for a default listen.
+    /// Returns the message that a listen has lost its permission.
+    ///
+    /// - Parameter query: the query as the client wrote it; nil for a default listen.
     public static func cancel(_ path: Path, query: [UInt8]?) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 96)
         writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":")
@@ -196,7 +202,7 @@ extension ServerMessage {
         return writer.bytes
     }
 
-    /// The login has ended.
+    /// Returns the message that the login has ended.
     public static func authRevoked(_ status: String, _ text: String) -> [UInt8] { revoked("ac", status, text) }
 
     static func revoked(_ action: StaticString, _ status: String, _ text: String) -> [UInt8] {

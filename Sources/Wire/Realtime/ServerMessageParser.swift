@@ -1,9 +1,9 @@
 import Tree
 
-/// Reads what a realtime server sends (reference: rtdb-protocol 1.2, 2.1, 2.4). Whatever the bytes are, it ends in time and
-/// memory that are linear in them; keys, depth and values are held to what the database can have.
+/// Parses messages of a realtime server (reference: rtdb-protocol 1.2, 2.1, 2.4). Time and memory are linear in the
+/// bytes, for any input. Keys, depth and values are subject to the limits of the database.
 public enum ServerMessageParser {
-    /// The message that the bytes are; throws for what is none.
+    /// Parses a message; throws if the bytes are invalid.
     public static func parse(_ bytes: [UInt8]) throws(MessageError) -> ServerMessage {
         guard let outer = RawJSON(bytes).members.map(MessageFields.init), let type = outer.string("t"),
             let inner = outer["d"]?.members.map(MessageFields.init)
@@ -39,7 +39,7 @@ public enum ServerMessageParser {
         guard let timestamp = fields["ts"]?.integer else {
             throw MessageError(reason: "a greeting without a timestamp")
         }
-        // Clients calculate with it: no sum with a time of theirs may overflow.
+        // Clients calculate with the time: the sum with their own time must not overflow.
         guard (-(1 << 53)...(1 << 53)).contains(timestamp) else {
             throw MessageError(reason: "a greeting with a time that no clock shows")
         }

@@ -1,22 +1,22 @@
 public import Tree
 
-/// What a realtime server sends without having been asked (reference: rtdb-protocol 2.4).
+/// A message that a realtime server sends without a request (reference: rtdb-protocol 2.4).
 public enum ServerPush: Sendable, Equatable {
-    /// Data of a listen, at a path from the root on. `tag` names the listen where that has a query; `mark` says as of which
-    /// entry the listen's data is with it, where the gateway was asked to.
+    /// Data of a listen, at a path from the root on. `tag` identifies a listen with a query. `mark` is the log position
+    /// of the listen's data including the change, if the client requested the extension.
     case change(ChangeEvent, tag: Int64?, mark: LogMark? = nil)
-    /// The parts in which the data at the path is not what the client's hashes said.
+    /// The ranges in which the data at the path differs from the client's hashes.
     case ranges(Path, [RangeMerge], tag: Int64?, mark: LogMark? = nil)
-    /// Listens at the path have lost their permission. `queries`: of which queries, as the client wrote them; nil for the
-    /// listen without a query.
+    /// Listens at the path have lost their permission. `queries` contains their queries as the client wrote them; nil
+    /// stands for the listen without a query.
     case listenRevoked(Path, queries: [RawJSON]?)
     /// The login has ended.
     case authRevoked(RealtimeStatus, explanation: String)
-    /// The proof that the app is genuine has ended.
+    /// The App Check token has expired.
     case appCheckRevoked(RealtimeStatus, explanation: String)
     /// Text of a debugging login, for the client's log.
     case securityDebug(String)
-    /// An action that is not known here; clients log it and go on.
+    /// An unknown action; clients log it and continue.
     case unknown(action: String)
 }
 

@@ -1,10 +1,10 @@
 /// One event of an event stream.
 public struct ServerSentEvent: Sendable, Equatable {
-    /// What the field `event` said; `message` without one.
+    /// The value of the field `event`; `message` if it is missing.
     public let name: String
     /// The lines of `data`, joined by line feeds.
     public let data: [UInt8]
-    /// The newest id that the stream has named, which a client names when it comes back; empty while there is none.
+    /// The newest id of the stream, which a client names when it reconnects; empty if there is none.
     public let lastEventID: String
 
     public init(name: String, data: [UInt8], lastEventID: String = "") {
@@ -14,39 +14,39 @@ public struct ServerSentEvent: Sendable, Equatable {
     }
 }
 
-/// Why a stream can't be read any further.
+/// The reason why the rest of a stream can't be parsed.
 public enum EventStreamError: Error, Equatable, Sendable {
     /// A line, or an event's data, has more than `limit` bytes.
     case tooLong(limit: Int)
 }
 
-/// Reads an event stream as it comes, in pieces of any size (HTML standard, "Server-sent events"; reference: rtdb-protocol
-/// 8): lines end with LF, CR or CR LF; comments and unknown fields are left out; an event without data is none. Pure.
+/// Parses an event stream in pieces of any size (HTML standard, "Server-sent events"; reference: rtdb-protocol 8).
+/// Lines end with LF, CR or CR LF. Comments, unknown fields and events without data are skipped. Pure.
 public struct EventStreamParser: Sendable {
-    /// The newest id that the stream has named; empty while there is none.
+    /// The newest id of the stream; empty if there is none.
     public private(set) var lastEventID = ""
-    /// How long the server asks clients to wait before they connect again, in milliseconds.
+    /// The server's requested delay before clients reconnect, in milliseconds.
     public private(set) var retryMilliseconds: Int64?
 
     private let maxBytes: Int
-    /// The line that has come in part.
+    /// The received part of an incomplete line.
     private var line: [UInt8] = []
     private var name = ""
     private var data: [UInt8] = []
     private var hasData = false
-    /// The last piece ended with a CR: an LF that comes next belongs to it.
+    /// Whether the last piece ended with a CR: a following LF belongs to it.
     private var endedWithCR = false
-    /// The stream may begin with a mark of the byte order, which is no part of its first line.
+    /// Whether the next line is the first one, which may begin with a byte order mark.
     private var isFirstLine = true
     private var failure: EventStreamError?
 
-    /// - Parameter maxBytes: the most bytes that a line, and the data of an event, may have.
+    /// - Parameter maxBytes: maximum size of a line, and of the data of an event, in bytes.
     public init(maxBytes: Int) { self.maxBytes = maxBytes }
 
     /// Bytes that wait for the rest of their event.
     public var waitingBytes: Int { line.count + data.count }
 
-    /// Takes the next piece and adds the events that it completes. After an error no piece is taken any more.
+    /// Parses the next piece and appends the events that it completes. After an error, every call throws that error.
     public mutating func take(
         _ piece: some Sequence<UInt8>, into events: inout [ServerSentEvent]
     ) throws(EventStreamError) {
@@ -101,7 +101,7 @@ public struct EventStreamParser: Sendable {
             if value.allSatisfy({ $0 &- 0x30 <= 9 }), let time = Int64(String(decoding: value, as: UTF8.self)) {
                 retryMilliseconds = time
             }
-        // An empty name is a comment's.
+        // A comment has an empty field name.
         default: break
         }
     }

@@ -1,11 +1,12 @@
 public import Tree
 
-/// Server-sent events as the REST streaming protocol frames them: `event:`, one line of `data:`, a blank line (reference:
-/// rtdb-protocol 8). An `id:` line stands between the two for clients that ask for ids: others may read line by line.
+/// Server-sent events in the form of the REST streaming protocol: `event:`, one line of `data:`, a blank line
+/// (reference: rtdb-protocol 8). Clients that request ids get an `id:` line between the two; other clients may read
+/// line by line.
 public enum StreamEvent {
     /// Encodes a `put` or a `patch`.
     ///
-    /// - Parameter id: the id with which a client resumes after this event; nil leaves out the line.
+    /// - Parameter id: the id with which a client resumes after this event; nil omits the line.
     public static func encode(_ event: ChangeEvent, id: String?, form: JSONForm) -> [UInt8] {
         var writer: JSONWriter
         switch event {
@@ -43,11 +44,11 @@ public enum StreamEvent {
 
     public static let keepAlive = frame("keep-alive", id: nil, data: Array("null".utf8))
 
-    /// The client may not read here any more; the server closes after it.
+    /// Reports that the client may not read here any more; the server closes after it.
     public static let cancel = frame("cancel", id: nil, data: Array("null".utf8))
 
-    /// The client's credential has ended; the server closes after it. The data is bare text, not JSON: SDKs compare it
-    /// with this text and then connect again.
+    /// Reports that the client's credential has ended; the server closes after it. The data is bare text, not JSON:
+    /// SDKs compare it with this text and then reconnect.
     public static let authRevoked = frame("auth_revoked", id: nil, data: Array("credential is no longer valid".utf8))
 
     private static func frame(_ name: StaticString, id: String?, data: [UInt8]) -> [UInt8] {
@@ -63,21 +64,21 @@ public enum StreamEvent {
     }
 }
 
-/// What an event of a REST stream says (reference: rtdb-protocol 8).
+/// A parsed event of a REST stream (reference: rtdb-protocol 8).
 public enum StreamUpdate: Sendable, Equatable {
-    /// Data, at a path below the one that is listened to.
+    /// Data, at a path below the listener's path.
     case change(ChangeEvent)
     case keepAlive
-    /// The place may not be read any more; the server closes the stream.
+    /// The client may not read the path any more; the server closes the stream.
     case cancel(reason: String?)
     /// The credential has ended; the server closes the stream.
     case authRevoked(reason: String?)
     /// Text of a debugging login, for the client's log.
     case rulesDebug(String)
-    /// A name that is not known here; clients go on.
+    /// An unknown name; clients continue.
     case unknown(name: String)
 
-    /// Reads an event. The data is in the form that the request asked for: arrays become children with index keys.
+    /// Parses an event. The data has the form that the request asked for: arrays become children with index keys.
     public init(_ event: ServerSentEvent) throws(MessageError) {
         switch event.name {
         case "put":
@@ -94,13 +95,13 @@ public enum StreamUpdate: Sendable, Equatable {
         }
     }
 
-    /// The text of an event that carries no JSON, or that carries a JSON string; nil for `null`.
+    /// Returns the text of an event without JSON, or with a JSON string; nil for `null`.
     private static func text(_ data: [UInt8]) -> String? {
         let text = String(decoding: data, as: UTF8.self)
         return text == "null" ? nil : RawJSON(data).string ?? text
     }
 
-    /// The members of `{"path":…,"data":…}`.
+    /// Parses `{"path":…,"data":…}`.
     private static func parts(_ text: [UInt8]) throws(MessageError) -> (path: Path, data: RawJSON) {
         guard let members = RawJSON(text).members else { throw MessageError(reason: "an event without an object") }
         let fields = MessageFields(members)
