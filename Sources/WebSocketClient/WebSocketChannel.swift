@@ -1,7 +1,7 @@
 import ClientCore
 import Synchronization
 
-/// What other threads want of a connection, until its loop gets to it.
+/// Requests of other threads for a connection, until its loop handles them.
 final class WebSocketChannel: RealtimeChannel {
     struct Wishes {
         var texts: [[UInt8]] = []
@@ -11,10 +11,10 @@ final class WebSocketChannel: RealtimeChannel {
 
     private struct State {
         var wishes = Wishes()
-        /// Whether the loop has been told that there are some.
+        /// Whether the loop has been notified of pending requests.
         var isTold = false
         var isOver = false
-        /// While the loop reads on anyway, it need not be told of what was processed.
+        /// Whether the loop has paused reading. Otherwise it need not be notified of processed bytes.
         var isPaused = false
     }
 
@@ -39,7 +39,7 @@ final class WebSocketChannel: RealtimeChannel {
         }
     }
 
-    /// What a message that waits counts for: short ones take memory, too, and empty ones.
+    /// Returns the cost of a waiting message. Short and empty ones take memory as well.
     static func cost(_ byteCount: Int) -> Int { byteCount + 256 }
 
     private func wish(_ change: (inout State) -> Void, needsLoop: (borrowing State) -> Bool = { _ in true }) {
@@ -53,7 +53,7 @@ final class WebSocketChannel: RealtimeChannel {
         if tells { loop?.call { [self] loop in loop.attend(to: self) } }
     }
 
-    // MARK: For the loop's thread
+    // MARK: The loop's thread
 
     func takeWishes() -> Wishes {
         state.withLock { state in
@@ -63,7 +63,7 @@ final class WebSocketChannel: RealtimeChannel {
         }
     }
 
-    /// Whether the loop is to be told when something was processed; returns what was meanwhile.
+    /// Sets whether the loop is notified of processed bytes; returns those processed meanwhile.
     func setPaused(_ isPaused: Bool) -> Int {
         state.withLock { state in
             state.isPaused = isPaused

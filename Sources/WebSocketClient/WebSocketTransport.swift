@@ -3,16 +3,16 @@ internal import Runtime
 internal import Synchronization
 public import TLS
 
-/// Realtime connections over sockets of the system: one thread does the input and output of all of them. Names are looked
-/// up on threads of their own, and a server's addresses are tried one beside the other.
+/// Realtime connections over the system's sockets: one thread does the input and output of all of them. Names are
+/// looked up on separate threads, and a server's addresses are tried in parallel, with staggered starts.
 ///
-/// An app's databases share one. Any thread. When it is let go of, its connections end.
+/// An app's databases share one transport. Any thread. When it is deallocated, its connections end.
 public final class WebSocketTransport: RealtimeTransport {
     private let settings: TransportSettings
     private let trust: TLSTrust
     private let loop = Mutex<ClientLoop?>(nil)
 
-    /// Reads the authorities that are trusted; the thread begins with the first connection.
+    /// Reads the trusted authorities; the thread starts with the first connection.
     public init(_ settings: TransportSettings = TransportSettings()) throws(TLSError) {
         self.settings = settings
         trust = try TLSTrust(settings.authorities)
@@ -22,7 +22,7 @@ public final class WebSocketTransport: RealtimeTransport {
         loop.withLock { $0?.stop() }
     }
 
-    /// Begins to connect; the observer is called on the transport's thread.
+    /// Begins to connect. The observer is called on the transport's thread.
     public func connect(
         to address: RealtimeAddress, _ observer: @escaping @Sendable (TransportEvent) -> Void
     ) -> any RealtimeChannel {
@@ -43,24 +43,24 @@ public final class WebSocketTransport: RealtimeTransport {
     }
 }
 
-/// How a transport connects.
+/// The settings of a transport.
 public struct TransportSettings: Sendable {
-    /// Whom connections over TLS trust.
+    /// The certificate authorities that connections over TLS trust.
     public var authorities: TLSTrust.Authorities = .system
-    /// More headers of the upgrade request, such as `User-Agent`. Those that hold a line end are left out.
+    /// Additional headers of the upgrade request, such as `User-Agent`. Headers that contain a line end are omitted.
     public var headers: [(name: String, value: String)] = []
-    /// The longest message that is taken from a server, in bytes.
+    /// Maximum size of a server's message in bytes.
     public var maxMessageBytes = 64 << 20
-    /// Reading stops while so many bytes of messages have been told of and not been processed; each counts for 256 more
-    /// than it has.
+    /// Maximum number of bytes of messages that were delivered and not processed; above it, reading stops. Each message
+    /// counts for 256 bytes more than its size.
     public var maxUnprocessedBytes = 8 << 20
-    /// From `connect` until the connection is open, in milliseconds.
+    /// The timeout from `connect` until the connection is open, in milliseconds.
     public var openTimeout: Int64 = 30_000
-    /// The next of a server's addresses is tried beside the first when that does not answer for so long (milliseconds).
+    /// The delay after which the next of a server's addresses is tried in parallel, in milliseconds.
     public var nextAddressAfter: Int64 = 250
-    /// How long the peer's goodbye is waited for, in milliseconds.
+    /// How long to wait for the peer's close frame, in milliseconds.
     public var closeTimeout: Int64 = 3_000
-    /// A peer that acknowledges nothing of what was sent for so long is gone, in milliseconds.
+    /// How long a peer may leave sent bytes unacknowledged before the connection ends, in milliseconds.
     public var unacknowledgedTimeout: Int64 = 60_000
 
     public init() {}

@@ -1,11 +1,11 @@
 import Glibc
 import Runtime
 
-/// Tries a server's addresses one beside the other, each a little later than the one before; the first that takes the
-/// connection is used. Confined to its loop's thread.
+/// Tries a server's addresses in parallel, each a little later than the previous one, and uses the first that connects.
+/// Confined to its loop's thread.
 final class Dialer {
     enum Result {
-        /// Go on waiting; the next address is due then.
+        /// No address has connected yet; the next one is due at this time.
         case waiting(next: Int64?)
         case connected(Int32)
         case failed(String)
@@ -29,7 +29,7 @@ final class Dialer {
         rest = addresses[...]
     }
 
-    /// Tries the next address, where that is due.
+    /// Tries the next address, if it is due.
     func goOn(now: Int64) -> Result {
         while now >= nextAt || tries.isEmpty, let address = rest.popFirst() {
             switch address.connect(unacknowledgedTimeout: loop.settings.unacknowledgedTimeout) {
@@ -47,7 +47,7 @@ final class Dialer {
         return .waiting(next: rest.isEmpty ? nil : nextAt)
     }
 
-    /// A socket says how its try went.
+    /// Handles the result of a try, which its socket reports.
     func isReady(_ ready: SocketPoller.Ready, now: Int64) -> Result {
         guard let index = tries.firstIndex(where: { $0.id == ready.id }) else { return goOn(now: now) }
         let descriptor = tries[index].descriptor
@@ -66,7 +66,7 @@ final class Dialer {
         return goOn(now: now)
     }
 
-    /// Gives up all tries.
+    /// Abandons all tries.
     func stop() {
         for attempt in tries {
             loop.unwatch(attempt.descriptor, id: attempt.id)

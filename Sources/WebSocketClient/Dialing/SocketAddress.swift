@@ -1,12 +1,12 @@
 import Glibc
 
-/// An IP address with a port, as the system has it.
+/// An IP address with a port, in the system's form.
 struct SocketAddress: Sendable, Equatable {
     let family: Int32
     let bytes: [UInt8]
 
-    /// Looks a name up, or reads an address. Blocks, perhaps for long. In the order in which they should be tried: the
-    /// families by turns, so that one that leads nowhere costs one try.
+    /// Looks up a name, or parses an address. Blocks, possibly for long. The result alternates between the address
+    /// families, so that an unreachable family costs one try.
     static func lookUp(_ host: String, port: UInt16) -> Result<[SocketAddress], LookupFailure> {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -14,7 +14,7 @@ struct SocketAddress: Sendable, Equatable {
         var list: UnsafeMutablePointer<addrinfo>?
         var status = getaddrinfo(host, String(port), &hints, &list)
         if status != 0, status != EAI_AGAIN {
-            // A machine whose only interface is the loopback one is reached all the same.
+            // A machine with only a loopback interface needs a look-up without AI_ADDRCONFIG.
             hints.ai_flags = AI_NUMERICSERV
             status = getaddrinfo(host, String(port), &hints, &list)
         }
@@ -47,7 +47,7 @@ struct SocketAddress: Sendable, Equatable {
         return ordered + other
     }
 
-    /// Begins to connect a socket that doesn't block. The descriptor, or the error.
+    /// Begins to connect a non-blocking socket. Returns the descriptor, or the error.
     func connect(unacknowledgedTimeout: Int64) -> Result<Int32, SystemError> {
         let descriptor = socket(
             family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -55,7 +55,8 @@ struct SocketAddress: Sendable, Equatable {
         Self.set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         Self.set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
         Self.set(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Int32(clamping: unacknowledgedTimeout))
-        // What is written is mostly acknowledged: then taking more is a sign that the peer lives.
+        // The limit keeps unsent bytes in this process, so that a writable socket shows that the peer acknowledges
+        // bytes.
         Self.set(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 128 * 1024)
         let result = bytes.withUnsafeBytes { raw -> Int32 in
             guard let place = raw.baseAddress?.assumingMemoryBound(to: sockaddr.self) else { return -1 }
@@ -73,12 +74,12 @@ struct SocketAddress: Sendable, Equatable {
     }
 }
 
-/// Why a name leads nowhere.
+/// The reason why a name has no address.
 struct LookupFailure: Error, Sendable, Equatable {
     let reason: String
 }
 
-/// An error of the system, by its number.
+/// A system error, by its number.
 struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
     let number: Int32
 

@@ -1,27 +1,27 @@
-/// Reads a server's frames out of bytes that come in pieces of any size (RFC 6455 5). Pure.
+/// Parses a server's frames from pieces of any size (RFC 6455 5). Pure.
 package struct FrameReader {
     package enum Event: Equatable {
         case text([UInt8])
         case ping([UInt8])
         case pong
-        /// The code is 1005 where the peer gave none.
+        /// The code is 1005 if the peer sent none.
         case close(code: UInt16, reason: String)
     }
 
-    /// What the peer did wrong; the connection can't go on.
+    /// A protocol violation of the peer, after which the connection can't continue.
     package struct Violation: Error, Equatable {
-        /// For our close frame.
+        /// The code for our close frame.
         package let code: UInt16
         package let reason: String
     }
 
     private let maxMessageBytes: Int
-    /// The bytes of a frame's head that have come.
+    /// The received bytes of a frame's head.
     private var head: [UInt8] = []
     private var headSize = 2
     private var opcode: UInt8 = 0
     private var isLastFragment = true
-    /// Of the frame whose head was read, what has not come yet; nil between frames.
+    /// The missing bytes of the frame whose head was parsed; nil between frames.
     private var payloadLeft: Int?
     private var isInMessage = false
     private var message: [UInt8] = []
@@ -29,10 +29,10 @@ package struct FrameReader {
 
     package init(maxMessageBytes: Int) { self.maxMessageBytes = maxMessageBytes }
 
-    /// Bytes of a message that has come in part.
+    /// The received bytes of an incomplete message.
     var waitingBytes: Int { message.count }
 
-    /// Takes the next bytes; tells what they complete, in order.
+    /// Parses the next bytes and passes the events that they complete to `tell`, in order.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer, _ tell: (Event) -> Void
     ) throws(Violation) {
@@ -71,8 +71,8 @@ package struct FrameReader {
         guard opcode >= 8 || length <= UInt64(maxMessageBytes - message.count) else {
             throw Violation(code: 1009, reason: "a message of more than \(maxMessageBytes) bytes")
         }
-        // Room for what is said to come, but no more than a little for what has not come yet. Fragments behind the first
-        // get theirs as it grows: room for each by itself would have all that came before copied every time.
+        // Reserves capacity for the announced bytes, up to a limit. Later fragments rely on the array's own growth:
+        // reserving for each of them would copy all earlier fragments every time.
         if opcode < 8, message.isEmpty { message.reserveCapacity(min(Int(length), 1 << 16)) }
         payloadLeft = Int(length)
         head.removeAll(keepingCapacity: true)

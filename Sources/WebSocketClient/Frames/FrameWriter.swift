@@ -1,7 +1,7 @@
-/// Writes a client's frames, which are masked (RFC 6455 5.3). Pure but for the random masks.
+/// Writes a client's frames, which are masked (RFC 6455 5.3). Pure except for the random masks.
 struct FrameWriter {
     private var random = SystemRandomNumberGenerator()
-    /// Two masks at a time.
+    /// Random bits of up to two masks.
     private var masks: UInt64 = 0
     private var masksLeft = 0
 
@@ -34,7 +34,7 @@ struct FrameWriter {
         output.withUnsafeMutableBytes { Self.apply(mask, to: UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
     }
 
-    /// Eight bytes at a time.
+    /// Applies the mask to eight bytes at a time.
     private static func apply(_ mask: UInt32, to bytes: UnsafeMutableRawBufferPointer) {
         let double = UInt64(mask) << 32 | UInt64(mask)
         var index = 0

@@ -1,17 +1,17 @@
 import ClientCore
 import Crypto
 
-/// The request that makes an HTTP connection one of WebSocket, and its answer (RFC 6455 4.1). Pure.
+/// The request that upgrades an HTTP connection to WebSocket, and its answer (RFC 6455 4.1). Pure.
 struct Upgrade {
     /// Sixteen random bytes as base64.
     let key: String
 
     enum Answer: Equatable {
-        /// More of it has to come.
+        /// More bytes of the answer have to arrive.
         case incomplete
-        /// It takes so many bytes; what is behind them are frames.
+        /// The answer has `byteCount` bytes; the bytes after it are frames.
         case accepted(byteCount: Int)
-        /// `status` is 0 where it is no HTTP.
+        /// `status` is 0 if the answer is not HTTP.
         case refused(status: Int, reason: String)
     }
 
@@ -19,9 +19,9 @@ struct Upgrade {
 
     init(nonce: [UInt8]) { key = String(decoding: Base64.encode(nonce), as: UTF8.self) }
 
-    /// The request's bytes.
+    /// Returns the request's bytes.
     ///
-    /// - Parameter headers: more of them; names and values that hold no line ends.
+    /// - Parameter headers: additional headers; names and values must not contain line ends.
     func request(_ address: RealtimeAddress, headers: [(name: String, value: String)]) -> [UInt8] {
         var text = "GET \(address.target) HTTP/1.1\r\nHost: \(address.hostHeader)\r\n"
         text +=
@@ -30,7 +30,7 @@ struct Upgrade {
         return Array((text + "\r\n").utf8)
     }
 
-    /// Reads what has come of the answer.
+    /// Parses the received part of the answer.
     func read(_ bytes: [UInt8]) -> Answer {
         guard let end = Self.endOfHead(bytes) else {
             if bytes.count >= 5, !bytes.starts(with: "HTTP/".utf8) {
@@ -64,7 +64,7 @@ struct Upgrade {
         return .accepted(byteCount: end)
     }
 
-    /// What a server answers to the key.
+    /// The server's expected answer to the key.
     var accept: String {
         let digest = Digest.sha1(Array((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8))
         return String(decoding: Base64.encode(digest), as: UTF8.self)
@@ -79,7 +79,7 @@ struct Upgrade {
         return nil
     }
 
-    /// The beginning of an error's body, on one line.
+    /// Returns the beginning of an error's body, on one line.
     private static func bounded(_ body: ArraySlice<UInt8>) -> String {
         let text = String(decoding: body.prefix(200), as: UTF8.self)
         return String(text.unicodeScalars.map { $0.value < 32 ? " " : Character($0) })

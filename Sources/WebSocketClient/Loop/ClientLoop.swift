@@ -5,8 +5,8 @@ import TLS
 
 /// One thread that does the input and output of all connections of a transport.
 //
-// @unchecked Sendable: `shared` is behind a Mutex, `poller` never changes and may be woken by any thread; all else is
-// touched by the loop's thread only (by `init` before that begins).
+// @unchecked Sendable: `shared` is protected by a Mutex, `poller` never changes and any thread may wake it. Only the
+// loop's thread uses everything else (before it starts: only `init`).
 final class ClientLoop: @unchecked Sendable {
     private struct Shared {
         var calls: [@Sendable (ClientLoop) -> Void] = []
@@ -16,20 +16,20 @@ final class ClientLoop: @unchecked Sendable {
     let settings: TransportSettings
     let trust: TLSTrust?
     let poller: SocketPoller
-    /// What input is read into, by one connection after the other.
+    /// The buffer for input, which the connections use in turn.
     let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 128 * 1024, alignment: 16)
 
     private let shared = Mutex(Shared())
     private var lastID: UInt64 = 0
     private var owners: [UInt64: ConnectionRunner] = [:]
-    /// By their channels.
+    /// The runners, by their channels.
     private var runners: [ObjectIdentifier: ConnectionRunner] = [:]
-    /// Those that wait for a time.
+    /// The deadlines of runners that have one.
     private var timed: [ObjectIdentifier: Int64] = [:]
-    /// Those that have something to do although no socket says so.
+    /// Runners that have more to do without an event of their socket.
     private var eager: [ConnectionRunner] = []
 
-    /// Nil where the system has no more descriptors or threads.
+    /// Returns nil if the system has no more descriptors or threads.
     init?(_ settings: TransportSettings, trust: TLSTrust?) {
         guard let poller = SocketPoller() else { return nil }
         self.settings = settings
@@ -44,8 +44,8 @@ final class ClientLoop: @unchecked Sendable {
         scratch.deallocate()
     }
 
-    /// Has `call` made on the loop's thread, after those before it. False, and not made, once the loop is stopping. Any
-    /// thread.
+    /// Runs `call` on the loop's thread, after earlier calls. Returns false without running it once the loop is
+    /// stopping. Any thread.
     @discardableResult
     func call(_ call: @escaping @Sendable (ClientLoop) -> Void) -> Bool {
         let (isTaken, needsWake) = shared.withLock { shared -> (Bool, Bool) in
@@ -57,15 +57,15 @@ final class ClientLoop: @unchecked Sendable {
         return isTaken
     }
 
-    /// Ends all connections, and the thread. Any thread.
+    /// Ends all connections and the thread. Any thread.
     func stop() {
         shared.withLock { $0.isStopping = true }
         poller.wake()
     }
 
-    // MARK: For the runners, on the loop's thread
+    // MARK: Calls of the runners, on the loop's thread
 
-    /// Waits for a socket; the runner is told by the number returned. Nil where the system refuses.
+    /// Waits for events of a socket, which the runner receives with the returned id. Returns nil if the system refuses.
     func watch(_ socket: Int32, for runner: ConnectionRunner, read: Bool, write: Bool) -> UInt64? {
         lastID += 1
         guard poller.add(socket, id: lastID, read: read, write: write) else { return nil }
@@ -94,12 +94,12 @@ final class ClientLoop: @unchecked Sendable {
         timed[runner.id] = nil
     }
 
-    /// Has the runner told when it is so late; nil takes it back.
+    /// Sets the runner's deadline; nil removes it.
     func setDeadline(_ deadline: Int64?, for runner: ConnectionRunner) {
         timed[runner.id] = deadline
     }
 
-    /// Has the runner asked again before the loop waits for anything.
+    /// Makes the runner continue before the loop waits for events.
     func goOnSoon(_ runner: ConnectionRunner) { eager.append(runner) }
 
     // MARK: The thread

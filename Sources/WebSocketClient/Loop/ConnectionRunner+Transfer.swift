@@ -3,10 +3,10 @@ import Runtime
 import TLS
 
 extension ConnectionRunner {
-    /// Pieces that are read, and written, before other connections get their turn.
+    /// Maximum number of pieces that are read, or written, before other connections get their turn.
     private static var piecesAtOnce: Int { 8 }
 
-    /// Reads what has come and sends what waits, as far as the socket lets it.
+    /// Reads available input and sends waiting output, as far as the socket permits.
     func transfer(_ link: Link) {
         receive(link)
         if case .over = stage { return }
@@ -36,7 +36,7 @@ extension ConnectionRunner {
     }
 
     private func broken(_ link: Link) {
-        // The peer may have said why before it went.
+        // The peer may have sent the reason before it disconnected.
         receive(link)
         if case .over = stage { return }
         end(isClosing ? .byUs : .broken("the connection is gone"))
@@ -53,7 +53,7 @@ extension ConnectionRunner {
             case .moved(let count):
                 take(UnsafeRawBufferPointer(rebasing: loop.scratch[..<count]), link)
                 if case .over = stage { return }
-                // Less than there was room for: all there is, where the library holds nothing back.
+                // A partly filled buffer means that the input is exhausted, unless the TLS library holds more.
                 if count < loop.scratch.count, !link.stream.holdsInput { return }
             case .wouldBlock: return
             case .finished: return end(isClosing ? .byUs : .broken("the server ended it without a word"))
@@ -83,7 +83,7 @@ extension ConnectionRunner {
             stage = .open(link)
             loop.setDeadline(nil, for: self)
             tell(.opened)
-            // The observer may have wished for something; its wishes come by the loop.
+            // Requests that the observer makes now reach this connection through the loop.
             if !frames.isEmpty { frames.withUnsafeBytes { takeFrames($0, link) } }
         }
     }
@@ -111,7 +111,7 @@ extension ConnectionRunner {
     }
 
     private func received(_ text: [UInt8]) {
-        // Who has closed doesn't listen any more.
+        // A closing connection delivers no more messages.
         guard !isClosing else { return }
         unprocessedBytes += WebSocketChannel.cost(text.count)
         tell(.received(text))
@@ -121,7 +121,7 @@ extension ConnectionRunner {
         resumeIfProcessed()
     }
 
-    /// Reads again once half of what may be unprocessed has been dealt with.
+    /// Resumes reading once half of the limit of unprocessed bytes has been processed.
     func resumeIfProcessed() {
         guard isPaused, unprocessedBytes <= loop.settings.maxUnprocessedBytes / 2 else { return }
         isPaused = false

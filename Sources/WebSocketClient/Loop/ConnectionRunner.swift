@@ -3,16 +3,16 @@ import Glibc
 import Runtime
 import TLS
 
-/// One connection, from the look-up of the server's name to the end. Confined to its loop's thread.
+/// One connection, from the look-up of the server's name to its end. Confined to its loop's thread.
 final class ConnectionRunner {
     enum Stage {
         case lookingUp
         case dialing(Dialer)
         case shakingHands(Link)
-        /// The request is sent; the answer comes.
+        /// The request was sent, and its answer is awaited.
         case upgrading(Link, Upgrade)
         case open(Link)
-        /// A close frame was sent, or is about to be; the peer's is waited for.
+        /// A close frame was sent, or is about to be; the peer's is awaited.
         case closing(Link)
         case over
     }
@@ -24,17 +24,17 @@ final class ConnectionRunner {
     var stage = Stage.lookingUp
     var output = Output()
     var reader: FrameReader
-    /// What has come of the answer to the upgrade.
+    /// The received part of the answer to the upgrade.
     var head: [UInt8] = []
-    /// Whether the socket took no more bytes when it was last asked.
+    /// Whether the socket accepted no more bytes at the last attempt.
     var wasFull = false
-    /// Bytes of messages that were told of and not processed.
+    /// Bytes of messages that were delivered and not processed.
     var unprocessedBytes = 0
     var isPaused = false
     private var toldProgressAt: Int64 = 0
     private var openBefore: Int64 = 0
 
-    /// What the loop knows it by.
+    /// The identifier in the loop's tables.
     var id: ObjectIdentifier { ObjectIdentifier(channel) }
 
     init(
@@ -48,13 +48,13 @@ final class ConnectionRunner {
         reader = FrameReader(maxMessageBytes: loop.settings.maxMessageBytes)
     }
 
-    // MARK: Coming about
+    // MARK: Connecting
 
     func begin() {
         openBefore = Clock.monotonicMilliseconds + loop.settings.openTimeout
         loop.setDeadline(openBefore, for: self)
         let (host, port, loop, channel) = (address.host, address.port, loop, channel)
-        // Where the resolver waits long, only this connection does.
+        // A slow resolver blocks only this connection.
         let thread = Thread(name: "pathmirror-dns", isVital: false, blocksSignals: true) {
             let addresses = SocketAddress.lookUp(host, port: port)
             loop.call { $0.lookedUp(channel, addresses) }
@@ -120,7 +120,7 @@ final class ConnectionRunner {
         transfer(link)
     }
 
-    // MARK: Being told
+    // MARK: Events
 
     func isReady(_ ready: SocketPoller.Ready) {
         switch stage {
@@ -134,7 +134,7 @@ final class ConnectionRunner {
         }
     }
 
-    /// There is more to do, although no socket says so.
+    /// Continues with work that needs no event of the socket.
     func goOn() {
         switch stage {
         case .lookingUp, .dialing, .shakingHands, .over: break
@@ -155,7 +155,7 @@ final class ConnectionRunner {
         }
     }
 
-    /// Other threads want something.
+    /// Handles requests of other threads.
     func attend() {
         let wishes = channel.takeWishes()
         unprocessedBytes -= wishes.processedBytes
@@ -170,9 +170,9 @@ final class ConnectionRunner {
         }
     }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// Sends what waits, then a close frame; the peer has some time to answer it.
+    /// Sends the waiting output and a close frame, and gives the peer some time to answer it.
     func sayGoodbye(_ link: Link, code: UInt16) {
         output.addClose(code: code)
         stage = .closing(link)
@@ -193,11 +193,11 @@ final class ConnectionRunner {
         observer(.closed(closure))
     }
 
-    // MARK: Telling
+    // MARK: Notifications
 
     func tell(_ event: TransportEvent) { observer(event) }
 
-    /// The peer lives; said once a second at most.
+    /// Notifies the observer that the peer is alive, at most once a second.
     func noteProgress() {
         let now = Clock.monotonicMilliseconds
         guard now - toldProgressAt >= 1_000 else { return }
@@ -206,7 +206,7 @@ final class ConnectionRunner {
     }
 }
 
-/// A connected socket, and what of it is waited for. Confined to its loop's thread.
+/// A connected socket and the events that it waits for. Confined to its loop's thread.
 final class Link {
     let stream: SocketStream
     private let loop: ClientLoop
@@ -214,7 +214,7 @@ final class Link {
     private var reads = true
     private var writes = false
 
-    /// Takes ownership of the socket; nil, and the socket closed, where the system refuses.
+    /// Takes ownership of the socket. If the system refuses, closes the socket and returns nil.
     init?(_ descriptor: Int32, _ tls: TLSSession?, _ loop: ClientLoop, for runner: ConnectionRunner) {
         guard let id = loop.watch(descriptor, for: runner, read: true, write: false) else {
             Glibc.close(descriptor)

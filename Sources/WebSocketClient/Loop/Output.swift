@@ -1,15 +1,15 @@
 import TLS
 
-/// What is to be sent: texts, which become frames shortly before they go. Confined to its loop's thread.
+/// The output of a connection. Texts become frames shortly before they are sent. Confined to its loop's thread.
 struct Output {
     private var texts: [[UInt8]] = []
     private var nextText = 0
     private var bytes: [UInt8] = []
     private var start = 0
     private var writer = FrameWriter()
-    /// What is to be said to the last ping for whose answer there was no room.
+    /// The payload of the last ping, if its answer did not fit into the output.
     private var latePong: [UInt8]?
-    /// About so many bytes are made ready at a time.
+    /// The approximate number of bytes that are framed at a time.
     private static let stride = 128 * 1024
 
     var isEmpty: Bool { start == bytes.count && nextText == texts.count && latePong == nil }
@@ -23,28 +23,28 @@ struct Output {
         }
     }
 
-    /// Bytes that are no frames, before all else.
+    /// Adds bytes that are not frames, before all other output.
     mutating func addRaw(_ raw: [UInt8]) { bytes += raw }
 
-    /// Before the texts that wait. While the peer takes nothing, only its last ping is remembered (RFC 6455 5.5.3): one
-    /// that sends pings and reads no answers would have them pile up.
+    /// Adds a pong before the waiting texts. While the peer reads nothing, only its last ping is answered (RFC 6455
+    /// 5.5.3), so that a peer that sends pings and reads no answers does not accumulate output.
     mutating func addPong(_ payload: [UInt8]) {
         if bytes.count - start < Self.stride { writer.pong(payload, to: &bytes) } else { latePong = payload }
     }
 
-    /// Behind everything.
+    /// Adds a close frame after all other output.
     mutating func addClose(code: UInt16) {
         fill(.max)
         writer.close(code: code, to: &bytes)
     }
 
-    /// Drops the texts that wait; what was begun is sent.
+    /// Drops the waiting texts. Frames that have been written are still sent.
     mutating func dropTexts() {
         texts = []
         nextText = 0
     }
 
-    /// Sends some of it.
+    /// Sends part of the output.
     mutating func flush(_ link: Link, texts sendsTexts: Bool = true) -> StreamOutcome {
         if sendsTexts { fill(Self.stride) }
         guard start < bytes.count else { return .moved(0) }
@@ -54,7 +54,7 @@ struct Output {
             bytes.removeAll(keepingCapacity: bytes.capacity <= Self.stride * 2)
             start = 0
         } else if start > Self.stride, start > bytes.count / 2 {
-            // Half of it at a time: each byte is moved once.
+            // Removing at least half of the buffer at a time moves each byte only once.
             bytes.removeFirst(start)
             start = 0
         }
