@@ -1,6 +1,6 @@
 /// Base64 (RFC 4648): the standard alphabet with padding, and the parts that `Base64URL` shares with it.
 public enum Base64 {
-    /// The text with padding.
+    /// Returns the text with padding.
     public static func encode(_ bytes: [UInt8]) -> [UInt8] {
         var text: [UInt8] = []
         bytes.withUnsafeBytes { append($0, to: &text) }
@@ -23,14 +23,14 @@ public enum Base64 {
         }
     }
 
-    /// The digit for the low six bits.
+    /// Returns the digit for the low six bits.
     private static func digit(_ bits: UInt32) -> UInt8 {
         let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
         return alphabet.utf8Start[Int(bits & 63)]
     }
 
-    /// The bytes of digits of the alphabet for URLs, and the bits that are left over at the end, which make no byte.
-    /// Digits that are `padding` are passed over. Nil for what is no digit.
+    /// Decodes digits of the alphabet for URLs. Returns the bytes, and the remaining bits at the end, which form no
+    /// byte. Skips digits that are `padding`; returns nil for an invalid digit.
     static func decodeURL(
         _ text: some Collection<UInt8>, padding: UInt8? = nil
     ) -> (bytes: [UInt8], unusedBits: UInt32)? {
@@ -64,7 +64,7 @@ public enum Base64 {
 
 /// Base64 with the alphabet for URLs and without padding, as tokens use it (RFC 7515).
 public enum Base64URL {
-    /// The text without padding (RFC 4648 5).
+    /// Returns the text without padding (RFC 4648 5).
     public static func encode(_ bytes: [UInt8]) -> String {
         var text = Base64.encode(bytes)
         while text.last == UInt8(ascii: "=") { text.removeLast() }
@@ -75,15 +75,15 @@ public enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Nil unless the text is exactly what `encode` makes of some bytes: no padding, no other characters, no bits that
-    /// mean nothing. So each byte string has one text.
+    /// Decodes a text; returns nil unless `encode` returns exactly this text for some bytes: no padding, no other
+    /// characters, no unused bits. So each byte string has exactly one text.
     public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1, let decoded = Base64.decodeURL(text), decoded.unusedBits == 0 else { return nil }
         return decoded.bytes
     }
 
-    /// The same, tolerantly: padding is passed over wherever it stands, and bits that make no byte are dropped. Nil for what
-    /// is neither a digit nor padding.
+    /// Decodes a text tolerantly: skips padding at any position, and drops bits that form no byte. Returns nil for a
+    /// character that is neither a digit nor padding.
     public static func decodeTolerantly(_ text: some Collection<UInt8>, padding: UInt8) -> [UInt8]? {
         Base64.decodeURL(text, padding: padding)?.bytes
     }
@@ -91,7 +91,7 @@ public enum Base64URL {
 
 /// Bytes as hexadecimal digits.
 public enum Hex {
-    /// Lower-case digits, two a byte.
+    /// Returns lower-case digits, two for each byte.
     public static func encode(_ bytes: some Sequence<UInt8>) -> String {
         let digits = Array("0123456789abcdef".utf8)
         var text: [UInt8] = []

@@ -2,7 +2,7 @@ internal import CCrypto
 
 /// Hash functions of libcrypto. Pure: no state, any thread.
 public enum Digest {
-    /// SHA-1, 20 bytes. For the protocol's node hashes and ETags only, where the algorithm is given.
+    /// Returns the SHA-1, 20 bytes. Only for the protocol's node hashes and ETags, which prescribe the algorithm.
     public static func sha1(_ bytes: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(SHA_DIGEST_LENGTH)) { buffer, count in
             SHA1(bytes, bytes.count, buffer.baseAddress)
@@ -10,7 +10,7 @@ public enum Digest {
         }
     }
 
-    /// SHA-256, 32 bytes.
+    /// Returns the SHA-256, 32 bytes.
     public static func sha256(_ bytes: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { buffer, count in
             SHA256(bytes, bytes.count, buffer.baseAddress)
@@ -18,14 +18,14 @@ public enum Digest {
         }
     }
 
-    /// Compares without telling by its duration where the difference is. Unequal lengths differ at once.
+    /// Compares in a time that does not reveal the position of the difference. Unequal lengths return at once.
     public static func isEqualInConstantTime(_ left: [UInt8], _ right: [UInt8]) -> Bool {
         left.count == right.count && CRYPTO_memcmp(left, right, left.count) == 0
     }
 }
 
-/// SHA-1 of many texts with one context of libcrypto, as making a context costs more than hashing a short text. For the
-/// protocol's node hashes only, where the algorithm is given. Not for use from two threads at once.
+/// SHA-1 of many texts with one context of libcrypto, because creating a context costs more than hashing a short text.
+/// Only for the protocol's node hashes, which prescribe the algorithm. Must not be used by two threads at once.
 public struct SHA1Hasher: ~Copyable {
     private let algorithm: OpaquePointer?
     private let context: OpaquePointer?
@@ -41,8 +41,8 @@ public struct SHA1Hasher: ~Copyable {
         EVP_MD_free(algorithm)
     }
 
-    /// Puts the Base64 form of its digest, 28 characters, in the place of the end of a text. What was hashed before has no
-    /// part in it.
+    /// Replaces the end of a text with the Base64 form of its digest, 28 characters. Earlier hashes do not affect the
+    /// result.
     public mutating func replaceEnd(of text: inout [UInt8], from start: Int) {
         let size = Int(SHA_DIGEST_LENGTH)
         withUnsafeTemporaryAllocation(byteCount: size, alignment: 1) { buffer in
@@ -60,7 +60,7 @@ public struct SHA1Hasher: ~Copyable {
         {
             return
         }
-        // Without memory for a context there still is the call that needs none.
+        // If libcrypto could not allocate a context, this call needs none.
         SHA1(text.assumingMemoryBound(to: UInt8.self).baseAddress, text.count, digest)
     }
 }

@@ -2,11 +2,11 @@ internal import CCrypto
 
 /// Keyed hashes. Pure: no state, any thread.
 public enum HMAC {
-    /// HMAC-SHA-256, 32 bytes.
+    /// Returns the HMAC-SHA-256, 32 bytes.
     public static func sha256(_ bytes: [UInt8], key: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { buffer, count in
             var length: UInt32 = 0
-            // A key of no bytes is a key, too, but its pointer must not be null.
+            // An empty key is valid, but its pointer must not be null.
             let made = (key.isEmpty ? [0] : key).withUnsafeBufferPointer { pointer in
                 CCrypto.HMAC(
                     EVP_sha256(), pointer.baseAddress, Int32(key.count), bytes, bytes.count, buffer.baseAddress, &length
@@ -17,14 +17,14 @@ public enum HMAC {
     }
 }
 
-/// HMAC-SHA-256 of many short texts with one context of libcrypto, as looking for the algorithm and making a context costs
-/// more than hashing a short text. Not for use from two threads at once.
+/// HMAC-SHA-256 of many short texts with one context of libcrypto, because fetching the algorithm and creating a
+/// context costs more than hashing a short text. Must not be used by two threads at once.
 public struct HMACHasher: ~Copyable {
-    /// Nil where libcrypto has not made one.
+    /// Nil if libcrypto could not create it.
     private let context: OpaquePointer?
 
     public init() {
-        // The context holds on to the algorithm.
+        // The context retains the algorithm.
         let algorithm = EVP_MAC_fetch(nil, OSSL_MAC_NAME_HMAC, nil)
         defer { EVP_MAC_free(algorithm) }
         guard let made = EVP_MAC_CTX_new(algorithm) else {
@@ -46,15 +46,15 @@ public struct HMACHasher: ~Copyable {
 
     deinit { EVP_MAC_CTX_free(context) }
 
-    /// HMAC-SHA-256, 32 bytes; the same as `HMAC.sha256`. What was hashed before has no part in it.
+    /// Returns the HMAC-SHA-256, 32 bytes, equal to that of `HMAC.sha256`. Earlier hashes do not affect the result.
     public mutating func sha256(_ bytes: [UInt8], key: [UInt8]) -> [UInt8] {
-        // Without memory for a context there still is the call that needs none.
+        // If libcrypto could not allocate a context, this call needs none.
         digest(bytes, key: key) ?? HMAC.sha256(bytes, key: key)
     }
 
-    /// Nil where libcrypto could not.
+    /// Returns nil if libcrypto fails.
     private func digest(_ bytes: [UInt8], key: [UInt8]) -> [UInt8]? {
-        // A key of no bytes is a key, too, but its pointer must not be null: that means the key from before.
+        // An empty key is valid, but its pointer must not be null: a null pointer stands for the previous key.
         guard let context, EVP_MAC_init(context, key.isEmpty ? [0] : key, key.count, nil) == 1,
             EVP_MAC_update(context, bytes, bytes.count) == 1
         else { return nil }

@@ -2,14 +2,14 @@ internal import CCrypto
 
 /// A key of libcrypto, freed with its last owner.
 ///
-/// @unchecked Sendable is safe: a key is never changed once it is made, its count of references is atomic, and
-/// libcrypto allows any number of threads to use one key for verifying and signing.
+/// @unchecked Sendable is safe: a key is never changed after its creation, its reference count is atomic, and libcrypto
+/// allows any number of threads to use one key for verifying and signing.
 private final class KeyHandle: @unchecked Sendable {
     let pointer: OpaquePointer
 
-    /// Takes over the key; nil for none.
+    /// Takes over the key; returns nil if there is none.
     init?(owning pointer: OpaquePointer?) {
-        // What libcrypto noted about a refused text must not be taken for the reason of some later failure.
+        // libcrypto's record of a rejected text must not appear as the reason of a later failure.
         ERR_clear_error()
         guard let pointer else { return nil }
         self.pointer = pointer
@@ -17,7 +17,7 @@ private final class KeyHandle: @unchecked Sendable {
 
     deinit { EVP_PKEY_free(pointer) }
 
-    /// Throws unless it is an RSA key of a sound size.
+    /// Throws unless the key is an RSA key of an accepted size.
     func requireRSA() throws(CryptoError) {
         guard EVP_PKEY_get_base_id(pointer) == EVP_PKEY_RSA else { throw .unusableKey("it is not an RSA key") }
         let bits = EVP_PKEY_get_bits(pointer)
@@ -31,7 +31,7 @@ private final class KeyHandle: @unchecked Sendable {
 public struct RSAPublicKey: Sendable {
     private let handle: KeyHandle
 
-    /// Of modulus and exponent, big-endian: the `n` and `e` of a JWK.
+    /// Creates a key from modulus and exponent, big-endian: the `n` and `e` of a JWK.
     public init(modulus: [UInt8], exponent: [UInt8]) throws(CryptoError) {
         let isOdd = { (number: [UInt8]) in (number.last ?? 0) & 1 == 1 }
         let exponentDigits = exponent.drop { $0 == 0 }
@@ -44,8 +44,8 @@ public struct RSAPublicKey: Sendable {
         self.handle = handle
     }
 
-    /// The key of an X.509 certificate in PEM. The certificate's own signature and dates are not looked at: whoever
-    /// names it vouches for it.
+    /// Creates the key of an X.509 certificate in PEM. The certificate's own signature and dates are not checked: the
+    /// source of the certificate vouches for it.
     public init(certificatePEM text: String) throws(CryptoError) {
         let bytes = Array(text.utf8)
         guard bytes.count <= 64 * 1024, let handle = KeyHandle(owning: pathmirror_certificate_key(bytes, bytes.count))
@@ -54,7 +54,7 @@ public struct RSAPublicKey: Sendable {
         self.handle = handle
     }
 
-    /// Whether the bytes were signed with this key's other half.
+    /// Returns whether the bytes were signed with the matching private key.
     public func isValidSignature(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
         guard signature.count == Int(EVP_PKEY_get_size(handle.pointer)), let context = EVP_MD_CTX_new() else {
             return false
@@ -72,7 +72,7 @@ public struct RSAPublicKey: Sendable {
 public struct RSAPrivateKey: Sendable {
     private let handle: KeyHandle
 
-    /// Of an unencrypted private key in PEM.
+    /// Creates a key from an unencrypted private key in PEM.
     public init(pem text: [UInt8]) throws(CryptoError) {
         guard text.count <= 64 * 1024, let handle = KeyHandle(owning: pathmirror_private_key(text, text.count)) else {
             throw .notAKey("a private key in PEM without a password")
@@ -81,7 +81,7 @@ public struct RSAPrivateKey: Sendable {
         self.handle = handle
     }
 
-    /// The RS256 signature of the bytes.
+    /// Returns the RS256 signature of the bytes.
     public func sign(_ bytes: [UInt8]) throws(CryptoError) -> [UInt8] {
         guard let context = EVP_MD_CTX_new() else { throw .cannotSign }
         defer {
@@ -100,11 +100,11 @@ public struct RSAPrivateKey: Sendable {
     }
 }
 
-/// Why a key could not be had. Holds no part of a key.
+/// The reason why a key can't be used. Contains no part of a key.
 public enum CryptoError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Not a key of the expected form.
+    /// The input is not a key of the expected form.
     case notAKey(String)
-    /// A key, but not one that may be used here.
+    /// The input is a key, but must not be used here.
     case unusableKey(String)
     case cannotSign
 
