@@ -1,12 +1,11 @@
 package import Glibc
 
-/// How bytes reach a peer: over plain TCP, or over TLS. Of a connected socket that doesn't block; belongs to its loop's
-/// thread.
+/// The byte stream of a connected, non-blocking socket: over plain TCP, or over TLS. Belongs to its loop's thread.
 package struct SocketStream {
     package let descriptor: Int32
     private var tls: TLSSession?
 
-    /// Takes ownership: `close` is to be called, once.
+    /// Takes ownership of the descriptor: call `close` exactly once.
     package init(descriptor: Int32, tls: TLSSession? = nil) {
         self.descriptor = descriptor
         self.tls = tls
@@ -32,7 +31,7 @@ package struct SocketStream {
         return Self.attempt { sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL)) }
     }
 
-    /// Asks the system again where a signal has come in between.
+    /// Repeats a system call that a signal interrupted.
     @inline(__always)
     private static func attempt(_ call: () -> Int) -> StreamOutcome {
         while true {
@@ -46,15 +45,15 @@ package struct SocketStream {
         }
     }
 
-    /// Tells the peer that nothing more comes; its own bytes can still be received. False where that can't be said
-    /// before the socket takes output again.
+    /// Ends the output; input can still be received. Returns false if TLS has to wait until the socket accepts output:
+    /// call it again then.
     package func finishSending() -> Bool {
         if let tls, !tls.finishSending() { return false }
         _ = shutdown(descriptor, Int32(SHUT_WR))
         return true
     }
 
-    /// Whether the connection broke behind the peer's end of input, where receiving goes on to say "finished".
+    /// Whether the connection broke after the peer's end of input, when receiving still returns `finished`.
     package var isBroken: Bool {
         var error: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
@@ -62,7 +61,7 @@ package struct SocketStream {
     }
 
     package func close() {
-        // Where it does not go at once, nobody reads.
+        // If the close message can't be sent at once, it is omitted: the peer does not read.
         _ = tls?.finishSending()
         _ = Glibc.close(descriptor)
     }
@@ -73,13 +72,13 @@ package struct SocketStream {
 extension SocketStream {
     package var isSecure: Bool { tls != nil }
 
-    /// Whether nothing can be received or sent before `shakeHands` says that it is done.
+    /// Whether bytes can be received or sent only after `shakeHands` has returned `done`.
     package var isHandshaking: Bool { tls?.isHandshaking ?? false }
 
-    /// Goes on with the handshake as far as the socket lets it.
+    /// Continues the handshake as far as the socket permits.
     package func shakeHands() -> TLSSession.Handshake { tls?.shakeHands() ?? .done }
 
-    /// Why the handshake failed. Nil before, and without TLS.
+    /// The reason why the handshake failed. Nil before, and without TLS.
     package var failure: String? { tls?.failure }
 
     package var isResumed: Bool { tls?.isResumed ?? false }
@@ -87,26 +86,26 @@ extension SocketStream {
     /// Whether there may be input although the socket has none.
     package var holdsInput: Bool { tls?.holdsInput ?? false }
 
-    /// Bytes at the front of what could not be sent that are on their way nevertheless, and can't be taken back.
+    /// Bytes at the front of the unsent output that are already encrypted, and can't be dropped.
     package var committedBytes: Int { tls?.committedBytes ?? 0 }
 
-    /// From now on the peer is spoken to in plain text.
+    /// Ends the use of TLS: later output is plain text.
     package mutating func dropTLS() { tls = nil }
 }
 
-/// What one attempt to move bytes through a socket came to.
+/// The outcome of one attempt to transfer bytes through a socket.
 package enum StreamOutcome: Equatable {
-    /// So many bytes were moved (at least one).
+    /// The number of transferred bytes (at least one).
     case moved(Int)
-    /// Nothing can be moved now: wait for the event.
+    /// No bytes can be transferred now: wait for the event.
     case wouldBlock
     /// The peer sends no more (only when receiving).
     case finished
-    /// The connection is gone.
+    /// The connection has failed, with this `errno`.
     case failed(Int32)
 }
 
-/// A place in pieces of memory that are to be sent one behind the other.
+/// A position in pieces of memory that are sent one after the other.
 struct PieceCursor {
     private let pieces: UnsafeMutableBufferPointer<iovec>
     private var index = 0
@@ -119,8 +118,8 @@ struct PieceCursor {
 
     var isAtEnd: Bool { index == pieces.count }
 
-    /// Calls `body` with the next bytes in one piece: `most` of them, or all that are left. Copies only where they lie
-    /// apart. The same place gives the same bytes again, and never fewer.
+    /// Calls `body` with the next bytes in one piece: `most` of them, or all remaining ones. Copies only if they are in
+    /// several pieces. The same position always gives the same bytes, or more.
     func withNext<R>(_ most: Int, _ body: (UnsafeRawBufferPointer) -> R) -> R {
         guard !isAtEnd else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
         let first = rest(of: index, from: offset)

@@ -2,11 +2,12 @@ internal import COpenSSL
 internal import Glibc
 import Synchronization
 
-/// The certificate by which a server proves who it is, of two PEM files that may be replaced while it runs. Any thread.
+/// The certificate with which a server proves its identity, from two PEM files that may be replaced while it runs. Any
+/// thread.
 public final class TLSIdentity: Sendable {
-    /// The server's certificate, then those between it and an authority that clients know.
+    /// The file with the server's certificate, followed by its intermediate certificates.
     public let certificateFile: String
-    /// Its private key, without a password.
+    /// The file with its private key, without a password.
     public let keyFile: String
 
     private let loaded: Mutex<TLSContext>
@@ -18,15 +19,15 @@ public final class TLSIdentity: Sendable {
         loaded = Mutex(try TLSContext(certificateFile: certificateFile, keyFile: keyFile))
     }
 
-    /// Reads the files again. Connections made from now on get what is in them; those that are open go on with what
-    /// they began with. Where the files can't be used, what was loaded before stays. Also makes new keys for session
-    /// tickets: who resumes an older session gets a full handshake.
+    /// Reads the files again. New connections use their content; open connections keep the old certificate. If the
+    /// files can't be used, the old certificate stays. Also creates new keys for session tickets: a client that resumes
+    /// an older session gets a full handshake.
     public func reload() throws(TLSError) {
         let new = try TLSContext(certificateFile: certificateFile, keyFile: keyFile)
         loaded.withLock { $0 = new }
     }
 
-    /// Seconds since 1970 at which the certificate in use expires.
+    /// The time at which the certificate in use expires, in seconds since 1970.
     public var expiresAt: Int64 { context.expiresAt }
 
     /// The SHA-256 of the public key (its SubjectPublicKeyInfo) of the certificate in use.
@@ -35,15 +36,16 @@ public final class TLSIdentity: Sendable {
     package var context: TLSContext { loaded.withLock { $0 } }
 }
 
-/// A certificate with its key, as loaded once, and what connections by it have in common (the keys of session tickets).
+/// A certificate with its key, as loaded once, and the state that its connections share (the keys of session tickets).
 //
-// @unchecked Sendable: the pointer never changes, and behind it nothing is configured any more once `init` has returned;
-// making connections of one context on several threads is what the library promises.
+// @unchecked Sendable: the pointer never changes, and its context is not configured any more once `init` has returned.
+// The library promises that several threads may create connections of one context.
 package final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
-    /// Seconds since 1970 at which the certificate expires.
+    /// The time at which the certificate expires, in seconds since 1970.
     let expiresAt: Int64
-    /// The SHA-256 of the certificate's public key with its algorithm (SubjectPublicKeyInfo); no bytes where there is no memory.
+    /// The SHA-256 of the certificate's public key with its algorithm (SubjectPublicKeyInfo); empty if memory is
+    /// exhausted.
     let publicKeyDigest: [UInt8]
 
     init(certificateFile: String, keyFile: String) throws(TLSError) {
@@ -53,7 +55,7 @@ package final class TLSContext: @unchecked Sendable {
             guard SSL_CTX_use_certificate_chain_file(context, certificateFile) == 1 else {
                 throw .certificate(file: certificateFile, reason: TLSError.takeReason())
             }
-            // Reading a key that is another certificate's fails, too: told apart by the check.
+            // Reading a key of another certificate fails as well; the reason distinguishes that case.
             guard SSL_CTX_use_PrivateKey_file(context, keyFile, SSL_FILETYPE_PEM) == 1 else {
                 let isMismatch = ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH
                 let reason = TLSError.takeReason()
@@ -80,8 +82,8 @@ package final class TLSContext: @unchecked Sendable {
         SSL_CTX_free(context)
     }
 
-    /// The server's side of a new connection; nil where there is no memory. It goes on with this context whatever
-    /// replaces it meanwhile.
+    /// Returns the server's side of a new connection; nil if memory is exhausted. The session keeps this context even
+    /// if it is replaced.
     package func makeSession(descriptor: Int32) -> TLSSession? {
         guard let ssl = SSL_new(context) else { return nil }
         guard SSL_set_fd(ssl, descriptor) == 1 else {
@@ -93,17 +95,17 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// Why a certificate and its key can't be used.
+/// The reason why a certificate and its key can't be used.
 public enum TLSError: Error, Equatable, CustomStringConvertible {
-    /// The file holds no certificates in PEM, or can't be read.
+    /// The file contains no certificates in PEM, or can't be read.
     case certificate(file: String, reason: String)
-    /// The file holds no private key in PEM, can't be read, or asks for a password.
+    /// The file contains no private key in PEM, can't be read, or needs a password.
     case key(file: String, reason: String)
-    /// Each is good, but they don't belong together.
+    /// The certificate and the key are valid, but do not belong together.
     case mismatch(certificateFile: String, keyFile: String)
-    /// The authorities that a client is to trust can't be read.
+    /// The authorities for clients to trust can't be read.
     case authorities(reason: String)
-    /// The library has no memory, or lacks what is needed.
+    /// The library has no memory, or lacks a required feature.
     case library(reason: String)
 
     public var description: String {
@@ -120,9 +122,9 @@ public enum TLSError: Error, Equatable, CustomStringConvertible {
         }
     }
 
-    /// What the library says of the calling thread's last failure; forgets it.
+    /// Returns and clears the library's reason of the calling thread's last failure.
     static func takeReason() -> String {
-        // The first is the cause: what comes behind it only says in which call that was.
+        // The first error is the cause; later ones only describe the calls around it.
         let code = ERR_get_error()
         ERR_clear_error()
         guard code != 0 else { return "unknown error" }

@@ -1,33 +1,33 @@
 internal import COpenSSL
 package import Glibc
 
-/// One side of one TLS connection over a socket that doesn't block. Belongs to its loop's thread, and that one
-/// has SIGPIPE blocked: the library writes to the socket by itself.
+/// One side of one TLS connection over a non-blocking socket. Belongs to its loop's thread, which has SIGPIPE blocked
+/// because the library itself writes to the socket.
 package final class TLSSession {
     package enum Handshake {
         case done
-        /// Call again when the socket has input, or takes output.
+        /// Call again when the socket has input, or accepts output.
         case needsInput, needsOutput
-        /// The peer speaks plain HTTP. The library has eaten the beginning of its request.
+        /// The peer uses plain HTTP. The library has consumed the beginning of its request.
         case plainHTTP
         case failed
     }
 
     private static let recordBytes = 16 * 1024
-    /// Records written by one call: other connections get their turn.
+    /// Maximum number of records that one call writes, so that other connections get their turn.
     private static let recordsAtOnce = 16
 
     private let ssl: OpaquePointer
     package private(set) var isHandshaking = true
-    /// Whether there may be input that the socket does not tell of: the library has read it already.
+    /// Whether there may be input that the library has already read from the socket.
     package private(set) var holdsInput = false
-    /// Bytes at the front of what was last given to `send` that are encrypted already and on their way, although `send`
-    /// has not counted them: the next `send` must begin with the same.
+    /// Bytes at the front of the last call of `send` that are already encrypted, although `send` has not counted them.
+    /// The next `send` must begin with the same bytes.
     package private(set) var committedBytes = 0
-    /// After an error the library must not be asked for anything more.
+    /// After an error the library must not be called any more.
     private var isBroken = false
 
-    /// Takes ownership.
+    /// Takes ownership of `ssl`.
     init(_ ssl: OpaquePointer) {
         self.ssl = ssl
     }
@@ -36,10 +36,10 @@ package final class TLSSession {
         SSL_free(ssl)
     }
 
-    /// Why the handshake failed: what is wrong with the peer's certificate, or what the library says. Nil before.
+    /// The reason why the handshake failed: the error of the peer's certificate, or the library's reason. Nil before.
     package private(set) var failure: String?
 
-    /// Whether the client came back with a ticket.
+    /// Whether the client resumed a session with a ticket.
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
 
     package func shakeHands() -> Handshake {
@@ -81,8 +81,8 @@ package final class TLSSession {
                 continue
             }
             let outcome = outcome(of: count)
-            // Part of a record: the socket tells when the rest has come. An end is told by the next call, and the socket
-            // may have nothing more to say.
+            // After part of a record, the socket reports when the rest has arrived. After the end, the next call
+            // returns it, because the socket may report no further event.
             holdsInput = outcome != .wouldBlock && total > 0
             if total == 0 { return outcome }
             break
@@ -99,14 +99,14 @@ package final class TLSSession {
             switch write(UnsafeRawBufferPointer(rebasing: bytes[sent..<end])) {
             case .moved(let count): sent += count
             case .wouldBlock: return sent > 0 ? .moved(sent) : .wouldBlock
-            // What was sent before doesn't matter any more.
+            // Bytes that were sent before are irrelevant after an error.
             case let end: return end
             }
         }
         return .moved(sent)
     }
 
-    /// Sends pieces as one stream: small ones go together into a record.
+    /// Sends pieces as one stream: small ones are combined in a record.
     package func send(_ pieces: UnsafeMutableBufferPointer<iovec>) -> StreamOutcome {
         var cursor = PieceCursor(pieces)
         var sent = 0
@@ -123,7 +123,8 @@ package final class TLSSession {
         return .moved(sent)
     }
 
-    /// One record at most. After "would block" the same bytes must come again, wherever they are then, and perhaps more.
+    /// Writes at most one record. After `wouldBlock` the caller must pass the same bytes again, at any address,
+    /// optionally followed by more.
     private func write(_ bytes: UnsafeRawBufferPointer) -> StreamOutcome {
         guard !isBroken else { return .failed(EPROTO) }
         guard bytes.count > 0 else { return .moved(0) }
@@ -148,16 +149,16 @@ package final class TLSSession {
             ERR_clear_error()
             return .failed(error)
         default:
-            // Also an end without the peer's goodbye: somebody on the way may have cut it off.
+            // This case includes an end without a close message: an attacker may have cut the connection.
             isBroken = true
             ERR_clear_error()
             return .failed(EPROTO)
         }
     }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// Says goodbye. False where the socket takes nothing at the moment: call again.
+    /// Sends the close message. Returns false if the socket accepts no output at the moment: call it again.
     package func finishSending() -> Bool {
         guard !isBroken, !isHandshaking else { return true }
         ERR_clear_error()
@@ -169,9 +170,10 @@ package final class TLSSession {
         return !isWaiting
     }
 
-    /// Returns whether a session of another library, which uses OpenSSL itself, has received bytes that its owner has not read.
+    /// Returns whether a session of another library, which uses OpenSSL itself, has received bytes that its owner has
+    /// not read.
     ///
-    /// - Parameter session: An `SSL *` that stays valid during the call.
+    /// - Parameter session: an `SSL *` that stays valid during the call.
     package static func hasBufferedBytes(ofForeign session: UnsafeMutableRawPointer) -> Bool {
         SSL_has_pending(OpaquePointer(session)) != 0
     }

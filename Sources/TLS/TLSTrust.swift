@@ -1,14 +1,14 @@
 internal import COpenSSL
 
-/// Whom clients trust: certificate authorities, as loaded once. Any thread.
+/// The certificate authorities that clients trust, as loaded once. Any thread.
 //
-// @unchecked Sendable: the pointer never changes, and behind it nothing is configured any more once `init` has returned;
-// making connections of one context on several threads is what the library promises.
+// @unchecked Sendable: the pointer never changes, and its context is not configured any more once `init` has returned.
+// The library promises that several threads may create connections of one context.
 public final class TLSTrust: @unchecked Sendable {
     public enum Authorities: Sendable, Equatable {
-        /// Those that the system trusts.
+        /// The system's authorities.
         case system
-        /// Those in a file of PEM certificates, and no others.
+        /// The authorities in a file of PEM certificates, and no others.
         case file(String)
     }
 
@@ -34,8 +34,8 @@ public final class TLSTrust: @unchecked Sendable {
         SSL_CTX_free(context)
     }
 
-    /// The client's side of a new connection, which fails unless the server proves to be `host`: a name, or an IP address
-    /// without brackets. Nil where there is no memory, or the host's name can't be checked.
+    /// Returns the client's side of a new connection, which fails unless the server proves to be `host`: a name, or an
+    /// IP address without brackets. Returns nil if memory is exhausted, or the host's name can't be checked.
     package func makeSession(descriptor: Int32, host: String) -> TLSSession? {
         ERR_clear_error()
         guard !host.isEmpty, !host.utf8.contains(0), let ssl = SSL_new(context) else { return nil }
