@@ -1,7 +1,7 @@
 import Crypto
 public import Tree
 
-/// A JSON value in a token. Unlike data of the database its keys may be anything.
+/// A JSON value in a token. Unlike keys of the database, its keys may be any text.
 public enum ClaimValue: Sendable, Equatable {
     case null
     case bool(Bool)
@@ -23,7 +23,7 @@ public enum ClaimValue: Sendable, Equatable {
         if case .object(let claims) = self { claims } else { nil }
     }
 
-    /// A time in seconds since 1970, rounded down; nil for anything that is no time.
+    /// A time in seconds since 1970, rounded down; nil for an invalid time.
     var seconds: Int64? {
         let latest: Int64 = 1 << 53
         switch self {
@@ -44,7 +44,7 @@ extension ClaimValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, E
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     public init(arrayLiteral elements: ClaimValue...) { self = .array(elements) }
 
-    /// Of equal names the last wins.
+    /// Of members with the same name the last one wins.
     public init(dictionaryLiteral elements: (String, ClaimValue)...) {
         var claims = Claims()
         for (name, value) in elements { claims[name] = value }
@@ -52,7 +52,7 @@ extension ClaimValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, E
     }
 }
 
-/// A JSON object in a token: no name comes twice, and the order is kept.
+/// A JSON object in a token: names are unique, and the order is kept.
 public struct Claims: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     public struct Member: Sendable, Equatable {
         public let name: String
@@ -62,12 +62,12 @@ public struct Claims: Sendable, Equatable, ExpressibleByDictionaryLiteral {
 
     public init() {}
 
-    /// Of equal names the last wins.
+    /// Of members with the same name the last one wins.
     public init(dictionaryLiteral elements: (String, ClaimValue)...) {
         for (name, value) in elements { self[name] = value }
     }
 
-    /// Looks through the members; a token has few.
+    /// Searches the members linearly; a token has few.
     public subscript(name: String) -> ClaimValue? {
         get { members.first { $0.name.utf8.elementsEqual(name.utf8) }?.value }
         set {
@@ -81,7 +81,7 @@ public struct Claims: Sendable, Equatable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    /// Adds a member that is known to be new.
+    /// Adds a member whose name is known to be new.
     mutating func append(_ name: String, _ value: ClaimValue) { members.append(Member(name: name, value: value)) }
 }
 
@@ -89,10 +89,10 @@ public struct Claims: Sendable, Equatable, ExpressibleByDictionaryLiteral {
 public struct ClaimsWriter {
     private(set) var bytes: [UInt8] = []
 
-    /// The claims' JSON text, with their keys in order.
+    /// Returns the claims as JSON, with their members in order.
     public static func encode(_ claims: Claims) -> [UInt8] { encode(.object(claims)) }
 
-    /// A value's JSON text.
+    /// Returns a value as JSON.
     public static func encode(_ value: ClaimValue) -> [UInt8] {
         var writer = ClaimsWriter()
         writer.write(value)
@@ -104,7 +104,7 @@ public struct ClaimsWriter {
         case .null: raw("null")
         case .bool(let flag): raw(flag ? "true" : "false")
         case .integer(let number): raw("\(number)")
-        // Whole numbers in their short form; JSON has no infinities.
+        // JSON has no infinities and no NaN.
         case .number(let number): raw(number.isFinite ? "\(number)" : "null")
         case .string(let text): write(text)
         case .array(let values):
@@ -142,8 +142,8 @@ public struct ClaimsWriter {
 }
 
 extension Node {
-    /// Claims as rules see them: lists have their positions as keys, and what is null or empty is not there. Keys may be
-    /// what no key of the database can be, such as `google.com`: such a node is never data.
+    /// Creates the node that rules see for claims: arrays have their indexes as keys, and null or empty values are
+    /// omitted. Keys may be invalid in the database, such as `google.com`, so such a node is never stored.
     public init(_ value: ClaimValue) {
         switch value {
         case .null: self = .null

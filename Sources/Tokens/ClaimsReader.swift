@@ -1,13 +1,13 @@
 internal import JSONText
 
-/// Reads the JSON of tokens and key sets, strictly: RFC 8259, valid UTF-8, no name twice, nothing behind the value,
-/// bounded depth. Two readers of one token must not come to different claims.
+/// Parses the JSON of tokens and key sets strictly: RFC 8259, valid UTF-8, unique names, no text after the value,
+/// bounded depth. Two parsers must not read different claims from one token.
 public struct ClaimsReader {
     private var scanner: JSONScanner
     private var depth = 0
     private static let maxDepth = 32
 
-    /// The object that is the whole text.
+    /// Parses a text that is one object.
     ///
     /// - Throws: `malformed`.
     public static func object(_ bytes: [UInt8]) throws(JWTError) -> Claims {
@@ -15,7 +15,7 @@ public struct ClaimsReader {
         return claims
     }
 
-    /// The value that is the whole text.
+    /// Parses a text that is one value.
     ///
     /// - Throws: `malformed`.
     public static func value(_ bytes: [UInt8]) throws(JWTError) -> ClaimValue {
@@ -31,7 +31,7 @@ public struct ClaimsReader {
 
     private init(scanner: JSONScanner) { self.scanner = scanner }
 
-    /// Runs a step of the scanner and says its fault in a token's words.
+    /// Runs a step of the scanner, and converts its error to that of a token.
     private mutating func step<Result>(
         _ body: (inout JSONScanner) throws(JSONFault) -> Result
     ) throws(JWTError) -> Result {
@@ -65,7 +65,7 @@ public struct ClaimsReader {
         return value
     }
 
-    /// Goes into an object or array; false if nothing is in it.
+    /// Enters an object or array; returns false if it is empty.
     private mutating func enter(closing: UInt8) throws(JWTError) -> Bool {
         guard depth < Self.maxDepth else { throw .malformed("JSON nested too deeply") }
         return scanner.enter(closing: closing)
@@ -79,7 +79,7 @@ public struct ClaimsReader {
         var names = Set<[UInt8]>()
         repeat {
             let name = try step { (scanner) throws(JSONFault) in try scanner.name() }
-            // Bytes: two spellings of one letter are two names.
+            // Names are compared as bytes: two Unicode spellings of one character are two names.
             guard names.insert(Array(name.utf8)).inserted else { throw .malformed("a name comes twice") }
             try step { (scanner) throws(JSONFault) in try scanner.colon() }
             claims.append(name, try value())

@@ -1,15 +1,16 @@
-/// The one feed that a token is for: the claims `feed`, `ns` and `fid` of a token that a secret signed.
+/// The feed that a token is for: the claims `feed`, `ns` and `fid` of a token that a secret signed.
 public struct FeedBinding: Sendable, Hashable {
     public let feed: String
     public let namespace: String
-    /// Tells the feed from others that have or had its name: a UUID's text. Nil in tokens that were minted without a database.
+    /// Distinguishes the feed from others that have or had its name: a UUID's text. Nil in tokens that were minted
+    /// without a database.
     public let id: String?
 
     private static let feedClaim = "feed"
     private static let namespaceClaim = "ns"
     private static let idClaim = "fid"
 
-    /// Nil where a name is none, or the id has another form than a UUID in lower case.
+    /// Returns nil if a name is invalid, or the id is not a UUID in lower case.
     public init?(feed: String, namespace: String, id: String? = nil) {
         guard Self.isName(feed, longest: 63), Self.isName(namespace, longest: 64), id.map(Self.isID) ?? true else {
             return nil
@@ -19,10 +20,10 @@ public struct FeedBinding: Sendable, Hashable {
         self.id = id
     }
 
-    /// What a token's claims say; nil for a token that is for no feed.
+    /// Parses the claims of a token; returns nil for a token that is not for a feed.
     ///
-    /// - Throws: `badClaim` where the feed or its namespace is not named as it must be, and where the token is for
-    ///   something else, too: one that is for a feed is for nothing else.
+    /// - Throws: `badClaim` if the feed or its namespace is missing or invalid, or if the token also has other rights:
+    ///   a token for a feed may be for nothing else.
     public init?(_ claims: Claims) throws(JWTError) {
         guard let claim = claims[Self.feedClaim] else { return nil }
         guard let feed = claim.string else { throw .badClaim(Self.feedClaim) }
@@ -36,7 +37,7 @@ public struct FeedBinding: Sendable, Hashable {
         self = binding
     }
 
-    /// Adds what `init(_:)` reads.
+    /// Adds the claims that `init(_:)` parses.
     public func write(to claims: inout Claims) {
         claims[Self.feedClaim] = .string(feed)
         claims[Self.namespaceClaim] = .string(namespace)

@@ -1,17 +1,17 @@
 public import Crypto
 
-/// A JSON Web Token in compact form, taken apart (RFC 7515, 7519). Nothing in it may be believed until a signature was
-/// verified; and then its times, issuer and audience remain to be checked.
+/// A parsed JSON Web Token in compact form (RFC 7515, 7519). Its content is not trustworthy until a signature was
+/// verified, and its times, issuer and audience were checked.
 public struct JWT: Sendable {
-    /// Ways to sign that tokens may use here.
+    /// The signature algorithms that are supported.
     public enum Algorithm: String, Sendable, CaseIterable {
         case rs256 = "RS256"
         case hs256 = "HS256"
-        /// Not signed at all.
+        /// The token is not signed.
         case none
     }
 
-    /// What the token says about its signature.
+    /// The algorithm that the token declares for its signature.
     public let algorithm: Algorithm
     public let keyID: String?
     public let claims: Claims
@@ -20,12 +20,12 @@ public struct JWT: Sendable {
 
     public static let maxBytes = 16 * 1024
 
-    /// Whether a credential has the form of a token, rather than that of a secret.
+    /// Returns whether a credential has the form of a token, rather than that of a secret.
     public static func looksLikeToken(_ text: String) -> Bool {
         text.utf8.count { $0 == UInt8(ascii: ".") } == 2
     }
 
-    /// - Throws: `malformed`, `tooLarge`, `wrongAlgorithm` for any algorithm not known here.
+    /// - Throws: `malformed`, `tooLarge`, or `wrongAlgorithm` for an unsupported algorithm.
     public init(_ text: String) throws(JWTError) {
         let bytes = Array(text.utf8)
         guard bytes.count <= Self.maxBytes else { throw .tooLarge(bytes: bytes.count) }
@@ -36,7 +36,7 @@ public struct JWT: Sendable {
         let fields = try ClaimsReader.object(header)
         guard let name = fields["alg"]?.string else { throw .malformed("the header names no algorithm") }
         guard let algorithm = Algorithm(rawValue: name) else { throw .wrongAlgorithm(Self.shown(name)) }
-        // Extensions that must be understood; none is.
+        // The header's critical extensions must be understood, but none is supported.
         guard fields["crit"] == nil else { throw .malformed("the header has critical extensions") }
         guard (algorithm == .none) == signature.isEmpty else {
             throw .malformed("the signature doesn't fit the algorithm")
@@ -52,13 +52,13 @@ public struct JWT: Sendable {
         self.signature = signature
     }
 
-    /// Throws unless the token says RS256 and was signed with this key's other half.
+    /// Throws unless the token declares RS256 and was signed with the matching private key.
     public func verify(with key: RSAPublicKey) throws(JWTError) {
         guard algorithm == .rs256 else { throw .wrongAlgorithm(algorithm.rawValue) }
         guard key.isValidSignature(signature, of: signedBytes) else { throw .badSignature }
     }
 
-    /// Throws unless the token says HS256 and was signed with this secret.
+    /// Throws unless the token declares HS256 and was signed with this secret.
     public func verify(withSecret secret: [UInt8]) throws(JWTError) {
         guard algorithm == .hs256 else { throw .wrongAlgorithm(algorithm.rawValue) }
         guard Digest.isEqualInConstantTime(HMAC.sha256(signedBytes, key: secret), signature) else {
@@ -66,26 +66,26 @@ public struct JWT: Sendable {
         }
     }
 
-    /// A name from a token, fit to be shown.
+    /// Returns the part of a token's text that is safe to display.
     private static func shown(_ name: String) -> String {
         String(name.unicodeScalars.prefix(16).filter { $0.isASCII && $0.value > 0x20 }.map(Character.init))
     }
 }
 
 extension JWT {
-    /// A token signed by HMAC-SHA-256.
+    /// Returns a token signed by HMAC-SHA-256.
     public static func mint(_ claims: Claims, secret: [UInt8]) -> String {
         let signed = unsigned(["alg": "HS256", "typ": "JWT"], claims)
         return "\(signed).\(Base64URL.encode(HMAC.sha256(Array(signed.utf8), key: secret)))"
     }
 
-    /// A token signed by RSA.
+    /// Returns a token signed by RSA.
     public static func mint(_ claims: Claims, key: RSAPrivateKey, keyID: String) throws(CryptoError) -> String {
         let signed = unsigned(["alg": "RS256", "kid": .string(keyID), "typ": "JWT"], claims)
         return "\(signed).\(Base64URL.encode(try key.sign(Array(signed.utf8))))"
     }
 
-    /// A token that nobody signed: for development.
+    /// Returns an unsigned token, for development.
     public static func mintUnsigned(_ claims: Claims) -> String {
         "\(unsigned(["alg": "none", "typ": "JWT"], claims))."
     }
@@ -95,18 +95,18 @@ extension JWT {
     }
 }
 
-/// Why a token is not believed. For logs and `token inspect`; holds nothing of the token but what its form shows.
+/// The reason why a token is rejected. For logs and `token inspect`; contains no part of the token except its form.
 public enum JWTError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// Not three parts of base64url with JSON in the first two, or JSON that can be read in more than one way.
+    /// The token does not consist of three parts of base64url with JSON in the first two, or its JSON is ambiguous.
     case malformed(String)
     case tooLarge(bytes: Int)
-    /// The header names an algorithm that is not the key's.
+    /// The header names an algorithm that the key does not support.
     case wrongAlgorithm(String)
     case badSignature
-    /// A claim that is missing or not of its type.
+    /// A claim is missing or has the wrong type.
     case badClaim(String)
     case expired(secondsAgo: Int64)
-    /// `iat`, `nbf` or `auth_time` lies ahead.
+    /// `iat`, `nbf` or `auth_time` is in the future.
     case notYetValid(claim: String)
     case wrongIssuer
     case wrongAudience
@@ -132,9 +132,9 @@ public struct TokenTimes: Sendable, Equatable {
     public let expiresAt: Int64?
 
     /// - Parameters:
-    ///   - skew: by how much the issuer's clock and this one may differ.
-    ///   - requiresExpiry: whether a token without `exp` is refused.
-    ///   - lifeWithoutExpiry: the life of a token that has no `exp`, from `iat`, which it then needs.
+    ///   - skew: maximum difference between the issuer's clock and this one.
+    ///   - requiresExpiry: whether a token without `exp` is rejected.
+    ///   - lifeWithoutExpiry: the life of a token without `exp`, counted from `iat`, which such a token requires.
     /// - Throws: `badClaim`, `expired`, `notYetValid`.
     public init(
         _ claims: Claims, now: Int64, skew: Int64, requiresExpiry: Bool = false, lifeWithoutExpiry: Int64? = nil
@@ -146,7 +146,7 @@ public struct TokenTimes: Sendable, Equatable {
             guard let issuedAt else { throw .badClaim("iat") }
             expiresAt = issuedAt + life
         }
-        // First whether it is over: that is what its owner can do something about.
+        // Expiry is checked first, because it is the error that the token's owner can correct.
         if let expiresAt, expiresAt + skew <= now { throw .expired(secondsAgo: now - expiresAt) }
         for name in ["iat", "nbf", "auth_time"] {
             if let time = try Self.time(name, claims), time > now + skew { throw .notYetValid(claim: name) }
