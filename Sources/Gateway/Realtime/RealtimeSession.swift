@@ -237,7 +237,7 @@ extension RealtimeSession {
     /// Answers once this gateway has sent the client's listens all changes up to an entry, or after a timeout.
     ///
     /// Only clients that can read something may learn how long the log is: clients with a listen, and clients that may
-    /// read the named path (docs/security.md).
+    /// read the named path (docs/reference/security.md).
     func wait(_ number: Int64, _ seq: Int64, _ path: Path?) {
         guard isExtended else { return answer(number, "failure", .text("Unknown action")) }
         guard mayWait(path) else { return answer(number, "permission_denied", .text("Permission denied")) }

@@ -1,7 +1,7 @@
 import Postgres
 import Tree
 
-/// Moves a namespace to another database while clients write to it: see docs/placement.md. A mover may end at any
+/// Moves a namespace to another database while clients write to it: see docs/guides/placement.md. A mover may end at any
 /// moment; another one continues or undoes the move from the state that it finds. Only one mover of a namespace runs at
 /// a time.
 public final class NamespaceMover {

@@ -1,4 +1,4 @@
-/// The log position of data, which a gateway sends to clients that requested its extension (docs/websocket.md).
+/// The log position of data, which a gateway sends to clients that requested its extension (docs/reference/websocket.md).
 public struct LogMark: Sendable, Equatable {
     /// The seq of the entry at which the data is current.
     public let seq: Int64
