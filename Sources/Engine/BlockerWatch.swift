@@ -1,15 +1,16 @@
 import LogStore
 import Runtime
 
-/// Keeps committers from waiting for ever: where one has been in the database for a while, this looks whom it waits for, and
-/// stops those that will not go on by themselves. One thread, one connection, which it opens when it is needed first.
+/// Keeps committers from waiting forever: if a committer has waited for the database for a while, this thread finds the
+/// connections that block it, and stops those that will not continue by themselves. One thread and one connection,
+/// which is opened when it is first needed.
 final class BlockerWatch: Sendable {
     private let core: EngineCore
 
     init(_ core: EngineCore) { self.core = core }
 
     private static let lookEvery: Milliseconds = 250
-    /// Nobody who has been waiting for less is helped.
+    /// Committers that have waited for less than this get no help.
     private static let tooLong: Milliseconds = 300
 
     func run() {
@@ -19,7 +20,7 @@ final class BlockerWatch: Sendable {
         while core.blockers.pause(milliseconds: Self.lookEvery) {
             let now = Clock.monotonicMilliseconds
             let waiting = core.blockers.pids(longerThan: Self.tooLong)
-            // While the database is away nobody waits for anybody in it.
+            // While the database is away, committers do not wait for locks in it.
             guard !waiting.isEmpty, core.health.isUp else { continue }
             do throws(LogStoreError) {
                 if connection?.isOpen != true { connection = try core.connect("watch") }
@@ -39,7 +40,8 @@ final class BlockerWatch: Sendable {
     private func execute(_ verdict: BlockerHistory.Verdict, _ connection: LogConnection) throws(LogStoreError) {
         switch verdict {
         case .makeWay(let blocker):
-            // Where it has written its rows and waits for the head's lock, behind those whom it holds up, there is nothing to cancel.
+            // A large write that has written its rows waits for its turn after the writers that it blocks. It has no
+            // running statement to cancel, so its session is ended.
             try connection.stop(blocker, endingSession: blocker.waitsForClient)
         case .end(let blocker):
             core.metrics.endedBlockers.add()
@@ -51,15 +53,17 @@ final class BlockerWatch: Sendable {
     }
 }
 
-/// Decides which of the database connections that committers wait for is to be stopped. Pure: its caller says what it saw, and when.
+/// Decides which of the connections that block committers is stopped. Pure: the caller passes its observations and the
+/// time.
 ///
-/// A connection is only ended when it waits for its own client and has done nothing at all for so long: its gateway is frozen,
-/// cut off or gone, and PostgreSQL, which waits for the rest of a message, would keep its locks for ever.
+/// A connection is ended only if it has been waiting for its own client and has done nothing for the whole time. Its
+/// gateway is frozen, unreachable or dead, and PostgreSQL, which waits for the rest of a message, would keep its locks
+/// forever.
 struct BlockerHistory {
     typealias Patience = BlockerPatience
 
     enum Verdict: Equatable {
-        /// A large write that holds rows of others is to begin anew.
+        /// A large write that holds rows of others has to start again.
         case makeWay(Blocker)
         case end(Blocker)
     }
@@ -74,10 +78,10 @@ struct BlockerHistory {
 
     init(_ patience: Patience) { self.patience = patience }
 
-    /// What is to be done about those that are waited for now. Forgets all others.
+    /// Returns the verdicts on the current blockers, and forgets all others.
     ///
-    /// - Parameter now: monotonic milliseconds. After a gap between two looks (this gateway was frozen itself) the time
-    ///   counts from the later one.
+    /// - Parameter now: monotonic milliseconds. After a gap between two checks (this gateway itself was frozen), the
+    ///   time counts from the later check.
     mutating func judge(_ blockers: [Blocker], now: Milliseconds, sinceLastLook: Milliseconds) -> [Verdict] {
         var verdicts: [Verdict] = []
         var next: [Int32: Seen] = [:]
@@ -86,7 +90,7 @@ struct BlockerHistory {
                 seen[blocker.pid].flatMap { $0.blocker == blocker ? $0 : nil } ?? Seen(blocker: blocker, since: now)
             if sinceLastLook > 2_000 { one.since = now }
             if blocker.application == BackendName.largeWrite, !blocker.waitsForLock {
-                // Small writes don't wait for a large one that holds rows of theirs; it begins anew.
+                // Small writes do not wait for a large write that holds rows of theirs; the large write starts again.
                 verdicts.append(.makeWay(blocker))
             } else if blocker.waitsForClient, let most = limit(blocker), now - one.since >= most {
                 verdicts.append(.end(blocker))

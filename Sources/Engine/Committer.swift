@@ -8,7 +8,7 @@ import Runtime
 ///       |
 ///       +-- .work(namespace), more work waits --> JointCommit    batches of several namespaces, one transaction
 ///       |                                            |
-///       |                                            |  the first namespace has to go alone
+///       |                                            |  the first namespace has to commit alone
 ///       |                                            v
 ///       +-- .work(namespace) ---------------------> follow the log, if its head may have moved; then
 ///       |                                              LargeCommit    one large write
@@ -18,17 +18,18 @@ import Runtime
 ///       |
 ///       +-- .stop --------------------------------> the thread closes its connection and ends
 ///
-/// A namespace is with at most one committer at a time: `NamespaceSchedule` hands it out, and `finishedTask` says whether
-/// the committer queues it again. The committer passes such namespaces to the next call of `CommitterJobs.next`, which puts
-/// them behind all work that waits. While a committer works in the database, `DatabaseStays` has the backend of its
-/// connection, and `BlockerWatch` looks for the sessions that the backend waits for.
+/// At most one committer works on a namespace at a time: `NamespaceSchedule` assigns it, and `finishedTask` returns
+/// whether the committer queues it again. The committer passes such namespaces to the next call of
+/// `CommitterJobs.next`, which queues them after all waiting work. While a committer works in the database,
+/// `DatabaseStays` has the backend of its connection, and `BlockerWatch` looks for the sessions that block that
+/// backend.
 final class Committer {
     private let core: EngineCore
     private let context: CommitterContext
     private let desk = GatheringDesk(false)
     private var jointSize: JointSize
 
-    /// - Parameter wake: ends its wait for the database. Its own.
+    /// - Parameter wake: ends the committer's wait for the database. Used by this committer only.
     init(_ core: EngineCore, index: Int, wake: WakeHandle) {
         self.core = core
         jointSize = JointSize(most: core.settings.jointNamespaces)
@@ -49,8 +50,8 @@ final class Committer {
 
     // MARK: Work
 
-    /// Works for the namespace, and for those that wait behind it, in one transaction. Returns those with more to do; nil where none
-    /// waits, or this one has to be worked for alone.
+    /// Commits for the namespace and for those that wait after it in one transaction. Returns the namespaces with more
+    /// work; nil if no other namespace waits or this one has to commit alone.
     private func workWithOthers(_ namespace: LiveNamespace) -> [LiveNamespace]? {
         guard core.settings.jointNamespaces > 1, core.health.isUp, core.jobs.isWaitedFor else { return nil }
         guard jointSize.next > 1 else {
@@ -68,10 +69,10 @@ final class Committer {
         return namespace.finishedTask(followsLog: isRead) ? [namespace] : []
     }
 
-    /// Ends what another committer, or this one, has begun.
+    /// Continues a batch that this or another committer has begun.
     private func goOn(_ progress: BatchProgress) -> [LiveNamespace] {
         let start = Clock.monotonicNanoseconds
-        // Where nothing of it was sent it fails as one that is taken up now: each attempt to reach a silent database takes its time.
+        // A batch of which nothing was sent fails like a new one: each attempt to reach a silent database takes time.
         if progress.lost.isEmpty, !core.health.isUp, !context.connection.answers() {
             context.answers.fail(progress.waiting, .unavailable(core.health.reason))
         } else {
@@ -82,7 +83,8 @@ final class Committer {
         return progress.namespace.finishedTask(followsLog: true) ? [progress.namespace] : []
     }
 
-    /// False when the log could not be read: what the tail finds next is a reason to try again, not what it has found.
+    /// Returns false if the log could not be read. Then the tail's next check causes another attempt, and the head
+    /// found before does not.
     private func work(_ namespace: LiveNamespace) -> Bool {
         if !core.jobs.isWaitedFor { namespace.gather(at: desk) }
         let task = namespace.takeTask()
@@ -95,7 +97,7 @@ final class Committer {
         } catch {
             let facts = [("namespace", namespace.name), ("error", "\(error)")]
             switch error {
-            // Whether that was meant has been said already.
+            // The removal or the loss has already been logged.
             case .unknownNamespace: core.logger.notice("the log is gone with its namespace", facts)
             case .stopped: core.logger.debug("a namespace is not read any more", facts)
             default: core.logger.error("the log can't be read", facts)
@@ -122,7 +124,7 @@ final class Committer {
             } catch {
                 guard error.isConnectionLost else { throw error }
                 context.connection.drop()
-                // The connection may be one of before an outage that is over.
+                // The connection may date from before an outage that is over.
                 if hasReconnected || !core.health.isUp { throw error }
                 hasReconnected = true
             }

@@ -3,29 +3,31 @@ public import Postgres
 public import Runtime
 public import Tree
 
-/// The heart of a gateway: the namespaces in memory, the committers that turn writes into log entries, and the tail that
-/// follows what other gateways write. Start it once; any thread may use it.
+/// The core of a gateway: the namespaces in memory, the committers that turn writes into log entries, and the tail that
+/// follows the writes of other gateways. Start it once; any thread may use it.
 public final class Engine: Sendable {
     private let core: EngineCore
     private let wake: WakeHandle
     private let reader: LogReader
-    /// Reads logs for those who want them whole.
+    /// Reads whole logs for consumers.
     public let logs: LogReadPool
     /// The lease under which realtime sessions begin.
     public let leases: GatewayLeases
-    /// What is executed when realtime sessions end.
+    /// The onDisconnect operations that are executed when realtime sessions end.
     public let disconnects: DisconnectKeeper
-    /// What the lease's thread is to do.
+    /// The jobs of the lease's thread.
     private let jobs: LeaseJobs
     private let threads: [Thread]
     private let largeWriter: Thread
 
-    /// Starts the threads; the database may be absent, and come later.
+    /// Starts the threads. The database may be unavailable at first.
     ///
     /// - Parameters:
-    ///   - servers: which servers are gone on with; one for all that this program does with the database. Its own if nil.
-    ///   - budget: what trees may take of memory, shared with engines of other databases. What the settings say if nil.
-    ///   - placement: is kept as the database says, where that is the home.
+    ///   - servers: decides which database servers are accepted; shared by everything in this program that uses the
+    ///     database. The engine creates one if nil.
+    ///   - budget: the memory budget for trees, shared with the engines of other databases. Taken from the settings if
+    ///     nil.
+    ///   - placement: is updated from the database if the engine serves the primary database.
     public init(
         url: PostgresURL, settings: EngineSettings = EngineSettings(),
         connectionSettings: LogConnection.Settings = LogConnection.Settings(), metrics: EngineMetrics, logger: Logger,
@@ -47,7 +49,7 @@ public final class Engine: Sendable {
         self.jobs = jobs
         let disconnects = DisconnectKeeper(jobs)
         self.disconnects = disconnects
-        // All of them first: where one can't be had, no thread has begun.
+        // Open all handles first: if one fails, no thread has been started.
         var wakes: [WakeHandle] = []
         for _ in 0..<settings.committers { wakes.append(try WakeHandle()) }
         var threads = wakes.enumerated().map { index, wake in
@@ -69,51 +71,54 @@ public final class Engine: Sendable {
         self.threads = threads
     }
 
-    /// Waits until the database has answered; at most so long.
+    /// Waits until the database has answered, at most `milliseconds`.
     public func waitUntilConnected(milliseconds: Milliseconds) {
         let deadline = Clock.monotonicMilliseconds + milliseconds
         while !core.health.isUp, Clock.monotonicMilliseconds < deadline { core.pause(milliseconds: 2) }
     }
 
-    /// What the engine hears of its database, for others that follow it.
+    /// The announcements that the engine receives from its database, for mirrors, feeds and other followers.
     public var announcements: Announcements { core.announcements }
     public var metrics: EngineMetrics { core.metrics }
     public var health: DatabaseHealth { core.health }
-    /// Which of the program's databases it is, and its name; see `EngineSettings`.
+    /// The number of the engine's database within the program, and its name; see `EngineSettings`.
     public var database: Int { core.settings.database }
     public var databaseName: String { core.settings.databaseName }
-    /// What kept each committer from all else.
+    /// The stalls of each committer.
     public var stretches: [StretchMeter] { core.stretches }
 
-    /// The namespace, if it is in use already.
+    /// Returns the namespace if it is in memory.
     public func liveNamespace(_ name: String) -> LiveNamespace? { core.namespaces.live(name) }
 
-    /// A namespace of this name is about to be looked for here, having been in another database: what is in memory, or is being read, is
-    /// what it was here before, and nobody gets it any more. A committer then ends it for who listens.
+    /// Prepares for a namespace of this name that arrives from another database. The namespace in memory, or being
+    /// read, is the former one of this database, and requests no longer get it. A committer then ends it for its
+    /// listeners.
     ///
-    /// - Parameter wasAway: false where it may have been here all the time: then it is compared with the database only.
+    /// - Parameter wasAway: false if the namespace may have been here all the time; then it is only compared with the
+    ///   database.
     public func expect(_ name: String, wasAway: Bool) { core.namespaces.expect(name, wasAway: wasAway)?.suspect() }
 
     public var liveNamespaces: [LiveNamespace] { core.namespaces.all }
 
-    /// What the namespaces in memory take of it, and what they may.
+    /// The memory use and the budget of the namespaces in memory.
     public var memory: MemoryFacts {
         MemoryFacts(
             namespaces: core.namespaces.count, bytes: core.memory.total.bytes, budget: core.memory.budget,
             waitingLoads: core.loads.count, pages: core.memory.pages?.facts)
     }
 
-    /// Calls back with the namespace once it is loaded: at once where it is in use, else from another thread.
+    /// Calls back with the namespace once it is loaded: immediately if it is in memory, otherwise from another thread.
     public func withNamespace(
         _ name: String, _ body: @escaping @Sendable (Result<LiveNamespace, EngineError>) -> Void
     ) {
         core.withNamespace(name, body)
     }
 
-    /// Calls back with the namespace, or with nil if its rules refuse the request whatever the tree holds. The tree is not read for a
-    /// request that the rules refuse.
+    /// Calls back with the namespace, or with nil if its rules refuse the request independently of the tree. The tree
+    /// is not read for a request that the rules refuse.
     ///
-    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread; not called if the namespace is loaded.
+    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread; not called if the
+    ///   namespace is loaded.
     public func withNamespace(
         _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
         _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
@@ -121,11 +126,13 @@ public final class Engine: Sendable {
         core.withNamespace(name, unless: isRefused, body)
     }
 
-    /// Reads entries after one seq and up to another from the log, page by page, on another thread. `each` gets a page, its
-    /// entries' batches, and the seq before it (a page that doesn't begin right behind it: what lies between is not
-    /// retained) and says whether to go on. Fails where the entry at `after` is not the one that is meant, by its batch.
+    /// Reads the log's entries after one seq up to another, page by page, on another thread. `each` receives a page,
+    /// the batches of its entries and the seq before the page, and returns whether to continue. If a page does not
+    /// start directly after that seq, the entries in between are no longer retained. Fails if `isMeant` rejects the
+    /// batch of the entry at `after`.
     ///
-    /// - Parameter patience: for how long a lost database is waited for; then the reading goes on where it was.
+    /// - Parameter patience: milliseconds to wait for a lost database, after which reading resumes at the last
+    ///   position.
     public func readLog(
         _ namespace: Int64, after: Int64, through: Int64, patience: Milliseconds,
         isMeant: (@Sendable (_ batch: [UInt8]) -> Bool)? = nil,
@@ -139,18 +146,18 @@ public final class Engine: Sendable {
                 completion: completion))
     }
 
-    /// Sends the other gateways of this database something short: each hears it soon, once at most. Dropped where the
-    /// database is away, and where it is too long.
+    /// Sends a short message to the other gateways of this database. Each receives it soon, at most once.
+    /// The message is dropped if the database is away or the text is too long.
     public func tellPeers(_ text: String) {
         jobs.add(.tell(text))
     }
 
-    /// Called with what other gateways tell, on the tail's thread; must return soon.
+    /// Sets the function that receives the messages of other gateways, on the tail's thread; it must return soon.
     public func onPeerMessage(_ body: @escaping @Sendable (_ sender: String, _ text: String) -> Void) {
         core.peers.onMessage(body)
     }
 
-    /// Refuses new writes, commits those that wait (for so long), and ends the threads.
+    /// Rejects new writes, commits the waiting ones for at most `milliseconds`, and ends the threads.
     public func stop(milliseconds: Milliseconds) {
         disconnects.waitUntilDone(milliseconds: milliseconds)
         for namespace in core.namespaces.all { namespace.refuseWrites(.stopping) }
@@ -168,7 +175,7 @@ public final class Engine: Sendable {
         for thread in threads { thread.join() }
         for namespace in core.namespaces.all {
             for item in namespace.takeAllWaiting() {
-                // The large writer waits for what becomes of it.
+                // The large writer waits for the outcome.
                 if let large = item.large {
                     large.finish(.failed(.stopping))
                 } else {

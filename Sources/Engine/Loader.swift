@@ -1,19 +1,18 @@
 import LogStore
 import Runtime
 
-/// One loader: a thread with a connection that reads the trees of namespaces that come into use, so that no committer waits
-/// for that.
+/// One loader: a thread with a connection that reads the trees of requested namespaces, so that committers need not.
 final class Loader {
     private let core: EngineCore
     private let connection: CommitterConnection
     private let loader: NamespaceLoader
-    /// Until when nothing is asked of a database that could not be reached, and what it was that failed.
+    /// The time until which no attempt is made to reach an unavailable database, and the error of the last attempt.
     private var away: (error: EngineError, until: Milliseconds)?
 
-    /// A connection that nobody has needed for so long is closed.
+    /// A connection that was unused for this time is closed.
     private static let idleMilliseconds: Milliseconds = 30_000
-    /// For so long after a connection could not be opened all loads fail at once: opening one may take seconds, and many may
-    /// wait.
+    /// After a connection could not be opened, all loads fail immediately for this time: opening one may take seconds,
+    /// and many loads may be waiting.
     private static let pauseMilliseconds: Milliseconds = 500
 
     init(_ core: EngineCore, _ host: NamespaceHost, index: Int) {
@@ -42,7 +41,7 @@ final class Loader {
         while !end(job, attempt(&job)) {}
     }
 
-    /// Tells who waits. False where it has to be read once more.
+    /// Passes the outcome to the waiting requests. Returns false if the namespace has to be read once more.
     private func end(_ job: LoadQueue.Job, _ outcome: NamespaceLoader.Outcome) -> Bool {
         switch outcome {
         case .postponed:
@@ -56,10 +55,10 @@ final class Loader {
         case .refused: return true
         case .failed(let error): return core.namespaces.loaded(job.name, .failure(error))
         case .loaded(let namespace):
-            // Before anybody has it: else it could be let go at once.
+            // Before the requests get the namespace: otherwise it could be evicted immediately.
             core.memory.loaded(namespace)
             let isMeant = core.namespaces.loaded(job.name, .success(namespace))
-            // What was committed while the tree was being read has been announced to nobody else.
+            // Commits announced while the tree was being read were kept only in the table.
             let head = core.namespaces.takeAnnounced(of: namespace.id)
             if isMeant, head > 0 { namespace.headSeen(head) }
             return isMeant
@@ -70,7 +69,7 @@ final class Loader {
         if let away, Clock.monotonicMilliseconds < away.until { return .failed(away.error) }
         away = nil
         var outcome = tryToLoad(&job)
-        // The connection may be one of before an outage: that says nothing about the database.
+        // The connection may date from before an outage, so its failure proves nothing about the database.
         if !connection.isThere, away == nil, case .failed(.unavailable) = outcome { outcome = tryToLoad(&job) }
         return outcome
     }
@@ -87,7 +86,7 @@ final class Loader {
             return try loader.load(&job, current)
         } catch {
             if error.isConnectionLost { connection.drop() }
-            // It has left since it was found.
+            // The namespace has moved away since it was found.
             if case .unknownNamespace = error, (try? current.livesElsewhere(job.name)) == true {
                 return .failed(.moving)
             }

@@ -2,36 +2,38 @@ import LogStore
 import Runtime
 import Tree
 
-/// Reads old entries for those who ask, on a thread and connection of its own, so that commits don't wait for it.
+/// Reads old entries on a thread and connection of its own, so that commits need not wait for such reads.
 final class LogReader: Sendable {
     struct Request: Sendable {
         let namespace: Int64
         let after: Int64
         let through: Int64
-        /// Until when it waits for a database that is away.
+        /// The time until which the request waits for an unavailable database.
         let deadline: Milliseconds
-        /// Whether the entry at `after`, by its batch, is the one that is meant; nil where any is.
+        /// Returns whether the entry at `after`, identified by its batch, is the expected one; nil accepts any.
         let isMeant: (@Sendable (_ batch: [UInt8]) -> Bool)?
-        /// Takes a page of entries, the first of which should be `after + 1`, and their batches; false to end.
+        /// Receives a page of entries, the first of which should be `after + 1`, and their batches; returns false to
+        /// end.
         let each: @Sendable (_ entries: [Entry], _ batches: [[UInt8]], _ after: Int64) -> Bool
         let completion: @Sendable (Result<Void, EngineError>) -> Void
 
-        /// It waits for nothing any more.
+        /// Whether the request no longer waits for the database.
         var isLate: Bool { Clock.monotonicMilliseconds >= deadline }
     }
 
     private struct State {
         var requests: [Request] = []
-        /// Why a new connection was of no use just now.
+        /// The error of a new connection that was lost just now.
         var away: EngineError?
     }
 
     private let core: EngineCore
     private let state = Condition(State())
     private static let maxWaiting = 10_000
-    /// For so long after a new connection was of no use none is opened: opening one may take seconds, and many may wait.
+    /// No connection is opened for this time after a new one was lost: opening one may take seconds, and many requests
+    /// may be waiting.
     private static let pauseMilliseconds: Milliseconds = 200
-    /// Opening one may take so long, also for those who wait for nothing.
+    /// Minimum time for opening a connection, even if the request's own deadline is earlier.
     private static let leastConnectMilliseconds: Milliseconds = 2_000
 
     init(_ core: EngineCore) { self.core = core }
@@ -39,7 +41,7 @@ final class LogReader: Sendable {
     func add(_ request: Request) {
         let refusal = state.signal { state -> EngineError? in
             if core.stopsNow { return .stopping }
-            // Not behind those who wait for the database.
+            // A late request fails immediately instead of waiting after requests that wait for the database.
             if let away = state.away, request.isLate { return away }
             guard state.requests.count < Self.maxWaiting else { return .overloaded }
             state.requests.append(request)
@@ -62,14 +64,15 @@ final class LogReader: Sendable {
         fail(.stopping) { _ in true }
     }
 
-    /// The way to the database.
+    /// The connection to the database.
     private struct Link {
         var connection: LogConnection?
-        /// Until when none is opened, and why.
+        /// The time until which no connection is opened, and the reason.
         var away: (error: EngineError, until: Milliseconds)?
     }
 
-    /// Reads, on another connection where one is lost: that says nothing about the log, and maybe nothing about the database.
+    /// Answers a request. Repeats the read on another connection if one is lost, because the loss says nothing about
+    /// the log, and may say nothing about the database.
     private func answer(_ request: Request, _ link: inout Link) -> Result<Void, EngineError> {
         var reading = Reading(request)
         while true {
@@ -85,7 +88,7 @@ final class LogReader: Sendable {
                 guard error.isConnectionLost else { return .failure(failure) }
                 link.connection?.close()
                 link.connection = nil
-                // One of before an outage is lost as soon as it is used: then another one is opened at once.
+                // A connection from before an outage is lost at its next use. Another one is opened immediately.
                 if wasOpen { continue }
                 link.away = (failure, Clock.monotonicMilliseconds + Self.pauseMilliseconds)
                 state.withLock { $0.away = failure }
@@ -104,7 +107,7 @@ final class LogReader: Sendable {
         return connection
     }
 
-    /// Waits until then; false where the request can't, or the engine ends.
+    /// Waits until `moment`; returns false if the request cannot wait that long or the engine stops.
     private func pause(until moment: Milliseconds, for request: Request) -> Bool {
         let left = moment - Clock.monotonicMilliseconds
         guard left > 0 else { return true }
@@ -120,7 +123,7 @@ final class LogReader: Sendable {
         for request in failed { request.completion(.failure(error)) }
     }
 
-    /// How far a request has come. Goes on where it was, on whatever connection.
+    /// The progress of a request. Reading resumes at the last position on any connection.
     private struct Reading {
         let request: Request
         private var log: LogFollower
@@ -132,7 +135,7 @@ final class LogReader: Sendable {
             isChecked = request.isMeant == nil
         }
 
-        /// False, and nothing is read, where the log has another entry than is meant.
+        /// Reads the rest. Returns false, without reading, if the log has another entry at `after` than expected.
         mutating func go(on connection: LogConnection) throws(LogStoreError) -> Bool {
             if !isChecked {
                 guard try isMeant(connection) else { return false }
@@ -158,7 +161,7 @@ final class LogReader: Sendable {
             guard let isMeant = request.isMeant else { return true }
             guard let history = try connection.history(request.namespace, at: request.after) else { return false }
             if let batch = history.batch(of: request.after) { return isMeant(batch) }
-            // An entry that should be there and isn't.
+            // The entry should be in the log but is missing.
             return request.after < history.retainedFrom
         }
     }

@@ -2,35 +2,35 @@ import LogStore
 import Postgres
 import Runtime
 
-/// Announces what this gateway commits, and follows what is announced: one thread, and the one connection of the program
-/// that listens. A lost announcement does no harm, as the heads are looked at every so often, too; the same look tells
-/// whether the database is there, and whether it still has what this gateway has.
+/// Announces this gateway's commits and follows announcements: one thread, and the program's only connection to this
+/// database that listens. A lost announcement is harmless because the heads are also checked periodically.
+/// The same check shows whether the database is available, and whether it still has the entries that this gateway has.
 ///
 ///     committers -- tellOfCommit --> CommitNews -- announce --> NOTIFY: the newest head of each namespace
 ///
 ///     NOTIFY -- listen --+-- commit ----> LiveNamespace.headAnnounced: a committer follows the log
 ///                        +-- message ---> PeerMailbox
-///                        +-- placement -> a look, if this engine keeps the placements
+///                        +-- placement -> a check, if this engine keeps the placements
 ///                        +-- any kind --> Announcements: mirrors, feeds and readers of the log
 ///
 ///     every `pollMilliseconds` -- look --> heads in the database compared with the snapshots in memory
 ///                                            head is ahead -----------> a committer follows the log
-///                                            head is missing, behind
+///                                            head is missing, older
 ///                                            or of another batch -----> suspect: a committer looks for another history
 ///
 /// `AnnouncementLoop` calls `connect`, `look` and `listen` in this order, and repeats `look` and `listen` until the
-/// connection is lost. LISTEN comes before the first look, so a commit between the two is seen by both. The tail announces
-/// at most once per `announceMilliseconds`, and once more when the engine stops. Heads of a namespace that are committed
-/// in between replace one another in `CommitNews`.
+/// connection is lost. LISTEN comes before the first check, so a commit between the two is seen by both.
+/// The tail announces at most once per `announceMilliseconds`, and once more when the engine stops. Heads of a
+/// namespace that are committed in between replace one another in `CommitNews`.
 final class Tail: AnnouncementListener {
     private let core: EngineCore
     private let wake: WakeHandle
-    /// The newer schema that was last warned of.
+    /// The newer schema version for which the last warning was logged.
     private var newerSchema = 0
-    /// Somebody was warned already that commits can't be announced.
+    /// Whether a warning that commits cannot be announced was already logged.
     private var isUnheard = false
     private static let lookWhenDownMilliseconds: Milliseconds = 500
-    /// When this gateway last announced something, by the monotonic clock.
+    /// The monotonic time of this gateway's last announcement.
     private var announcedAt: Int64 = 0
 
     /// - Parameter wake: ends a wait for announcements early.
@@ -52,7 +52,7 @@ final class Tail: AnnouncementListener {
     var stopsNow: Bool { core.stopsNow }
 
     func connect() throws -> LogConnection {
-        // Each gateway has one of these, always: `GatewayFacts` counts them.
+        // Each gateway always has exactly one such connection: `GatewayFacts` counts them.
         let program = core.settings.program
         let connection = try core.connect(program.isEmpty ? "tail" : "tail \(program)")
         do {
@@ -68,8 +68,9 @@ final class Tail: AnnouncementListener {
         }
     }
 
-    /// A schema that is newer than this program was migrated while the gateway ran, as it has not started on it: it goes on, here as on
-    /// the connections that it had then, until somebody replaces it.
+    /// Checks the schema. A schema newer than this program was migrated while the gateway was running, because the
+    /// gateway does not start on one. The gateway continues on new connections as on the older ones until an
+    /// administrator replaces it.
     private func checkSchema(_ connection: LogConnection) throws {
         do {
             try connection.checkSchema()
@@ -82,9 +83,10 @@ final class Tail: AnnouncementListener {
         }
     }
 
-    /// On a new connection nobody has been told yet that the database is there: it may be another one than before.
+    /// Compares the heads. On a new connection, the database is not marked as available before that, because it may be
+    /// another one than before.
     func look(_ connection: LogConnection, isNew: Bool) throws {
-        // A look may wait long for its answers.
+        // The check may wait long for its answers.
         if announcementDelay == 0 { try announce(connection) }
         try core.placement?.look(connection, isNew: isNew)
         try core.look(connection, isNew: isNew)
@@ -93,7 +95,8 @@ final class Tail: AnnouncementListener {
     func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool {
         let delay = announcementDelay
         if delay == 0 { try announce(connection) }
-        // Where another connection could not be opened, this one may find soon that the database is there all the same.
+        // If another connection could not be opened, this one may soon show that the database is available
+        // nevertheless.
         let isDown = !core.health.isUp
         let usual = isDown ? min(milliseconds, Self.lookWhenDownMilliseconds) : milliseconds
         let wait = delay > 0 ? min(usual, delay) : usual
@@ -113,15 +116,17 @@ final class Tail: AnnouncementListener {
         return wantsLook
     }
 
-    /// For how long what there is to be announced waits for more: what is committed right behind an announcement goes with the next
-    /// one, as each costs about half of what a small commit does. Others are heard meanwhile.
+    /// The time that pending heads wait for further ones. A commit right after an announcement goes into the next
+    /// announcement, as each costs about half as much as a small commit. The tail receives others' announcements
+    /// meanwhile.
     private var announcementDelay: Milliseconds {
         guard !core.news.isEmpty else { return 0 }
         return max(0, announcedAt + core.settings.announceMilliseconds - Clock.monotonicMilliseconds)
     }
 
-    /// Tells everybody what this gateway has committed. Where the database is there and does not take it, as another program's
-    /// announcement is in the way or too many wait to be heard, that is no outage: it is tried again, and others look at the heads.
+    /// Announces this gateway's commits. If the database is available but rejects the announcement, because another
+    /// program's announcement is in the way or the queue is full, that is no outage: the tail tries again, and other
+    /// gateways check the heads.
     private func announce(_ connection: LogConnection) throws {
         let news = core.news.take()
         guard !news.isEmpty else { return }
@@ -140,7 +145,7 @@ final class Tail: AnnouncementListener {
     }
 
     func failed(_ error: any Error, askedAt: Int64) {
-        // The others find out by themselves whether they have lost the database, too.
+        // Mirrors, feeds and readers of the log find out by themselves whether they have lost the database, too.
         core.announcements.tellOfGap()
         let error = LogStoreError(error)
         if error.isSilence {
@@ -151,7 +156,8 @@ final class Tail: AnnouncementListener {
     }
 
     func close(_ connection: LogConnection) {
-        // What was committed last, where the engine stops. Else the next connection announces it: this one may not answer.
+        // When the engine stops, the last commits are announced here. Otherwise the next connection announces them, as
+        // this one may not answer.
         if core.stopsNow, connection.isOpen { try? announce(connection) }
         connection.close()
     }

@@ -1,10 +1,10 @@
 import LogStore
 import Runtime
 
-/// A batch on its way, between two effects of its machine: what one committer hands to another.
+/// The state of a batch between two effects of its machine. Committers pass it to one another.
 ///
-/// A batch begins as the writes that a committer takes from the namespace's `WriteQueue`. The machine names one effect after
-/// another; `BatchCommit` executes each effect and keeps the result here.
+/// A batch begins as the writes that a committer takes from the namespace's `WriteQueue`. The machine returns one
+/// effect after another; `BatchCommit` executes each effect and keeps the result here.
 ///
 ///     waiting: the writes, with the sinks that their outcomes go to
 ///        |
@@ -24,18 +24,18 @@ import Runtime
 /// one transaction. A batch that `JointCommit` can not finish moves to `CommitterJobs` as this value, and the next free
 /// committer continues with it.
 struct BatchProgress: Sendable {
-    /// The writes as they were evaluated, and the batch that they become.
+    /// The evaluated writes, and the batch that they form.
     struct Evaluated: Sendable {
         let batch: Batch
         let outcomes: [WriteOutcome]
-        /// The state after the batch, and the way there, if anybody wants to know it.
+        /// The state after the batch, and the steps to it, if listeners need them.
         let snapshot: Snapshot
         let steps: [Step]
         let keepsSteps: Bool
         let timestamp: Int64
         let done: DoneWrites
         let repeatedWrites: Int
-        /// Some were refused that may have been done when they came first.
+        /// Whether named writes were refused that may have been executed when they arrived first.
         let refusesNamed: Bool
 
         init(_ batch: Batch, _ evaluation: Evaluation) {
@@ -53,20 +53,20 @@ struct BatchProgress: Sendable {
 
     let namespace: LiveNamespace
     let waiting: [WriteQueue.Waiting]
-    /// What the batch is evaluated on where that is not published yet: the state after a batch that is being committed.
+    /// The snapshot for the evaluation if it is not published yet: the state after a batch that is being committed.
     var base: Snapshot?
     var machine: CommitMachine
-    /// What is to be done next; nil at the end.
+    /// The next effect; nil at the end.
     var next: CommitMachine.Effect?
     var current: Evaluated?
-    /// Those that the machine has kept, by its numbers.
+    /// The batches that the machine has kept as lost, by its numbers.
     var lost: [Evaluated] = []
     var error: LogStoreError?
-    /// The server has said that it has committed alone, and that was logged.
+    /// Whether the server reported a commit without its standby, which was then logged.
     var wasLocal = false
-    /// The writes were answered by that nobody knows what became of them.
+    /// Whether the writes were answered with an unknown outcome.
     var isUnknown = false
-    /// When the current batch was committed, as the log says; nil where that is not known.
+    /// The commit time that the log has for the current batch; nil if unknown.
     var committedAt: Milliseconds?
 
     init(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool, base: Snapshot? = nil) {
@@ -77,7 +77,7 @@ struct BatchProgress: Sendable {
         next = machine.start()
     }
 
-    /// The same from the beginning, where for certain nothing was written: nothing was sent, or a transaction with others came to
-    /// nothing.
+    /// The batch from its beginning, for cases in which nothing was written for certain: nothing was sent, or a shared
+    /// transaction was rolled back.
     var fromTheBeginning: BatchProgress { BatchProgress(waiting, in: namespace, isContended: false) }
 }

@@ -1,21 +1,23 @@
 import Runtime
 
-/// Decides what is done with one batch, from the writes that wait until they are answered. Pure: it has no connection and no
-/// clock; `BatchCommit` does what it says and tells it what came of that.
+/// Decides how one batch is processed, from the waiting writes to their answers. Pure: the machine has no connection
+/// and no clock; `BatchCommit` executes its effects and reports their results as events.
 ///
-/// The usual way of a batch is: evaluate the writes on the snapshot, send, publish, answer. It differs in these cases:
+/// Usually a batch is evaluated on the snapshot, sent, published and answered. These cases differ:
 ///
-/// - The head had moved: others have written. Their entries are followed and the writes are evaluated again. From the third
-///   attempt on, and where others were writing lately, the head's lock is taken before the writes are evaluated.
-/// - The connection was lost after the batch was sent. The batch may be in the log, may get there later, or never. On a new
-///   connection the log is searched for it. If it isn't there, the writes are sent again, as another batch, and whatever is
-///   followed from then on is compared with all batches that were lost. At most one of them is ever written: as soon as one
-///   is, the head is not where the others need it to be.
-/// - The connection was lost, or the server has told that it has committed alone. Having read a batch in the log is no reason to
-///   answer: only the search for it waits for the synchronous standbys, as it takes the head's lock in a transaction of its own.
-/// - All writes were refused. That is told only if it is certain that the snapshot is the newest state.
-/// - The database fails. Writes of which nothing was sent fail after one attempt on a new connection. What may have been
-///   written is searched for until the writes' deadline; after that their outcome is unknown.
+/// - The head has moved because others have written. Their entries are followed and the writes are evaluated again.
+///   From the third attempt on, and if others wrote lately, the head's lock is taken before the evaluation.
+/// - The connection was lost after the batch was sent. The batch may be in the log, may be written later, or never.
+///   On a new connection the log is searched for it. If the batch is missing, the writes are sent again as another
+///   batch, and all entries that are followed from then on are compared with the lost batches. At most one of these
+///   batches is ever written: as soon as one is, the head is no longer where the others require it.
+/// - The connection was lost, or the server reported a commit without its standby. Reading a batch in the log does not
+///   permit an answer: only the search for it waits for the synchronous standbys, as it takes the head's lock in a
+///   transaction of its own.
+/// - All writes were refused. They are answered only if it is certain that the snapshot is the newest state.
+/// - The database fails. Writes of which nothing was sent fail after one attempt on a new connection.
+///   Batches that may have been written are searched for until the writes' deadline; after that their outcome is
+///   unknown.
 ///
 ///     connecting -> [searching] -> [following] -> [locking] -> evaluating -> sending -> ended
 ///
@@ -50,100 +52,102 @@ import Runtime
 ///                       the deadline has passed, the engine     ended: fail
 ///                       stops, or an attempt can gain nothing
 struct CommitMachine: Hashable, Sendable {
-    /// What is to be done next. Each is answered by one event, except the last four, which end the batch.
+    /// The next step. The caller answers each effect by one event, except the last four, which end the batch.
     enum Effect: Hashable, Sendable {
         /// Get a connection, if there is none. Answered by `connected`.
         case connect(isRetry: Bool)
-        /// Look for a lost batch in the log, behind whatever is writing there now. Answered by `searched`.
+        /// Search the log for a lost batch, after any transaction that is writing there now. Answered by `searched`.
         case search(lost: Int)
-        /// Apply what the log has after the snapshot. Answered by `followed`.
+        /// Apply the log after the snapshot. Answered by `followed`.
         case follow
-        /// Take the head's lock and apply what the log has after the snapshot. Answered by `locked`.
+        /// Take the head's lock and apply the log after the snapshot. Answered by `locked`.
         case lockHead
-        /// Give the head's lock back. Answered by `done`.
+        /// Release the head's lock. Answered by `done`.
         case unlockHead
         /// Evaluate the writes on the snapshot. Answered by `evaluated`.
         ///
-        /// `isRepeated`: at the instant of the first lost batch. Rules may look at the time, and writes that were accepted,
-        /// and sent, must not be refused on the same tree: their batch may still be written.
+        /// `isRepeated`: with the time of the first lost batch. Rules may depend on the time, and writes that were
+        /// accepted and sent must not be refused on the same tree, because their batch may still be written.
         case evaluate(isRepeated: Bool)
-        /// Ask whether the snapshot is still the newest state. Answered by `headChecked`.
+        /// Check whether the snapshot is still the newest state. Answered by `headChecked`.
         case checkHead
         /// Remove the sessions whose operations were all refused. Answered by `done`.
         case forgetClaims
-        /// Send what was evaluated. Answered by `committed`, `alreadyClaimed` or `headMoved`.
+        /// Send the evaluated batch. Answered by `committed`, `alreadyClaimed` or `headMoved`.
         case send(isLocked: Bool)
-        /// Keep what was sent last: it is the next lost batch. Answered by `done`.
+        /// Keep the batch that was sent last as the next lost batch. Answered by `done`.
         case keepLost
         /// Close the connection. Answered by `done`.
         case dropConnection
         /// Log the error. Answered by `done`.
         case reportFailure
-        /// Wait for a moment. Answered by `done`.
+        /// Pause briefly. Answered by `done`.
         case pause
 
-        /// The batch is in the log, and is what follows the snapshot: publish what it was evaluated to and answer the writes.
+        /// The batch is in the log and directly follows the snapshot: publish the evaluated state and answer the
+        /// writes.
         case publish(Sent)
         /// Answer the writes; there is nothing to publish.
         case answer(Sent)
-        /// Another gateway has executed the operations of the session: answer so.
+        /// Another gateway has executed the session's operations: answer the writes accordingly.
         case answerClaimed
         /// Answer the writes with an error.
         case fail(Failing)
     }
 
-    /// Which of the evaluations the writes are answered by.
+    /// The evaluation by which the writes are answered.
     enum Sent: Hashable, Sendable {
-        /// The last one.
+        /// The last evaluation.
         case current
-        /// The one whose batch was lost.
+        /// The evaluation of a lost batch.
         case lost(Int)
     }
 
-    /// How the writes fail.
+    /// The kind of error with which the writes fail.
     enum Failing: Hashable, Sendable {
-        /// Nothing was written; the last error says why.
+        /// No entry was written; the last error is the reason.
         case asReported
-        /// A batch of theirs may be in the log.
+        /// One of the batches of these writes may be in the log.
         case outcomeUnknown
     }
 
-    /// What came of an effect.
+    /// The result of an effect.
     enum Event: Hashable, Sendable {
         case connected
-        /// `hasMoved`: the snapshot is another one than the lost batch was evaluated on.
+        /// `hasMoved`: the snapshot differs from the one on which the lost batch was evaluated.
         case searched(isFound: Bool, hasMoved: Bool)
-        /// The batches of the entries that were applied. `isComplete`: those are all that the snapshot was brought up by; it
-        /// isn't where the tree was loaded anew.
+        /// The batches of the applied entries. `isComplete`: the snapshot advanced by exactly these batches; false if
+        /// the tree was reloaded.
         case followed([[UInt8]], isComplete: Bool)
-        /// `isHeld`: the lock is held and the snapshot is the newest state. Else it was given back.
+        /// `isHeld`: the lock is held and the snapshot is the newest state. Otherwise the lock was released.
         case locked(isHeld: Bool, [[UInt8]])
-        /// `hasRecords`: at least one write is accepted and changes something.
+        /// `hasRecords`: at least one write is accepted and changes the tree.
         case evaluated(batch: [UInt8], hasRecords: Bool)
         case headChecked(isNewest: Bool)
         case committed
         case alreadyClaimed
         case headMoved
         case done
-        /// Instead of any other event, for effects that use the database.
+        /// Replaces any other event, for effects that use the database.
         case failed(Failure, Circumstances)
     }
 
-    /// What a failure means for what was under way.
+    /// The consequence of a failure for the effect in progress.
     enum Failure: Hashable, Sendable {
-        /// The connection is gone, or the server has committed alone. What was sent may have been done, and may be taken back.
+        /// The connection was lost, or the server committed without its standby. The statements may have been executed,
+        /// and may be rolled back.
         case connectionLost
-        /// Somebody else's lock was in the way. Nothing was written.
+        /// The lock of another session was in the way. Nothing was written.
         case lockConflict
-        /// Nothing was written, and trying again is no use.
+        /// No entry was written, and another attempt is useless.
         case other
     }
 
-    /// What else counts when something has failed.
+    /// Further facts that decide after a failure.
     struct Circumstances: Hashable, Sendable {
         /// Monotonic milliseconds.
         let now: Milliseconds
-        /// Whether the database was there when it was last asked by anybody.
+        /// Whether the database answered the last query of any connection.
         let isDatabaseUp: Bool
         let isStopping: Bool
     }
@@ -159,15 +163,15 @@ struct CommitMachine: Hashable, Sendable {
         case recovering(Recovery)
     }
 
-    /// Why something is done that can have several reasons.
+    /// The reason for a step that can have several reasons.
     private enum Purpose: Hashable, Sendable {
         /// The lost batch was not found.
         case notFound
-        /// This lost batch was found; the rest of it is followed.
+        /// This lost batch was found; the rest of the log is followed.
         case found(lost: Int)
         /// The head had moved when the batch arrived.
         case conflict
-        /// The head had moved when it was looked at.
+        /// The head had moved when it was checked.
         case oldHead
         /// All writes were refused.
         case refusal
@@ -178,7 +182,8 @@ struct CommitMachine: Hashable, Sendable {
         let goesOn: Bool
     }
 
-    /// Batches evaluated under the head's lock wait for nobody; before the third attempt, the lock is not worth its round trip.
+    /// Batches evaluated under the head's lock cannot conflict; before the third attempt, the lock is not worth its
+    /// round trip.
     private static let attemptsWithoutLock = 2
 
     private let deadline: Milliseconds
@@ -186,34 +191,35 @@ struct CommitMachine: Hashable, Sendable {
     private var state = State.idle
     private var attempt = 0
     private var current: [UInt8] = []
-    /// The ids of batches that were sent and whose outcome isn't known. Any of them may be written until one is or the head has
-    /// moved past them all.
+    /// The ids of batches that were sent and have an unknown outcome. Any of them may be written until one is, or until
+    /// the head has moved past all of them.
     private var lost: [[UInt8]] = []
     private var hasReconnected = false
 
     /// - Parameters:
-    ///   - deadline: the monotonic millisecond after which nothing is tried again.
-    ///   - isContended: whether others were writing to the namespace lately.
+    ///   - deadline: the monotonic millisecond after which no further attempt is made.
+    ///   - isContended: whether others wrote to the namespace lately.
     init(deadline: Milliseconds, isContended: Bool) {
         self.deadline = deadline
         self.isContended = isContended
     }
 
-    /// The first effect.
+    /// Returns the first effect.
     mutating func start() -> Effect {
         state = .connecting
         return .connect(isRetry: false)
     }
 
-    /// Takes what came of the last effect and returns the next one.
+    /// Accepts the result of the last effect and returns the next one.
     mutating func handle(_ event: Event) -> Effect {
         if case .failed(let failure, let circumstances) = event { return failed(failure, circumstances) }
         switch (state, event) {
         case (.connecting, .connected): return lost.isEmpty ? lockOrEvaluate() : search(lost: lost.count - 1)
         case (.searching(let index), .searched(let isFound, let hasMoved)):
-            // Each of them is searched for every time: one that came late may have been followed when nobody could be told.
+            // All of them are searched for every time: a batch that arrived late may have been followed when the writes
+            // could not be answered.
             guard isFound else { return index > 0 ? search(lost: index - 1) : follow(.notFound) }
-            // Then it was followed, at least in part, before the connection was lost once more.
+            // Then at least a part of it was followed before the connection was lost once more.
             return hasMoved ? follow(.found(lost: index)) : end(.publish(.lost(index)))
         case (.following(let purpose), .followed(let batches, let isComplete)):
             return followed(batches, isComplete, purpose)
@@ -261,7 +267,7 @@ struct CommitMachine: Hashable, Sendable {
         case .conflict: return tryAgain(isRetry: true)
         case .oldHead: return tryAgain(isRetry: false)
         case .notFound, .found, .refusal:
-            // One of them may have come after it was searched for.
+            // One of the lost batches may have arrived after the search for it.
             return isComplete ? lockOrEvaluate() : search(lost: lost.count - 1)
         }
     }
@@ -291,7 +297,8 @@ struct CommitMachine: Hashable, Sendable {
             state = .sending
             return .send(isLocked: isLocked)
         }
-        // No transaction says that the refusals are of the newest state: the lock does, or somebody has to look.
+        // No transaction proves that the refusals are based on the newest state: either the lock proves it, or the head
+        // is checked.
         if isLocked { return unlock(.refusal) }
         state = .checkingHead
         return .checkHead
@@ -322,10 +329,11 @@ struct CommitMachine: Hashable, Sendable {
     private mutating func failed(_ failure: Failure, _ now: Circumstances) -> Effect {
         let wasLost = state == .sending && failure == .connectionLost
         if wasLost { lost.append(current) }
-        // The connection may be one of before an outage that is over: nothing was sent yet.
+        // The connection may date from before an outage that is over; nothing was sent over it yet.
         let isOld = failure == .connectionLost && !hasReconnected && now.isDatabaseUp
         hasReconnected = hasReconnected || isOld
-        // Else only a batch that may have been written is worth waiting for, and one that somebody's lock kept out.
+        // Otherwise only a batch that may have been written, and one that another session's lock blocked, justify
+        // further attempts.
         let isWorthwhile = !lost.isEmpty || failure == .lockConflict || isOld
         let recovery = Recovery(
             isConnectionLost: failure == .connectionLost,

@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// Commits one batch: does what its `CommitMachine` says, on the committer's thread and connection.
+/// Commits one batch: executes the effects of its `CommitMachine` on the committer's thread and connection.
 struct BatchCommit {
     private typealias Evaluated = BatchProgress.Evaluated
 
@@ -18,10 +18,10 @@ struct BatchCommit {
     private var namespace: LiveNamespace { progress.namespace }
     private var waiting: [WriteQueue.Waiting] { progress.waiting }
 
-    /// Returns when the writes are answered.
+    /// Commits the batch and returns when the writes are answered.
     mutating func run() { goOn { _ in true } }
 
-    /// Does what is to be done next, as long as it is one of these.
+    /// Executes the next effects for as long as `isMeant` accepts them.
     mutating func goOn(while isMeant: (CommitMachine.Effect) -> Bool) {
         if let connection { context.core.blockers.enter(context.index, pid: connection.backendPID) }
         defer { context.core.blockers.leave(context.index) }
@@ -31,14 +31,14 @@ struct BatchCommit {
         }
     }
 
-    /// Takes what came of the last effect from whoever has done it.
+    /// Accepts the result of the last effect from the caller that executed it.
     mutating func take(_ event: CommitMachine.Event, committedAt: Milliseconds? = nil, error: LogStoreError? = nil) {
         progress.committedAt = committedAt
         if let error { note(error) }
         progress.next = progress.machine.handle(event)
     }
 
-    /// Takes what came of the batch, which somebody else has sent, from the database.
+    /// Accepts the database's outcome of the batch from the caller that sent it.
     mutating func take(_ outcome: LogConnection.CommitOutcome, since start: UInt64) {
         guard let connection else { preconditionFailure("nothing was sent") }
         let event: CommitMachine.Event
@@ -73,12 +73,12 @@ struct BatchCommit {
         }
     }
 
-    /// Does what the machine says; nil after the last effect.
+    /// Executes an effect; returns nil after the last one.
     private mutating func execute(_ effect: CommitMachine.Effect) throws(LogStoreError) -> CommitMachine.Event? {
         switch effect {
         case .connect:
             if isTooLateToAsk { return .failed(.connectionLost, context.circumstances) }
-            // Who stops waits for the shortest attempt only.
+            // A stopping engine makes only the shortest attempt to connect.
             let connection = try context.connection.get(by: context.core.stopsNow ? 0 : waiting.first?.deadline)
             context.core.blockers.enter(context.index, pid: connection.backendPID)
             self.connection = connection
@@ -89,11 +89,11 @@ struct BatchCommit {
             context.core.metrics.unknownCommits.add()
             if let current = progress.current { progress.lost.append(current) }
         case .dropConnection:
-            // Of several batches that were lost with one, the first may have opened another.
+            // When several batches were lost with one connection, the first batch may already have opened another one.
             context.connection.drop(connection)
             connection = nil
         case .reportFailure where namespace.hasEnded:
-            // That has been said.
+            // The end of the namespace has already been logged.
             break
         case .reportFailure where progress.error?.isStop == true: break
         case .reportFailure:
@@ -111,9 +111,10 @@ struct BatchCommit {
         return .done
     }
 
-    /// Whether nobody asks any more what became of a lost batch: its writers have waited for as long as they do, or all ends, and the
-    /// database was found to be away. Many may have been lost at once, with one transaction or with the network, and each attempt to
-    /// reach a silent database takes its time, which those behind, and whoever stops the engine, would wait for one after another.
+    /// Whether it is too late to search for a lost batch: its writers' deadline has passed or the engine stops, and the
+    /// database was found to be away. Many batches may have been lost at once, with one transaction or with the
+    /// network, and each attempt to reach a silent database takes time. Later batches, and the caller that stops the
+    /// engine, would wait for one attempt after another.
     private var isTooLateToAsk: Bool {
         guard !progress.lost.isEmpty, !context.core.health.isUp, !context.connection.isThere else { return false }
         return context.core.stopsNow || waiting.first.map { $0.deadline <= Clock.monotonicMilliseconds } ?? true
@@ -152,12 +153,13 @@ struct BatchCommit {
         return .done
     }
 
-    /// - Parameter timestamp: milliseconds since 1970; nil: now.
+    /// - Parameter timestamp: milliseconds since 1970; nil: the current time.
     private mutating func evaluate(at timestamp: Int64?) throws(LogStoreError) -> CommitMachine.Event {
         let snapshot = progress.base ?? namespace.snapshot
         let timestamp = timestamp ?? Clock.unixMilliseconds
         var evaluation = evaluation(of: snapshot, at: timestamp)
-        // What was done when it came first may be refused now. (Behind others the connection can't be asked: see `isToBeSentAhead`.)
+        // A write that was executed when it first arrived may be refused now. (A batch on an unpublished base cannot
+        // query the connection: see `isToBeSentAhead`.)
         if progress.base == nil, !evaluation.refusedNames.isEmpty, try learnDone().knows(oneOf: evaluation.refusedNames)
         {
             evaluation = self.evaluation(of: snapshot, at: timestamp)
@@ -180,16 +182,16 @@ struct BatchCommit {
         return evaluation
     }
 
-    /// Whether writes are about to be answered by what became of them before, and no commit of this batch's says that this is
-    /// on the synchronous standbys.
+    /// Whether writes are about to be answered with earlier outcomes while no commit of this batch proves that those
+    /// outcomes are on the synchronous standbys.
     private var answersRepeated: Bool {
         progress.current.map { $0.batch.records.isEmpty && $0.repeatedWrites > 0 } ?? false
     }
 
-    /// Finds out which of the named writes were done before.
+    /// Looks up which of the named writes were executed before.
     private func learnDone() throws(LogStoreError) -> DoneWrites {
         guard let connection else { return DoneWrites() }
-        // All of them at once, as no more is kept than of so many writers.
+        // All names at once, because the outcomes of only this many writers are kept.
         let names = Set(waiting.compactMap(\.write.name))
         do throws(LogStoreError) {
             let done = try connection.doneWrites(namespace.id, names)
@@ -220,7 +222,8 @@ struct BatchCommit {
             return .committed
         case .alreadyClaimed: return .alreadyClaimed
         case .alreadyDone:
-            // Whoever has done it has moved the head, unless that was followed already: the writes are evaluated again, knowing it.
+            // The gateway that executed the write has moved the head, unless that entry was followed already. The
+            // writes are evaluated again with that knowledge.
             _ = try learnDone()
             return .headMoved
         case .headMoved:
@@ -240,8 +243,8 @@ struct BatchCommit {
                 context.core.metrics.repeatedWrites.add(evaluated.repeatedWrites)
                 context.answers.complete(waiting, evaluated.outcomes)
             }
-            // Committed by a try that was given up for lost, and followed since, nobody has announced it. Batches that wrote
-            // nothing, as all was refused, are no news.
+            // No gateway has announced a batch that was committed by an attempt counted as lost and was followed since.
+            // Batches without records, whose writes were all refused, need no announcement.
             if case .lost = sent { context.core.tellOfCommit(to: namespace.id, head: namespace.snapshot.seq) }
         case .answerClaimed:
             context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
@@ -267,13 +270,13 @@ struct BatchCommit {
         metrics.repeatedWrites.add(evaluated.repeatedWrites)
         context.core.recent.note(namespace.id, evaluated.snapshot)
         let rowsBefore = namespace.snapshot.root.rowCount
-        // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
+        // Data before acknowledgement: listeners are notified before the writers are answered (rtdb-protocol 3.6).
         if evaluated.keepsSteps {
             context.stretches.measure("listeners") {
                 namespace.publish(stamped(evaluated.steps), evaluated.snapshot)
             }
         } else if !namespace.publishUnheard(evaluated.snapshot) {
-            // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
+            // A listener was added meanwhile. Another evaluation with the same time gives the same steps.
             var again = Evaluation(
                 namespace.snapshot, timestamp: evaluated.timestamp, keepsSteps: true, batchID: evaluated.batch.id,
                 done: evaluated.done)
@@ -286,7 +289,7 @@ struct BatchCommit {
         context.core.tellOfCommit(to: namespace.id, head: evaluated.snapshot.seq)
     }
 
-    /// The steps with the log's time.
+    /// Returns the steps with the log's commit time.
     private func stamped(_ steps: [Step]) -> [Step] {
         guard let committedAt = progress.committedAt else { return steps }
         var steps = steps
@@ -296,7 +299,7 @@ struct BatchCommit {
 }
 
 extension CommitMachine.Effect {
-    /// Whether it comes before a batch is sent for the first time and waits for nobody's lock.
+    /// Whether the effect precedes the first send of a batch and waits for no lock.
     var isPreparation: Bool {
         switch self {
         case .connect(isRetry: false), .evaluate(isRepeated: false): true
@@ -306,7 +309,7 @@ extension CommitMachine.Effect {
 }
 
 extension CommitMachine.Failure {
-    /// What a database error means.
+    /// Classifies a database error.
     init(_ error: LogStoreError) {
         self = error.isConnectionLost ? .connectionLost : error.isLockConflict ? .lockConflict : .other
     }

@@ -2,16 +2,17 @@ import LogStore
 import Postgres
 import Runtime
 
-/// Commits batches of a namespace one after another, with several under way at once: while the database commits one, the next is
-/// evaluated on what the tree will be then, and sent behind it on the same connection.
+/// Commits batches of a namespace one after another, with several in flight at once: while the database commits one
+/// batch, the next is evaluated on the expected tree and sent after it on the same connection.
 ///
-/// Each batch expects to be right behind the one before it, by its id, so none is in the log unless those before it are. Nobody is told
-/// of one before the database has said that it is committed: listeners and writers hear of them in their order. Where a batch is not
-/// committed at once, those behind it were evaluated for nothing: it goes on by its machine, and their writes wait again.
+/// Each batch requires that it directly follows the previous one, by that batch's id, so a batch is in the log only if
+/// those before it are. Listeners and writers are notified of a batch only after the database has confirmed it, in the
+/// order of the batches. If a batch is not committed at once, the evaluation of those after it was useless: that batch
+/// continues by its machine, and the writes of the others are queued again.
 struct CommitChain {
     private struct Member {
         var commit: BatchCommit
-        /// When its evaluation began and when it was sent, in monotonic nanoseconds.
+        /// The start of its evaluation and the time at which it was sent, in monotonic nanoseconds.
         let began: UInt64
         let sent: UInt64
 
@@ -21,7 +22,7 @@ struct CommitChain {
     private let context: CommitterContext
     private let namespace: LiveNamespace
     private var underWay: [Member] = []
-    /// A batch that can't be sent behind others, and with which the chain ends.
+    /// A batch that cannot be sent after others, and with which the chain ends.
     private var held: [WriteQueue.Waiting] = []
 
     init(_ context: CommitterContext, _ namespace: LiveNamespace) {
@@ -31,13 +32,13 @@ struct CommitChain {
 
     private var core: EngineCore { context.core }
 
-    /// Returns when these writes, and those that were taken behind them, are answered or wait again.
+    /// Returns when the writes of the first batch, and those taken after it, are answered or queued again.
     mutating func run(_ first: BatchProgress) {
         add(first)
         while let next = underWay.first {
             switch takeMore() {
             case .taken: continue
-            // Where the connection is lost meanwhile, that is told again when the batch is received.
+            // If the connection is lost here, receiving the batch reports that again.
             case .notYet: if (try? next.commit.awaitOutcome(wake: context.wake)) == false { continue }
             case .no: break
             }
@@ -48,7 +49,7 @@ struct CommitChain {
 
     private func endHeld() {
         guard !held.isEmpty else { return }
-        // Nobody takes anything from its queue any more, if all ends now.
+        // No committer takes writes from the queue of a namespace that has ended.
         if namespace.hasEnded {
             return context.answers.fail(held, namespace.meaning(of: .unknownNamespace(namespace.name)))
         }
@@ -79,7 +80,7 @@ struct CommitChain {
             swap(&lost, &underWay)
             lose(lost, .failure(error), after: false)
         } catch {
-            // It can't be sent at all: its machine meets that again, and says so.
+            // The batch cannot be sent at all: its machine gets the same error and reports it.
             if underWay.isEmpty {
                 commit.run()
                 ended(commit, since: began)
@@ -93,7 +94,7 @@ struct CommitChain {
 
     private enum Taking {
         case taken
-        /// More is expected: whoever brings it wakes the committer.
+        /// More writes are expected; the queue wakes the committer when they are there.
         case notYet
         case no
     }
@@ -105,7 +106,7 @@ struct CommitChain {
         else { return .no }
         switch namespace.takeTaskBehind(base.seq, wake: context.wake) {
         case .batch(let batch):
-            // Those by COPY take several round trips.
+            // Batches that are sent by COPY take several round trips.
             guard batch.reduce(0, { $0 + $1.write.rowCount }) <= core.connectionSettings.copyThreshold else {
                 held = batch
                 return .no
@@ -117,7 +118,7 @@ struct CommitChain {
         }
     }
 
-    // MARK: What became of them
+    // MARK: Outcomes
 
     private mutating func receive() {
         namespace.stopGathering()
@@ -125,11 +126,11 @@ struct CommitChain {
         let outcome = first.commit.receive()
         var behind: [Member] = []
         if !outcome.isCommitted { swap(&behind, &underWay) }
-        // The connection is of no other use before.
+        // Until they are received, the connection cannot be used for anything else.
         let others = outcome.isLost ? behind.map { _ in outcome } : behind.map { $0.commit.receive() }
         first.commit.end(with: outcome, since: first.sent)
         ended(first.commit, since: first.began)
-        // No batch is written unless the one before it is; where that seems to be otherwise, the log is asked.
+        // A batch is written only if the previous one is. If the outcomes seem to contradict that, the log is searched.
         let isLost = others.contains { $0.isLost || $0.isCommitted }
         if isLost {
             lose(behind, outcome, after: first.commit.progress.isUnknown)
@@ -138,9 +139,10 @@ struct CommitChain {
         }
     }
 
-    /// The connection was lost: what became of these is not known, and is looked for, one after the other.
+    /// Handles batches whose connection was lost: their outcomes are unknown, and are searched for one after another.
     ///
-    /// - Parameter isUnknown: whether the one before them, on which the first of them was judged, may still be written.
+    /// - Parameter isUnknown: whether the previous batch, on which the first of these was evaluated, may still be
+    ///   written.
     private func lose(
         _ lost: [Member], _ outcome: Result<LogConnection.CommitOutcome, LogStoreError>, after isUnknown: Bool
     ) {
@@ -170,38 +172,40 @@ extension Result<LogConnection.CommitOutcome, LogStoreError> {
     }
 }
 
-/// A batch that is sent, and whose outcome is received later: for `CommitChain`.
+/// For `CommitChain`: a batch that is sent now and whose outcome is received later.
 extension BatchCommit {
-    /// Whether it is evaluated, and can be sent without waiting for anything.
+    /// Whether the batch is evaluated and can be sent without waiting.
     var isToBeSentAhead: Bool {
         guard progress.next == .send(isLocked: false), let current = progress.current, let connection else {
             return false
         }
-        // Behind others nobody can be asked whether what was refused was done before.
+        // While other batches are in flight, the connection cannot be used to check whether refused writes were
+        // executed before.
         return connection.canSend(current.batch) && !(progress.base != nil && current.refusesNamed)
     }
 
-    /// Whether the connection is there by which it was sent, and nothing waits to be sent.
+    /// Whether the connection that sent the batch is open and has nothing left to send.
     var isOut: Bool { connection.map { $0.isOpen && $0.areCommitsOut } ?? false }
 
-    /// Whether an answer to the first batch under way has begun to arrive.
+    /// Whether an answer to the first batch in flight has begun to arrive.
     var isAnswered: Bool { connection?.isCommitAnswered ?? true }
 
-    /// Sends it behind those that are under way on the committer's connection.
+    /// Sends the batch after those in flight on the committer's connection.
     mutating func sendAhead() throws(LogStoreError) {
         guard let connection, let current = progress.current else { preconditionFailure("it is not evaluated") }
-        // By the time it is evaluated again, if it is, what it was evaluated on is published, or never was.
+        // If the batch is evaluated again, its base has been published by then, or never will be.
         progress.base = nil
         try connection.sendCommit(current.batch)
     }
 
-    /// Waits until what became of the first batch under way begins to arrive, or the committer is woken: false then.
+    /// Waits until the outcome of the first batch in flight begins to arrive; returns false if the committer is woken
+    /// before.
     func awaitOutcome(wake: WakeHandle) throws(LogStoreError) -> Bool {
         guard let connection else { return true }
         return try waiting(on: connection) { () throws(LogStoreError) in try connection.awaitCommit(wake: wake) }
     }
 
-    /// What became of it, which is the first one under way.
+    /// Receives the outcome of the batch, which must be the first one in flight.
     func receive() -> Result<LogConnection.CommitOutcome, LogStoreError> {
         guard let connection else { preconditionFailure("nothing was sent") }
         return Result { () throws(LogStoreError) in
@@ -217,7 +221,7 @@ extension BatchCommit {
         return try body()
     }
 
-    /// Goes on with what became of it, to its end.
+    /// Continues the batch with its outcome until it ends.
     mutating func end(with outcome: Result<LogConnection.CommitOutcome, LogStoreError>, since start: UInt64) {
         switch outcome {
         case .success(let outcome): take(outcome, since: start)
@@ -226,16 +230,17 @@ extension BatchCommit {
         run()
     }
 
-    /// Goes on to its end, as what became of it is to be looked for in the log.
+    /// Continues the batch until it ends, by a search for its outcome in the log.
     mutating func lose(_ outcome: Result<LogConnection.CommitOutcome, LogStoreError>) {
         var error: LogStoreError?
-        // What the server has said of the first batch, it has not said of this one.
+        // A local commit that the server reported for the first batch does not apply to this one.
         if case .failure(let failure) = outcome, !failure.isLocalCommit { error = failure }
         take(.failed(.connectionLost, context.circumstances), error: error)
         run()
     }
 
-    /// It may be written as long as the batch may be on which it was judged, and nobody knows whether that one is.
+    /// Fails the writes with an unknown outcome: the batch may be written as long as its base may be, and the outcome
+    /// of the base is unknown.
     func giveUp() {
         context.core.metrics.unknownCommits.add()
         context.answers.fail(progress.waiting, .outcomeUnknown)

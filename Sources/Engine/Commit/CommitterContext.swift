@@ -2,16 +2,16 @@ import LogStore
 import Postgres
 import Runtime
 
-/// What one committer's thread works with, whatever it does.
+/// The objects that one committer's thread works with.
 struct CommitterContext {
     let core: EngineCore
-    /// Which of the committers it is.
+    /// The number of the committer.
     let index: Int
     let stretches: StretchMeter
     let connection: CommitterConnection
     let follower: NamespaceFollower
     let answers: WriteAnswers
-    /// Ends its wait for the database, when there is more to be done meanwhile.
+    /// Ends the committer's wait for the database when there is more work meanwhile.
     let wake: WakeHandle
 
     init(_ core: EngineCore, index: Int, wake: WakeHandle) {
@@ -24,40 +24,41 @@ struct CommitterContext {
         answers = WriteAnswers(core.metrics)
     }
 
-    /// What counts when something has failed just now.
+    /// The circumstances of a failure that has just happened.
     var circumstances: CommitMachine.Circumstances {
         CommitMachine.Circumstances(
             now: Clock.monotonicMilliseconds, isDatabaseUp: core.health.isUp, isStopping: core.stopsNow)
     }
 
-    /// Waits before another try, each time for another while, so that those who failed together don't come back together.
+    /// Pauses before another attempt, for a random time so that batches that failed together do not retry together.
     func pauseBeforeRetry() { core.pause(milliseconds: 20 + Int64.random(in: 0...80)) }
 }
 
-/// The connection of one committer's or loader's thread, opened when it is needed.
+/// The connection of one committer's or loader's thread, opened when needed.
 final class CommitterConnection {
     private let core: EngineCore
     private let name: String
     private var current: LogConnection?
 
-    /// - Parameter name: what it calls itself in the database.
+    /// - Parameter name: the connection's name in the database.
     init(_ core: EngineCore, name: String) {
         self.core = core
         self.name = name
     }
 
-    /// False until it is opened (again).
+    /// False until the connection is opened (again).
     var isThere: Bool { current != nil }
 
-    /// The connection; opens another one where it is closed.
+    /// Returns the connection; opens another one if it is closed.
     ///
-    /// - Parameter deadline: the monotonic millisecond at which nobody cares any more.
+    /// - Parameter deadline: the monotonic millisecond after which the connection is no longer needed.
     func get(by deadline: Milliseconds? = nil) throws(LogStoreError) -> LogConnection {
         if let current, current.isOpen { return current }
         current = nil
         do throws(LogStoreError) {
             let new = try core.connect(name, by: deadline)
-            // Nobody is told that it is back before it has been compared with what is here.
+            // The database is reported as available only after its heads have been compared with the snapshots in
+            // memory.
             if !core.health.isUp { try core.look(new, isNew: true) }
             current = new
             return new
@@ -67,10 +68,10 @@ final class CommitterConnection {
         }
     }
 
-    /// This connection is gone. Whether the database is, the next one will tell: a connection that dies late, after everybody
-    /// else has found the database back, must not call it down again.
+    /// Closes the connection after a loss. The next connection shows whether the database is lost, too: a connection
+    /// that dies late, after the others have found the database available again, must not mark it as down.
     ///
-    /// - Parameter lost: the connection that is meant, where another one may have been opened since; nil: whatever there is.
+    /// - Parameter lost: the lost connection, if another one may have been opened since; nil: the present one.
     func drop(_ lost: LogConnection? = nil) {
         lost?.close()
         guard lost == nil || lost === current else { return }
@@ -78,8 +79,8 @@ final class CommitterConnection {
         current = nil
     }
 
-    /// Whether it works although the database was found to be down: a batch that is sent into a dead connection has an unknown
-    /// outcome, which nobody needs to be told who can be refused.
+    /// Whether the connection works although the database was found to be down. A batch sent over a dead connection has
+    /// an unknown outcome, which is worse for its writers than a rejection.
     func answers() -> Bool {
         guard let current else { return false }
         do throws(LogStoreError) {

@@ -1,16 +1,16 @@
 import LogStore
 import Runtime
 
-/// Commits batches of several namespaces in one transaction: what waits is taken and evaluated one by one, sent together, and then
-/// each goes on by itself, as its machine decides.
+/// Commits batches of several namespaces in one shared transaction: takes and evaluates the waiting namespaces one by
+/// one and sends their batches together. Afterwards each batch continues by its own machine.
 ///
-/// Namespaces that were answered are free again before anything else is done: what can't be sent with the others, or has to go on
-/// alone, is handed on to whoever is free for it, and takes its time there.
+/// Namespaces whose writes were answered become free before anything else is done. Batches that cannot be sent with the
+/// others, or have to continue alone, are queued for the next free committer.
 struct JointCommit {
-    /// One whose batch is to be sent.
+    /// A namespace whose batch is to be sent.
     private struct Member {
         var commit: BatchCommit
-        /// For how long this committer has worked for it so far, and done nothing for the others.
+        /// Nanoseconds that this committer has worked for this member so far, while the others waited.
         var nanoseconds: UInt64
 
         var namespace: LiveNamespace { commit.progress.namespace }
@@ -19,10 +19,10 @@ struct JointCommit {
     private let context: CommitterContext
     private var room: JointRoom
     private var members: [Member] = []
-    /// Namespaces that waited and have to be worked for alone, and batches that have to go on so.
+    /// Waiting namespaces that have to commit alone, and batches that have to continue alone.
     private var passedOver: [LiveNamespace] = []
     private var others: [BatchProgress] = []
-    /// False where a transaction came to nothing.
+    /// False after a shared transaction that failed.
     private(set) var isCommitted = true
 
     init(_ context: CommitterContext, namespaces: Int) {
@@ -31,11 +31,11 @@ struct JointCommit {
         room = JointRoom(namespaces: namespaces, rows: settings.jointRows, bytes: settings.maxBatchBytes)
     }
 
-    /// How many namespaces that have to be worked for alone are passed over.
+    /// Maximum number of namespaces passed over because they have to commit alone.
     private static let mostPassedOver = 16
 
-    /// Works for the namespace and for those that wait behind it. Returns those whose writes are answered; the others have been handed
-    /// on. Nil, and nothing is done, where it has to be worked for alone.
+    /// Commits for the namespace and for those that wait after it. Returns the namespaces whose writes are answered;
+    /// the others have been queued. Returns nil, without doing anything, if the namespace has to commit alone.
     mutating func run(_ first: LiveNamespace) -> [LiveNamespace]? {
         guard let task = first.takeJointTask(room) else { return nil }
         let start = Clock.monotonicNanoseconds
@@ -48,12 +48,12 @@ struct JointCommit {
         }
     }
 
-    /// This committer takes what nobody else is free for.
+    /// Queues batches before all others. This committer takes those for which no other committer is free.
     private func handOn(_ batches: [BatchProgress]) { context.core.jobs.addFirst(batches.map { .goOn($0) }) }
 
-    // MARK: Gathering
+    // MARK: Collecting batches
 
-    /// For how long batches are evaluated until those that are go off.
+    /// Nanoseconds for which batches are evaluated before those already evaluated are sent.
     private var longest: UInt64 { UInt64(context.core.settings.jointEvaluationMicroseconds) * 1_000 }
 
     private mutating func gather(_ task: NamespaceTask, of first: LiveNamespace) {
@@ -78,7 +78,7 @@ struct JointCommit {
         return nil
     }
 
-    /// Takes one that has been evaluated among the members, if its batch is to be sent and there is room for it.
+    /// Adds an evaluated batch to the members if it is to be sent and fits the limits.
     private mutating func take(_ member: Member) {
         let progress = member.commit.progress
         let rows = progress.current?.batch.rows.count ?? 0
@@ -87,11 +87,11 @@ struct JointCommit {
         if isToBeSent { return members.append(member) }
         note(member)
         if progress.next == .dropConnection { context.connection.drop() }
-        // It was refused, failed, or is more than it seemed: nothing of it was sent.
+        // The batch was refused, failed, or is larger than expected: nothing of it was sent.
         others.append(progress.fromTheBeginning)
     }
 
-    /// Whom the others would wait for again and again is to stand aside.
+    /// A namespace for which the others would have to wait again and again commits alone for a while.
     private func note(_ member: Member) { member.namespace.wentWithOthers(isSlow: member.nanoseconds > longest / 2) }
 
     // MARK: Committing
@@ -126,7 +126,7 @@ struct JointCommit {
         }
     }
 
-    /// The only one that is left is what it would be if nobody else had waited.
+    /// Commits the only remaining batch as if no other namespace had waited.
     private func goAlone() -> [BatchCommit] {
         members.map { member in
             var commit = member.commit
@@ -142,8 +142,9 @@ struct JointCommit {
         members.removeAll { missing.contains($0.namespace.id) }
     }
 
-    /// A lock was waited for in vain. Only those stand aside whose heads somebody holds: how long the others take to commit says
-    /// nothing of them where the disk is slow. (Whose head has moved is contended, and finds that out by itself.)
+    /// Handles a lock timeout. Only namespaces whose heads are locked by another session commit alone for a while: the
+    /// commit times of the others say nothing about them if the disk is slow. (A namespace whose head has moved is
+    /// contended, and finds that out by itself.)
     private func leaveAsideWhoIsLocked() {
         do throws(LogStoreError) {
             let locked = try context.connection.get().lockedHeads(members.map(\.namespace.id))
@@ -153,7 +154,7 @@ struct JointCommit {
         }
     }
 
-    /// Tells each member what became of the transaction, and returns those whose writes are answered.
+    /// Passes the outcome of the transaction to each member, and returns the batches whose writes are answered.
     private func goOn(
         _ outcome: JointOutcome, _ times: [Milliseconds] = [], error: LogStoreError? = nil
     ) -> [BatchCommit] {
@@ -175,14 +176,14 @@ struct JointCommit {
                     paused.append(member.commit)
                 }
             }
-            // Those behind it have waited until its listeners were told.
+            // The members after this one have waited until its listeners were notified.
             let before = now
             now = Clock.monotonicNanoseconds
             member.nanoseconds += now - before
             note(member)
         }
         if !paused.isEmpty {
-            // Once for all of them.
+            // One pause for all of them.
             context.pauseBeforeRetry()
             for var commit in paused {
                 commit.take(.done)
@@ -194,23 +195,24 @@ struct JointCommit {
     }
 }
 
-/// What became of a transaction with batches of several namespaces, and what that is to each of them. Pure.
+/// The outcome of a shared transaction, and its meaning for each member. Pure.
 ///
-/// The transaction is a first try, which binds nobody: each member's machine has said that its batch is to be sent, and goes on from
-/// there by itself.
+/// The transaction is only a first attempt without further consequences: each member's machine has requested that its
+/// batch be sent, and continues from there by itself.
 enum JointOutcome: Hashable, Sendable {
     case committed
-    /// It was rolled back for certain, whoever was the reason: a head that had moved, a lock, anything else.
+    /// The transaction was certainly rolled back, for a moved head, a lock or any other reason.
     case cameToNothing
-    /// The connection was lost, or the server has committed alone. The batches are in the log or not, all or none; each is searched
-    /// for by its own id.
+    /// The connection was lost, or the server committed without its standby. Either all or none of the batches are in
+    /// the log; each is searched for by its own id.
     case unknown
 
-    /// How a member goes on.
+    /// How a member continues.
     enum Continuation: Hashable, Sendable {
-        /// Its machine hears this of the batch that it had sent.
+        /// The member's machine gets this event for the batch that it had sent.
         case event(CommitMachine.Event)
-        /// As if there had been no such transaction: alone, and evaluated anew. Who was the reason finds it out by itself.
+        /// As if there had been no shared transaction: alone, and evaluated again. The member that caused the failure
+        /// finds that out by itself.
         case alone
     }
 
@@ -223,24 +225,24 @@ enum JointOutcome: Hashable, Sendable {
     }
 }
 
-/// How many namespaces a committer takes into one transaction. A value.
+/// The number of namespaces that a committer takes into one shared transaction. A value.
 ///
-/// Where such transactions come to nothing (other gateways write to the same namespaces, somebody holds locks), fewer namespaces
-/// have something to lose by the next one.
+/// If such transactions fail (other gateways write to the same namespaces, or other sessions hold locks), the next one
+/// takes fewer namespaces, so that fewer are affected.
 struct JointSize: Equatable, Sendable {
     private let most: Int
-    /// How many it takes next; 1: each goes alone.
+    /// The number of namespaces for the next transaction; 1: each namespace commits alone.
     private(set) var next: Int
 
-    /// - Parameter most: how many it ever takes.
+    /// - Parameter most: maximum number of namespaces.
     init(most: Int) {
         self.most = max(1, most)
         next = self.most
     }
 
-    /// One has come to nothing.
+    /// Records that a shared transaction failed.
     mutating func failed() { next = max(1, next / 2) }
 
-    /// One was committed, or a batch alone where others waited.
+    /// Records that a shared transaction was committed, or a single batch while others waited.
     mutating func committed() { next = min(most, next + max(1, next / 4)) }
 }

@@ -1,19 +1,20 @@
 import LogStore
 
-/// Why the engine could not do what was asked; nothing was written unless the case says otherwise.
+/// The reason why the engine could not execute a request. Nothing was written unless the case states otherwise.
 public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
     case unknownNamespace(String)
-    /// PostgreSQL can't be reached, or refused.
+    /// PostgreSQL cannot be reached, or rejected the request.
     case unavailable(String)
-    /// PostgreSQL was lost during COMMIT and did not come back in time: the write may be in the log or not.
+    /// The connection to PostgreSQL was lost during COMMIT and could not be restored in time: the write may or may not
+    /// be in the log.
     case outcomeUnknown
-    /// The namespace is on its way to another database, or there already: whoever comes again finds it where it is then.
+    /// The namespace is moving to another database, or has already moved. A client that retries later finds it there.
     case moving
-    /// More writes are waiting than the settings allow.
+    /// More requests are waiting than the gateway's limits allow.
     case overloaded
     /// The gateway is shutting down.
     case stopping
-    /// The database holds what Pathmirror never writes.
+    /// The database contains data that Pathmirror never writes.
     case corrupt(String)
 
     public var description: String {
@@ -31,7 +32,7 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension EngineError {
-    /// What a failure of the database means for a write of which nothing was written.
+    /// Converts a database failure to the error of a write of which nothing was written.
     init(_ error: LogStoreError) {
         switch error {
         case .corrupt(let what): self = .corrupt(what)

@@ -1,6 +1,6 @@
 public import Runtime
 
-/// What the engine counts.
+/// The engine's metrics.
 public final class EngineMetrics: Sendable {
     public let writes = Counter()
     public let failedPreconditions = Counter()
@@ -8,57 +8,57 @@ public final class EngineMetrics: Sendable {
     public let failedWrites = Counter()
     public let batches = Counter()
     public let batchSize = Histogram(bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000])
-    /// Seconds from sending a batch to its COMMIT's answer.
+    /// Seconds from sending a batch to the database's answer to its COMMIT.
     public let commitSeconds = Histogram(
         bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10])
-    /// Batches that were sent before the database had answered to the one before.
+    /// Batches sent before the database had answered the previous batch.
     public let batchesBehind = Counter()
-    /// Batches that found the head moved by another gateway.
+    /// Batches that failed because another gateway had moved the head.
     public let conflicts = Counter()
-    /// Transactions of several namespaces that were committed, and how many namespaces they had.
+    /// Committed shared transactions, and the number of namespaces in them.
     public let jointTransactions = Counter()
     public let jointNamespaces = Counter()
-    /// Transactions of several namespaces that came to nothing: each of their batches went alone.
+    /// Shared transactions that failed. Each of their batches then continued alone.
     public let jointRetries = Counter()
     public let unknownCommits = Counter()
-    /// Named writes that were answered without being done, as they had been before.
+    /// Named writes that were answered without being executed, because they had been executed before.
     public let repeatedWrites = Counter()
-    /// Database connections of vanished peers that were ended, as they held others up.
+    /// Database connections of vanished peers that the gateway ended because they blocked committers.
     public let endedBlockers = Counter()
-    /// Writes that were prepared beside the others, and how often one had to be prepared anew.
+    /// Writes that the large writer prepared, and how often it had to prepare one again.
     public let largeWrites = Counter()
     public let largeWriteRetries = Counter()
     public let notifications = Counter()
-    /// Namespaces that were read from the database.
+    /// Namespaces loaded from the database.
     public let loads = Counter()
-    /// Seconds from the first question to the tree.
+    /// Seconds from the start of reading a tree until its namespace is ready.
     public let loadSeconds = Histogram(bounds: [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
     ])
-    /// Namespaces that were let go, as memory was short.
+    /// Namespaces evicted because memory was short.
     public let evictions = Counter()
-    /// Times that a namespace went back to an older state, as the database had lost entries.
+    /// Times that a namespace returned to an older state because the database had lost entries.
     public let takenBack = Counter()
-    /// Entries that were lost so.
+    /// Entries that the database had lost in these cases.
     public let takenBackEntries = Counter()
 
     public init() {}
 }
 
-/// What the namespaces in memory take of it.
+/// The memory use of the loaded namespaces.
 public struct MemoryFacts: Sendable, Equatable {
-    /// How many namespaces are in memory.
+    /// The number of loaded namespaces.
     public let namespaces: Int
-    /// What they take, in bytes, by estimate.
+    /// The estimated bytes of memory that trees take.
     public let bytes: Int
-    /// What they may take before some are let go; `Int.max` where there is no bound.
+    /// The bytes of memory that trees may take before the gateway evicts namespaces; `Int.max` if unlimited.
     public let budget: Int
-    /// Namespaces that wait to be loaded.
+    /// The number of namespaces waiting to be loaded.
     public let waitingLoads: Int
-    /// Parts of trees that may be on the disk; nil where there are none.
+    /// The pages of trees, or nil without a page file.
     public let pages: PageFacts?
 
-    /// With what another engine of the same budget has in memory. Bytes are of all engines that share it already.
+    /// Adds the facts of another engine that shares the budget. `bytes` already includes all engines of the budget.
     public func adding(_ other: MemoryFacts) -> MemoryFacts {
         MemoryFacts(
             namespaces: namespaces + other.namespaces, bytes: bytes, budget: budget,
@@ -66,14 +66,14 @@ public struct MemoryFacts: Sendable, Equatable {
     }
 }
 
-/// What pages, which are parts of trees that may be on the disk, take.
+/// The use of memory and disk by pages, which are parts of trees that may be on the disk.
 public struct PageFacts: Sendable, Equatable {
-    /// Of memory, in bytes; a part of what trees take.
+    /// The bytes of pages in memory. The bytes of trees include them.
     public let bytesInMemory: Int
-    /// Of the file, in bytes.
+    /// The bytes of pages in the file.
     public let bytesInFile: Int
-    /// How often one was read from the file.
+    /// The number of pages read from the file.
     public let reads: Int
-    /// How often one was written.
+    /// The number of pages written to the file.
     public let writes: Int
 }

@@ -1,92 +1,100 @@
 import Rules
 public import Runtime
 
-/// How the engine works; every field has its default.
+/// The engine's settings; every field has a default.
 public struct EngineSettings: Sendable {
-    /// What the gateway's program is, such as `0.1.0, schema 16`: other programs find it in `pg_stat_activity`.
+    /// The version of the gateway's program, such as `0.1.0, schema 16`, which other programs find in
+    /// `pg_stat_activity`.
     public var program = ""
-    /// Threads that commit, each with a connection. Namespaces commit side by side, the batches of one after another.
+    /// Threads that commit, each with a connection. Namespaces commit in parallel; the batches of one namespace commit
+    /// in sequence.
     public var committers = 4
-    /// The most writes in one SQL transaction.
+    /// Maximum number of writes in one SQL transaction.
     public var maxBatchWrites = 1_000
-    /// About how many bytes of values one SQL transaction takes before it is closed; a larger write goes alone.
+    /// Approximate number of bytes of values at which a batch is closed. A larger write gets a transaction of its own.
     public var maxBatchBytes = 2 << 20
-    /// How long a batch waits at most for those to write again who were just answered; 0: it doesn't.
+    /// Maximum time that a batch waits for new writes of the clients that were just answered; 0: no wait.
     public var batchWaitMicroseconds: Int64 = 1_000
-    /// The most batches of a namespace that are under way to the database at once; 1: each waits for the one before.
+    /// Maximum number of batches of a namespace that are in flight to the database at once; 1: each waits for the
+    /// previous one.
     public var batchesUnderWay = 2
-    /// The most namespaces whose batches share one SQL transaction; 1: each has its own.
+    /// Maximum number of namespaces whose batches share one SQL transaction; 1: each has its own.
     public var jointNamespaces = 64
-    /// The most rows, by what the writes bring, of such a transaction. Its values have `maxBatchBytes`.
+    /// Maximum number of rows that the writes of one shared transaction bring. `maxBatchBytes` limits the bytes of
+    /// their values.
     public var jointRows = 1_000
-    /// How long such a transaction waits for one lock, until each of its batches goes alone.
+    /// Maximum time that a shared transaction waits for one lock before each of its batches continues alone.
     public var jointLockMilliseconds: Milliseconds = 10
-    /// How long batches are evaluated for such a transaction until it is sent with those that are.
+    /// Time for which a committer evaluates batches for a shared transaction before it sends those that are evaluated.
     public var jointEvaluationMicroseconds: Int64 = 5_000
-    /// The most writes of a namespace that may wait to be committed; more are refused.
+    /// Maximum number of a namespace's writes that may wait for a commit; further writes are rejected.
     public var maxWaitingWrites = 50_000
-    /// The most bytes of values in waiting writes of a namespace; more are refused.
+    /// Maximum number of bytes of values in a namespace's waiting writes; further writes are rejected.
     public var maxWaitingBytes = 512 << 20
-    /// How long a write may wait for a lost database before it fails.
+    /// Time that a write may wait for a lost database before it fails.
     public var commitDeadlineMilliseconds: Int64 = 10_000
-    /// How long a database connection that keeps committers waiting may hear nothing of its client.
+    /// Time that a database connection may block committers without receiving anything from its client.
     var blockerPatience = BlockerPatience()
-    /// Threads that read logs for those who want them whole; each has a connection while it is needed.
+    /// Threads that read whole logs; each opens a connection when needed.
     public var logReaders = 2
-    /// How much of a log is read at once.
+    /// Limits for one read of a log.
     public var logReads = LogReadLimits()
-    /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
+    /// A write of more bytes or more rows than this is prepared separately by the large writer.
     public var largeWriteBytes = 1 << 20
     public var largeWriteRows = 20_000
-    /// What the trees in memory may take of it, in bytes, by estimate: beyond it namespaces that nobody uses are let go.
+    /// The estimated bytes of memory that trees may take. Beyond it, the gateway evicts unused namespaces.
     public var treeMemoryBytes = Int.max
-    /// How long after each use a namespace counts as in use, unless trees take more than twice `treeMemoryBytes`.
+    /// Time after each use for which a namespace counts as in use, unless trees take more than twice `treeMemoryBytes`.
     public var recentUseMilliseconds: Milliseconds = 5_000
-    /// Threads that load namespaces, each with a connection while it is needed.
+    /// Threads that load namespaces; each opens a connection when needed.
     public var loaders = 2
-    /// The most namespaces that may wait to be loaded; more are refused.
+    /// Maximum number of namespaces waiting to be loaded; further ones are rejected.
     public var maxWaitingLoads = 10_000
-    /// The least time between two announcements to others of what is committed.
+    /// Minimum time between two announcements of commits to other gateways and programs.
     public var announceMilliseconds: Milliseconds = 2
-    /// How often the heads are looked at although nothing was announced.
+    /// How often the gateway checks the heads even though no commit was announced.
     public var pollMilliseconds: Milliseconds = 1_000
-    /// How often the gateway says that it is alive.
+    /// How often the gateway renews its lease by a heartbeat.
     public var heartbeatMilliseconds: Int64 = 3_000
-    /// How long a gateway may say nothing until its lease expires and others execute its sessions' onDisconnect operations.
+    /// Time without a heartbeat after which a gateway's lease expires and others execute its sessions' onDisconnect
+    /// operations.
     public var leaseExpiryMilliseconds: Int64 = 15_000
-    /// Whether a namespace that is asked for is made when it doesn't exist.
+    /// Whether the gateway creates a requested namespace that does not exist.
     public var createsNamespaces = false
 
-    /// The rules of namespaces that have none of their own. Unless told otherwise, nobody but administrators gets in.
+    /// The rules of namespaces without rules of their own. By default only administrators have access.
     public var defaultRules = RulesVersion(seq: 0, set: .denyAll, enforcesIndexes: false)
 
-    /// What a committer may do without a pause, and without waiting for the database, before the log says so; 0: never.
+    /// Time for which a committer may work without a pause and without waiting for the database before the gateway logs
+    /// a stall; 0: never.
     public var longStretchMilliseconds: Milliseconds = 100
 
-    /// Which of the program's databases it is, and its name in logs and metrics; 0 and none for the home.
+    /// The number of the engine's database within the program, and its name in logs and metrics. The primary database
+    /// has 0 and no name.
     public var database = 0
     public var databaseName = ""
 
     public init() {}
 }
 
-/// How much of a log is read at once.
+/// Limits for one read of a log.
 public struct LogReadLimits: Sendable {
-    /// The most entries of one slice.
+    /// Maximum number of entries of one slice.
     public var sliceEntries = 500
-    /// About how many bytes of lines one slice has; it always has one line where there is any.
+    /// Approximate number of bytes of lines in one slice. A slice has at least one line if there is any.
     public var sliceBytes = 1 << 20
-    /// The most parts of an entry that are looked at for one slice, whether they have lines or not.
+    /// Maximum number of parts of an entry that are read for one slice, with or without lines.
     public var sliceParts = 8
 
     public init() {}
 }
 
-/// How long a connection that keeps committers waiting may hear nothing of its client.
+/// Time that a connection may block committers without receiving anything from its client.
 struct BlockerPatience: Sendable {
-    /// For a gateway's connection. PostgreSQL shows nothing of a message that is still coming: it has to be longer than a
-    /// slow line takes for what is sent under the head's lock (see `EngineSettings.maxBatchBytes`).
+    /// For a gateway's connection. PostgreSQL does not show a message that is still arriving, so this must be longer
+    /// than a slow network takes to send the data that is sent under the head's lock (see
+    /// `EngineSettings.maxBatchBytes`).
     var gatewayMilliseconds: Milliseconds = 6_000
-    /// For any other program of this one's, such as an import, which may read from something slow.
+    /// For any other Pathmirror program, such as an import, which may read from a slow source.
     var otherMilliseconds: Milliseconds = 60_000
 }

@@ -2,12 +2,12 @@ import LogStore
 public import Rules
 public import Tree
 
-/// The tree of a namespace as of one seq, and the rules that hold there. Immutable: reading it waits for nobody.
+/// The tree of a namespace at one seq, and the rules that apply there. Immutable: readers never wait.
 public struct Snapshot: Sendable {
     public let seq: Int64
     public let root: Node
     public let rules: RulesVersion
-    /// The batch of the entry at `seq`, by which its history can be told from others; nil where it isn't known.
+    /// The batch of the entry at `seq`, which distinguishes its history from others; nil if unknown.
     public let batch: [UInt8]?
 
     public init(seq: Int64, root: Node, rules: RulesVersion, batch: [UInt8]? = nil) {
@@ -17,29 +17,30 @@ public struct Snapshot: Sendable {
         self.batch = batch
     }
 
-    /// Where in the log this is.
+    /// The log position of the snapshot.
     var cursor: LogCursor { LogCursor(seq: seq, batch: batch) }
 
-    /// False where this is of another batch than `other`; true where one of them isn't known.
+    /// Returns false if the snapshot is of a batch other than `other`, and true if one of the two is unknown.
     func isOf(_ other: [UInt8]?) -> Bool { Self.isSame(batch, other) }
 
-    /// False where these are two batches; true where one of them isn't known.
+    /// Returns false if the two batches differ, and true if one of them is unknown.
     static func isSame(_ batch: [UInt8]?, _ other: [UInt8]?) -> Bool {
         guard let batch, let other else { return true }
         return batch == other
     }
 }
 
-/// Security rules, compiled, and where they come from.
+/// Compiled security rules and their origin.
 public final class RulesVersion: Sendable {
-    /// The entry that brought them; 0 for those that a gateway has for namespaces without any of their own.
+    /// The seq of the entry that set the rules; 0 for the gateway's default rules.
     public let seq: Int64
     public let set: RuleSet
-    /// Whether REST queries need the indexes that the rules declare. Not where nobody has written rules.
+    /// Whether queries without a declared index fail (listeners get a warning instead); false for built-in rules.
     public let enforcesIndexes: Bool
-    /// About what they take of memory that nobody else has: 0 for those of the gateway, and for those that namespaces share.
+    /// Approximate bytes of memory that belong to this version alone: 0 for the gateway's rules and for rules that
+    /// namespaces share.
     let heapBytes: Int
-    /// Compiled rules take about so many times their source.
+    /// Compiled rules take about this many times the bytes of their source.
     private static let bytesOfSourceByte = 12
 
     public convenience init(seq: Int64, set: RuleSet, enforcesIndexes: Bool = true) {
@@ -59,10 +60,10 @@ public struct Step: Sendable {
     public let entry: Entry
     public let before: Node
     public let after: Node
-    /// The batch that the entry is of; nil where it isn't known.
+    /// The batch of the entry; nil if unknown.
     public let batch: [UInt8]?
-    /// When the entry was committed, as the log says; nil where only the log knows. In milliseconds since 1970. (`entry` has the time by
-    /// which the write was evaluated.)
+    /// The commit time that the log has for the entry, in milliseconds since 1970; nil if only the log has it. (`entry`
+    /// has the time at which the write was evaluated.)
     public var committedAt: Int64?
 
     public init(

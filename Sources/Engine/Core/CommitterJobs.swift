@@ -1,21 +1,21 @@
 import Runtime
 import Synchronization
 
-/// The namespaces that wait for a committer, in the order in which they came, and the committers that wait for work.
+/// The namespaces that wait for a committer, in order of arrival, and the committers that wait for work.
 ///
-/// The committer that was the last to become idle is the first to get work: where few are needed, the same few work, and what they and their servers have at
-/// hand of a namespace is still there.
+/// The committer that became idle last gets work first. If few committers are needed, the same few work, and their
+/// caches and those of their server processes remain warm for a namespace.
 final class CommitterJobs: Sendable {
-    /// A piece of work for one committer.
+    /// One job for a committer.
     enum Job: Sendable {
         case work(LiveNamespace)
-        /// A batch that another committer has begun with.
+        /// A batch that another committer has started.
         indirect case goOn(BatchProgress)
         case stop
     }
 
     private struct State: Sendable {
-        /// Nil where it was taken.
+        /// Nil for a job that was taken.
         var waiting: [Job?] = []
         var taken = 0
         var idle: [Int] = []
@@ -33,7 +33,7 @@ final class CommitterJobs: Sendable {
             return job
         }
 
-        /// The next one, if it is a namespace of which nothing has been begun.
+        /// Takes the next job if it is a namespace on which no committer has started.
         mutating func nextNamespace() -> LiveNamespace? {
             guard taken < waiting.count, case .work(let namespace)? = waiting[taken] else { return nil }
             _ = next()
@@ -46,12 +46,12 @@ final class CommitterJobs: Sendable {
         }
     }
     private let state = Mutex(State())
-    /// Where each committer waits.
+    /// The condition on which each committer waits.
     private let desks: [Condition<Job?>]
 
     init(committers: Int) { desks = (0..<committers).map { _ in Condition(nil) } }
 
-    /// Work for whoever is free first. Never blocks.
+    /// Adds a job for the first free committer. Never blocks.
     func add(_ job: Job) {
         let committer = state.withLock { state -> Int? in
             if let committer = state.idle.popLast() { return committer }
@@ -61,7 +61,7 @@ final class CommitterJobs: Sendable {
         if let committer { desks[committer].signal { $0 = job } }
     }
 
-    /// Work that comes before all that waits. For committers that work themselves.
+    /// Adds jobs before all waiting jobs. Committers call it.
     func addFirst(_ jobs: [Job]) {
         guard !jobs.isEmpty else { return }
         let given = state.withLock { state -> [(committer: Int, job: Job)] in
@@ -72,9 +72,10 @@ final class CommitterJobs: Sendable {
         for (committer, job) in given { desks[committer].signal { $0 = job } }
     }
 
-    /// The next work of a committer; waits for it.
+    /// Returns the next job of a committer; blocks until there is one.
     ///
-    /// - Parameter again: the namespaces that it has just worked for, if there is more to do for them: behind all that wait already.
+    /// - Parameter again: the namespaces that the committer has just worked for and that have more work. They are
+    ///   queued after all waiting jobs.
     func next(for committer: Int, again: [LiveNamespace] = []) -> Job {
         let job = state.withLock { state -> Job? in
             for namespace in again { state.waiting.append(.work(namespace)) }
@@ -89,15 +90,16 @@ final class CommitterJobs: Sendable {
         } ?? .stop
     }
 
-    /// The namespace that waits next, if one waits, for a committer that does its work together with what it has. Never blocks.
+    /// Takes the next waiting namespace, if there is one, for a committer that adds it to its shared transaction. Never
+    /// blocks.
     func takeNamespace() -> LiveNamespace? { state.withLock { $0.nextNamespace() } }
 
-    /// Whether work waits for a committer.
+    /// Whether a job waits for a committer.
     var isWaitedFor: Bool { state.withLock { $0.count > 0 } }
 
-    /// How many committers wait for work.
+    /// The number of committers that wait for work.
     var idleCount: Int { state.withLock { $0.idle.count } }
 
-    /// Ends all committers, behind the work that waits.
+    /// Ends all committers after the waiting jobs.
     func stop() { for _ in desks { add(.stop) } }
 }

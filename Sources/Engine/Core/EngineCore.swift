@@ -3,7 +3,7 @@ import Postgres
 import Runtime
 import Synchronization
 
-/// What the engine's threads share.
+/// State shared by the engine's threads.
 final class EngineCore: Sendable {
     let url: PostgresURL
     let settings: EngineSettings
@@ -12,7 +12,8 @@ final class EngineCore: Sendable {
     let logger: Logger
     let health = DatabaseHealth()
     let servers: ServerFence
-    /// What the home says of the other databases; nil where this is not the home, or nobody asks.
+    /// The placements that the primary database has for the other databases; nil if the engine serves another database,
+    /// or if no caller needs them.
     let placement: PlacementMap?
     let connections = OpenConnections()
     let recent = RecentPositions()
@@ -25,10 +26,10 @@ final class EngineCore: Sendable {
     let rules = SharedRules()
     let loads: LoadQueue
     let memory: TreeMemory
-    /// One a committer.
+    /// One meter for each committer.
     let stretches: [StretchMeter]
     let jobs: CommitterJobs
-    /// Waited on by those who pause.
+    /// The condition on which pausing threads wait.
     private let stopping = Condition(false)
     private let isStopping = Atomic<Bool>(false)
     private let histories = Atomic<Int>(0)
@@ -42,15 +43,15 @@ final class EngineCore: Sendable {
         self.servers = servers ?? ServerFence(logger)
         self.settings = settings
         var connectionSettings = connectionSettings
-        // The server gives up before this side does: then a statement fails, instead of the connection. Behind an import
-        // that holds a namespace's lock, writes are tried until their deadline, and fail as unavailable.
+        // The server's timeout comes before this side's timeout, so a statement fails instead of the connection. While
+        // an import holds a namespace's lock, writes are retried until their deadline, and then fail as unavailable.
         let silence = Self.silenceMilliseconds(settings)
         connectionSettings.connection.statementTimeoutMilliseconds = silence
         connectionSettings.connection.connectTimeoutMilliseconds = min(
             connectionSettings.connection.connectTimeoutMilliseconds, Self.mostConnectMilliseconds)
         connectionSettings.connection.sessionSettings["lock_timeout"] =
             "\(min(settings.commitDeadlineMilliseconds, silence - 1_000))"
-        // A gateway that vanishes while it holds a namespace's lock must not keep it until TCP notices.
+        // A gateway that vanishes while it holds a namespace's lock must not keep the lock until TCP notices.
         connectionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
             "\(max(1, settings.commitDeadlineMilliseconds / 2))"
         self.connectionSettings = connectionSettings
@@ -71,7 +72,7 @@ final class EngineCore: Sendable {
         }
     }
 
-    /// Changes when the database was found to have another history than this gateway had followed.
+    /// Changes when the gateway finds that the database has another history than the one it followed.
     var historyNumber: Int { histories.load(ordering: .acquiring) }
 
     func noteOtherHistory() { histories.wrappingAdd(1, ordering: .releasing) }
@@ -88,22 +89,23 @@ final class EngineCore: Sendable {
         jobs.stop()
     }
 
-    /// Who works for the namespaces of this engine.
+    /// Returns the functions by which the engine's namespaces request work.
     func makeHost() -> NamespaceHost {
         NamespaceHost(
             schedule: { [self] in jobs.add(.work($0)) }, prepare: { [self] in large.add($0, in: $1) },
             recount: { [self] in memory.recount($0) }, needRoom: { [self] in memory.needRoom() })
     }
 
-    /// Calls back with the namespace once it is loaded: at once where it is in use, else from another thread.
+    /// Calls back with the namespace once it is loaded: immediately if it is in memory, otherwise from another thread.
     func withNamespace(_ name: String, _ body: @escaping NamespaceTable.Completion) {
         request(name, unless: nil, body)
     }
 
-    /// Calls back with the namespace, or with nil if its rules refuse the request whatever the tree holds. The tree is not read for a
-    /// request that the rules refuse.
+    /// Calls back with the namespace, or with nil if its rules refuse the request independently of the tree. The tree
+    /// is not read for a request that the rules refuse.
     ///
-    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread; not called if the namespace is loaded.
+    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread; not called if the
+    ///   namespace is loaded.
     func withNamespace(
         _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
         _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
@@ -123,12 +125,13 @@ final class EngineCore: Sendable {
         if let error = loads.add(name) { namespaces.loaded(name, .failure(error)) }
     }
 
-    /// Waits; ends early when the engine stops.
+    /// Pauses the calling thread; returns early when the engine stops.
     func pause(milliseconds: Milliseconds) {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 
-    /// Something is committed: parts of this program hear of it now, everybody else when the tail announces it. Never blocks.
+    /// Reports a commit: immediately to other parts of this program, and to all others when the tail announces it.
+    /// Never blocks.
     func tellOfCommit(to namespace: Int64, head: Int64) {
         announcements.tell(.commit(namespace: namespace, head: head))
         news.add(namespace, head: head)
@@ -137,7 +140,7 @@ final class EngineCore: Sendable {
     func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
         if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
             logger.error("database lost", [("error", "\(error)")])
-            // The tail looks whether it is.
+            // The tail checks whether the database is really lost.
             news.wakeReader()
         }
     }
@@ -148,22 +151,22 @@ final class EngineCore: Sendable {
 }
 
 extension EngineCore {
-    /// How long a connection may be silent while it is waited for, unless more was asked of it than usual. Two of these
-    /// pass until a write that waits for the database is given up.
+    /// Time for which a connection may be silent while a thread waits for it, unless it was given more work than usual.
+    /// A write fails after waiting for two of these periods.
     static func silenceMilliseconds(_ settings: EngineSettings) -> Milliseconds {
         max(3_000, settings.commitDeadlineMilliseconds / 2)
     }
 
-    /// The most that opening a connection may take.
+    /// Maximum time to open a connection.
     static let mostConnectMilliseconds: Milliseconds = 5_000
 
-    /// How long the tail waits for an answer until the database counts as lost.
+    /// Time that the tail waits for an answer before the database counts as lost.
     var lookMilliseconds: Milliseconds { min(max(3_000, 2 * settings.pollMilliseconds), 10_000) }
 
-    /// Opens a connection for one of the engine's threads, to a server that may be written to and is not older than any that
-    /// was met before.
+    /// Opens a connection for one of the engine's threads, to a writable server that is not older than any server met
+    /// before.
     ///
-    /// - Parameter deadline: the monotonic millisecond at which nobody cares any more.
+    /// - Parameter deadline: the monotonic millisecond after which the connection is no longer needed.
     func connect(_ name: String, by deadline: Milliseconds? = nil) throws(LogStoreError) -> LogConnection {
         var settings = connectionSettings
         if let deadline {
@@ -176,8 +179,8 @@ extension EngineCore {
         return connection
     }
 
-    /// The database has not answered in time, though nothing says that it is gone: what waits for it on other connections,
-    /// and has heard nothing since, waits in vain.
+    /// Handles a database that has not answered in time although no error shows that it is lost. Abandons the other
+    /// connections that have been waiting without an answer since `moment`.
     func databaseIsSilent(since moment: Int64, _ error: LogStoreError) {
         databaseFailed(error, isSilent: true)
         let count = connections.abandonSilent(since: moment)
@@ -186,13 +189,14 @@ extension EngineCore {
 }
 
 extension EngineCore {
-    /// Compares the heads with what this gateway has. Then the database is there, and not before: it may be another one.
+    /// Compares the heads in the database with the gateway's snapshots, and only then marks the database as available:
+    /// it may be another one than before.
     ///
-    /// - Parameter isNew: this is the first look on a connection. What goes on from entries that this gateway has may go on
-    ///   from others of the same seq as well: a committer has to compare them.
+    /// - Parameter isNew: whether this is the first comparison on a connection. A log that continues after this
+    ///   gateway's entries may contain other entries at the same seqs, so a committer has to compare them.
     func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
-        // Taken before the question: whatever is in them was committed then, and is in the answer.
-        // By their ids: whom this refers to meanwhile would not be let go.
+        // The snapshots are read before the query, so the answer includes everything that they contain. Only ids are
+        // kept: a reference would prevent the eviction of a namespace.
         let known = namespaces.all.map { namespace -> (id: Int64, snapshot: (seq: Int64, batch: [UInt8]?)) in
             let snapshot = namespace.snapshot
             return (namespace.id, (snapshot.seq, snapshot.batch))
@@ -200,7 +204,7 @@ extension EngineCore {
         var heads: [Int64: (head: Int64, batch: [UInt8]?)] = [:]
         for (id, head, batch) in try connection.heads(known.map(\.id)) { heads[id] = (head, batch) }
         for (id, snapshot) in known {
-            // One that was loaded meanwhile is newer, and is only looked at for nothing.
+            // A namespace loaded since then is newer; checking it is harmless.
             guard let namespace = namespaces.live(id: id) else { continue }
             guard let now = heads[id], now.head >= snapshot.seq,
                 now.head > snapshot.seq || Snapshot.isSame(snapshot.batch, now.batch)
@@ -209,10 +213,10 @@ extension EngineCore {
                 continue
             }
             namespace.headSeen(now.head)
-            // Also where a committer could not look yet.
+            // Also if no committer has been able to check the namespace since.
             if namespace.isSuspect || (isNew && now.head > snapshot.seq) { namespace.suspect() }
         }
-        // Whoever failed to connect meanwhile is contradicted.
+        // This overrides a connection failure that another thread has reported since.
         databaseAnswered()
     }
 }

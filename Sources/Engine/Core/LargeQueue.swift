@@ -1,7 +1,7 @@
 import Runtime
 
-/// The large writes that wait for the large writer. Bounded by number (what each holds in memory is by `MemoryBudget`): one
-/// that removes much is large, too, and is asked for in a few bytes. Any thread.
+/// The large writes that wait for the large writer. The queue is limited by number (`MemoryBudget` limits their
+/// memory), because a write that removes many rows is also large but takes few bytes. Any thread.
 final class LargeQueue: Sendable {
     struct Job: Sendable {
         let namespace: LiveNamespace
@@ -28,10 +28,10 @@ final class LargeQueue: Sendable {
         if let refusal { item.sink.complete([(item.token, .failed(refusal))]) }
     }
 
-    /// True when none waits and none is being worked on.
+    /// True if no write waits and none is being prepared.
     var isIdle: Bool { state.withLock { $0.jobs.isEmpty && !$0.isWorking } }
 
-    /// Waits for the next; nil when the engine stops. The one before is done.
+    /// Waits for the next write; returns nil when the engine stops. Also marks the previous write as finished.
     func next() -> Job? {
         state.wait { state -> Job?? in
             state.isWorking = false

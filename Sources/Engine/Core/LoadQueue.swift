@@ -1,13 +1,14 @@
 import Runtime
 
-/// The names of namespaces that wait to be loaded, and who loads. Bounded by number. Any thread.
+/// The names of namespaces that wait to be loaded, with a limit on their number, and the loaders' share of large ones.
+/// Any thread.
 ///
-/// A namespace may turn out to be large while it is read. As long as all loaders but one are busy with large ones, another that
-/// turns out to be large is put back: so small ones never wait behind large ones only.
+/// A loader may find that a namespace is large while it reads it. As long as all loaders but one are busy with large
+/// namespaces, a further large one is postponed, so that small namespaces never wait for large ones only.
 final class LoadQueue: Sendable {
     struct Job: Sendable, Equatable {
         let name: String
-        /// It has turned out to be large before.
+        /// Whether an earlier attempt found the namespace to be large.
         var isLarge = false
     }
 
@@ -15,9 +16,9 @@ final class LoadQueue: Sendable {
         var small: [String] = []
         var nextSmall = 0
         var large: [String] = []
-        /// Loaders that are busy with large ones.
+        /// The number of loaders that are busy with large namespaces.
         var largeRunning = 0
-        /// With one loader both kinds take turns.
+        /// Whether the last job was large: a single loader alternates between small and large ones.
         var tookLarge = false
         var isStopped = false
 
@@ -41,17 +42,17 @@ final class LoadQueue: Sendable {
     private let maxWaiting: Int
 
     /// - Parameters:
-    ///   - loaders: how many threads take from it.
-    ///   - maxWaiting: the most names that wait.
+    ///   - loaders: the number of threads that take jobs.
+    ///   - maxWaiting: maximum number of waiting names.
     init(loaders: Int, maxWaiting: Int) {
         maxLarge = max(1, loaders - 1)
         self.maxWaiting = maxWaiting
     }
 
-    /// How many wait.
+    /// The number of waiting names.
     var count: Int { state.withLock { $0.count } }
 
-    /// Adds a name; what it is refused for, if it is.
+    /// Adds a name. Returns the reason if it was rejected, otherwise nil.
     func add(_ name: String) -> EngineError? {
         state.signal { state -> EngineError? in
             if state.isStopped { return .stopping }
@@ -61,7 +62,8 @@ final class LoadQueue: Sendable {
         }
     }
 
-    /// The next name to load; nil after `milliseconds`, or when the loaders are to end. `finished` is due for each.
+    /// Waits for the next name to load; returns nil after `milliseconds`, or when the loaders have to end. The caller
+    /// must call `finished` for each job.
     func next(milliseconds: Milliseconds?) -> Job? {
         state.wait(milliseconds: milliseconds) { state -> Job?? in
             if state.isStopped { return .some(nil) }
@@ -77,7 +79,7 @@ final class LoadQueue: Sendable {
         } ?? nil
     }
 
-    /// The job has turned out to be large. False where it has to wait for others: then its loader gives it back.
+    /// Marks the job as large. Returns false if it must wait for other large jobs; its loader then calls `postpone`.
     func becomesLarge(_ job: inout Job) -> Bool {
         guard !job.isLarge else { return true }
         job.isLarge = state.withLock { state in
@@ -88,7 +90,7 @@ final class LoadQueue: Sendable {
         return job.isLarge
     }
 
-    /// Puts back what has to wait for other large ones. False when nothing is loaded any more.
+    /// Queues a job again that must wait for other large jobs. Returns false if the queue is stopped.
     func postpone(_ job: Job) -> Bool {
         state.broadcast { state in
             if state.isStopped { return false }
@@ -97,7 +99,7 @@ final class LoadQueue: Sendable {
         }
     }
 
-    /// Puts a job back behind the others that wait. False when nothing is loaded any more.
+    /// Queues a job again after the waiting ones. Returns false if the queue is stopped.
     func putBack(_ job: Job) -> Bool {
         state.broadcast { state in
             if state.isStopped { return false }
@@ -106,7 +108,7 @@ final class LoadQueue: Sendable {
         }
     }
 
-    /// The job is done, whatever came of it.
+    /// Ends a job, with or without success.
     func finished(_ job: Job) {
         guard job.isLarge else { return }
         state.broadcast { $0.largeRunning -= 1 }
@@ -114,7 +116,7 @@ final class LoadQueue: Sendable {
 
     var isStopped: Bool { state.withLock { $0.isStopped } }
 
-    /// Nothing is loaded any more: those that waited.
+    /// Stops the queue and returns the names that were waiting.
     func stop() -> [String] {
         state.broadcast { state in
             state.isStopped = true

@@ -11,8 +11,8 @@ struct StoredRulesCompiler {
     private let logger: Logger
 
     /// - Parameters:
-    ///   - defaultRules: of namespaces that have none of their own.
-    ///   - shared: rules that were compiled before.
+    ///   - defaultRules: the rules of namespaces without rules of their own.
+    ///   - shared: rules compiled earlier.
     init(_ defaultRules: RulesVersion, _ shared: SharedRules, _ stretches: StretchMeter, _ logger: Logger) {
         self.defaultRules = defaultRules
         self.shared = shared
@@ -20,8 +20,9 @@ struct StoredRulesCompiler {
         self.logger = logger
     }
 
-    /// Compiles the rules. Rules that do not compile refuse every request. A newer gateway may have stored them, or an older one
-    /// that accepted expressions which are errors now. `doctor` names such rules.
+    /// Compiles the rules. Rules that do not compile reject every request.
+    /// A newer gateway may have stored them, or an older gateway that accepted expressions which are errors now.
+    /// `doctor` names such rules.
     func version(_ stored: StoredRules?, of namespace: String) -> RulesVersion {
         guard let stored else { return defaultRules }
         if let known = shared.find(stored.source) {
@@ -43,8 +44,9 @@ struct StoredRulesCompiler {
     }
 }
 
-/// Rules that were compiled lately, by their source: many namespaces may have the same, which are then compiled once and held
-/// once. Bounded. Any thread.
+/// Recently compiled rules by their source. Many namespaces may have equal rules, which are then compiled once and held
+/// in memory once. Bounded.
+/// Any thread.
 final class SharedRules: Sendable {
     private struct State: Sendable {
         var sets: [[UInt8]: RuleSet] = [:]
@@ -58,7 +60,7 @@ final class SharedRules: Sendable {
     func find(_ source: [UInt8]) -> RuleSet? { state.withLock { $0.sets[source] } }
 
     func keep(_ set: RuleSet) {
-        // Others of the same source go on without being shared; all are freed outside of the lock.
+        // Rule sets removed here remain in use without being shared. They are freed outside the lock.
         let old = state.withLock { state -> State in
             var old = State()
             if state.bytes + set.source.count > Self.maxBytes { swap(&old, &state) }

@@ -2,18 +2,18 @@ public import LogStore
 import Runtime
 import Tree
 
-/// What the trees of all engines of a program may take of memory. Each engine lets go of its own: the one whose namespace has just
-/// been read begins, and where that is not enough, the others do. Any thread.
+/// The memory budget for the trees of all engines of a program. Each engine evicts its own namespaces: first the engine
+/// that has just loaded one, then the others if memory is still short. Any thread.
 public final class TreeBudget: Sendable {
     let total: MemoryTotal
-    /// Where parts of trees go that are too large for memory; nil where there is no such place.
+    /// The storage for parts of trees that do not fit into memory; nil without a page file.
     let pages: TreePages?
     private let members: MutexBox<[TreeMemory]>
     private let notice = MutexBox(MemoryNotice())
 
     /// - Parameters:
-    ///   - bytes: what they may take together, by estimate.
-    ///   - pages: where parts of trees go that are too large for that; nil: they stay in memory.
+    ///   - bytes: the estimated bytes that trees may take together.
+    ///   - pages: the file for parts of trees that do not fit; nil: they remain in memory.
     public init(bytes: Int, pages file: PageFile? = nil) {
         let total = MemoryTotal(budget: bytes)
         self.total = total
@@ -28,22 +28,23 @@ public final class TreeBudget: Sendable {
 
     func remove(_ member: TreeMemory) { members.withLock { $0.removeAll { $0 === member } } }
 
-    /// What the namespaces take that are kept although each takes more than the budget.
+    /// The bytes of namespaces that are kept although each exceeds the budget.
     var keptBytes: Int {
-        // Outside the lock, which who frees a tree may wait for, whatever locks he has.
+        // Outside the lock: a thread that frees a tree may wait for it while it holds other locks.
         members.withLock { $0 }.reduce(0) { $0 + $1.keptBytes }
     }
 
-    /// Whether trees take more than they may.
+    /// Whether trees exceed the budget.
     var isOver: Bool {
         let now = total.bytes
         return now > total.budget && now - keptBytes > total.budget
     }
 
-    /// The sizes of recently used namespaces that are evicted, too, because trees take so much more than they may; empty while they do not.
+    /// The sizes of recently used namespaces that are evicted, too, because trees exceed the budget by so much; empty
+    /// otherwise.
     ///
-    /// Large namespaces and the others have separate thresholds. Otherwise one namespace that grew while in use would evict all others, and each
-    /// request would load them again.
+    /// Large namespaces and the others have separate thresholds. Otherwise one namespace that grew while in use would
+    /// evict all others, and each request would load them again.
     var sizesNotSpared: Range<Int> {
         let (large, leastLarge) = (total.bytesOfLarge, total.leastLargeBytes)
         let takesOthers = exceeds(total.bytes - large, budgets: Self.mostBudgets)
@@ -74,29 +75,29 @@ public final class TreeBudget: Sendable {
     /// Whether that log line was written and trees have not shrunk far enough since.
     var isNoticeGiven: Bool { notice.withLock { $0.isGiven } }
 
-    /// Room for trees that are made beside those of the namespaces, as for feeds that are behind.
+    /// Returns a share of the budget for trees outside namespaces, such as the trees of feeds that lag.
     ///
-    /// - Parameter goesOn: asked before each page whether there is still use for it.
+    /// - Parameter goesOn: called before each page; returns whether the tree is still needed.
     public func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { BudgetedRoom(self, goesOn) }
 
-    /// Has all let go of what they can.
+    /// Makes all engines evict unused namespaces.
     func needRoom() {
         for member in members.withLock({ $0 }) { member.needRoom() }
     }
 
-    /// Has the others let go of what they can.
+    /// Makes the other engines evict unused namespaces.
     func needRoom(besides asking: TreeMemory) {
         for member in members.withLock({ $0 }) where member !== asking { member.needRoom() }
     }
 }
 
-/// What the trees' budget has for trees that are no namespace's. They count for as long as the object lives.
+/// A share of the trees' budget for trees outside namespaces. They count for as long as the object lives.
 final class BudgetedRoom: TreeRoom {
     private let budget: TreeBudget
     private let memory: NamespaceMemory
     private let goesOn: @Sendable () -> Bool
 
-    /// Trees that take less than this part of the budget are left as they are.
+    /// Trees that take less than this fraction of the budget are not paged out.
     private static let leastShare = 16
 
     init(_ budget: TreeBudget, _ goesOn: @escaping @Sendable () -> Bool) {
@@ -120,20 +121,21 @@ final class BudgetedRoom: TreeRoom {
     }
 }
 
-/// Decides when the log says that trees take more memory than their budget: once for each time that they cross it. Pure.
+/// Decides when the gateway logs that trees exceed their memory budget: once each time that they cross it. Pure.
 struct MemoryNotice: Sendable {
-    /// Since when trees have taken more, without a break, in monotonic milliseconds.
+    /// The time since when trees have exceeded the budget without a break, in monotonic milliseconds.
     private var overSince: Milliseconds?
     /// Whether the log line was written and trees have not shrunk far enough since.
     private(set) var isGiven = false
 
-    /// Milliseconds for which trees may take too much without a log line: the gateway may still find namespaces to evict.
+    /// Milliseconds for which trees may exceed the budget without a log line: the gateway may still find namespaces to
+    /// evict.
     static let patience: Milliseconds = 2_000
     /// Trees have shrunk far enough once they take an eighth less than the budget. The gateway keeps trees in pages just below
     /// the budget, and those cross it again and again.
     static let margin = 8
 
-    /// Records what trees take now.
+    /// Records the bytes that trees take now.
     ///
     /// - Parameter now: Monotonic milliseconds.
     /// - Returns: Whether the log line is due.

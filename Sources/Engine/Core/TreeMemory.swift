@@ -3,18 +3,18 @@ import Runtime
 import Synchronization
 import Tree
 
-/// Keeps what the trees take of memory within a budget: counts what may have changed by much, and lets go of namespaces that
-/// nobody uses, the one that was not used for the longest time first. Any thread; the counting has one of its own.
+/// Keeps the memory of trees within the budget: counts trees that may have changed much, and evicts unused namespaces,
+/// least recently used first. Any thread may use it; counting has a thread of its own.
 ///
-/// A namespace that was used in the last seconds counts as in use: clients that come again and again by requests have no
-/// reference to it in between, and reading it again may take seconds. Where those that take less than half of the budget together take
-/// more than twice the budget, the least recently used of them go all the same; so do larger ones where these take more than four times the
-/// budget.
+/// A namespace that was used in the last seconds counts as in use: clients that send one request after another hold no
+/// reference in between, and loading the namespace again may take seconds. If the namespaces that each take less than
+/// half of the budget together take more than twice the budget, the least recently used of them are evicted
+/// nevertheless. Larger namespaces are evicted if they take more than four times the budget.
 ///
-/// A tree that is read while memory is short goes to the disk in pages, where there is a page file (`settle`). One that
-/// grows later stays in memory while it is in use; let go, it comes back in pages. Without a page file, a namespace that takes more than
-/// the whole budget would be read again and again if it were let go. The one of that kind that came last stays, and the others have the
-/// budget beside it.
+/// A tree that is loaded while memory is short is paged out to the page file, if there is one (`settle`). A tree that
+/// grows later remains in memory while it is in use; once evicted, it is loaded again in pages. Without a page file, a
+/// namespace that exceeds the whole budget would be loaded again and again if it were evicted. The last such namespace
+/// is kept, and does not count towards the budget of the others.
 final class TreeMemory: Sendable {
     private struct State: Sendable {
         var toCount: [LiveNamespace] = []
@@ -30,13 +30,12 @@ final class TreeMemory: Sendable {
     /// How long a namespace counts as in use after each use.
     private let recentMilliseconds: Milliseconds
     private let state = Condition(State())
-    /// Somebody has asked for room, and the thread has not looked since.
+    /// Whether a thread has requested memory and the memory thread has not checked since.
     private let isAsked = Atomic<Bool>(false)
 
-    /// How many namespaces somebody who has just loaded one looks at in order to find unused ones; the rest is left to the
-    /// thread.
+    /// Maximum number of namespaces that a loader checks for eviction after a load; the memory thread checks the rest.
     private static let mostLookedAt = 64
-    /// How often it is looked whether something can be let go, while what is there is too much.
+    /// How often the memory thread checks for unused namespaces while trees exceed the budget.
     private static let pollMilliseconds: Milliseconds = 500
 
     init(
@@ -54,7 +53,7 @@ final class TreeMemory: Sendable {
     var budget: Int { total.budget }
     var total: MemoryTotal { shared.total }
     var pages: TreePages? { shared.pages }
-    /// What the namespace takes that is kept although it takes more than the budget.
+    /// The bytes of the namespace that is kept although it exceeds the budget.
     var keptBytes: Int { namespaces.keptMemory.map(fixedBytes) ?? 0 }
 
     /// The bytes that a namespace would take in memory after it left and was loaded again. The part that would go to the disk is no reason to
@@ -63,25 +62,25 @@ final class TreeMemory: Sendable {
         pages?.hasRoom == true ? memory.bytesWhenRead : memory.bytes
     }
 
-    /// Whether the trees take more than they may.
+    /// Whether trees exceed the budget.
     var isOver: Bool { shared.isOver }
 
-    /// Has it counted what a namespace takes.
+    /// Requests a count of a namespace's memory.
     func recount(_ namespace: LiveNamespace) {
         state.signal { state in
             if !state.isStopped { state.toCount.append(namespace) }
         }
     }
 
-    /// Has all counted that have pages: what was in pages is in their trees now.
+    /// Requests a count of all namespaces with pages, after contents of pages have become parts of their trees.
     func recountPaged() {
         state.signal { $0.countsPaged = true }
     }
 
-    /// Whether what takes long is still worth its while.
+    /// Whether a lengthy operation is still needed; false once the engine stops.
     var goesOn: Bool { !state.withLock { $0.isStopped } }
 
-    /// A namespace has been read.
+    /// Handles a namespace that has been loaded.
     func loaded(_ namespace: LiveNamespace) {
         let bytes = namespace.memory.bytes
         guard fixedBytes(of: namespace.memory) > budget, namespaces.keep(namespace), namespace.memory.isFirstKept()
@@ -91,13 +90,14 @@ final class TreeMemory: Sendable {
             [("namespace", namespace.name), ("bytes", "\(bytes)"), ("budget", "\(budget)")])
     }
 
-    /// Lets go of what it can be, as long as there is too much. Nothing while the database is away: it could not come back.
+    /// Evicts unused namespaces while trees exceed the budget. Does nothing while the database is away, because an
+    /// evicted namespace could not be loaded again.
     func makeRoom(_ health: DatabaseHealth) {
         letGo(health, mostLookedAt: Self.mostLookedAt)
         if isOver { needRoom() }
     }
 
-    /// Has the thread let go of what it can.
+    /// Makes the memory thread evict unused namespaces.
     func needRoom() {
         if isAsked.exchange(true, ordering: .relaxed) { return }
         state.signal { $0.needsRoom = true }
@@ -109,7 +109,7 @@ final class TreeMemory: Sendable {
         pages?.makeRoom()
         if isOver { endKeeping() }
         while isOver, health.isUp, left > 0 {
-            // A few at a time: whoever asks for a namespace waits for the table meanwhile.
+            // A few at a time: requests for a namespace wait for the table meanwhile.
             let namespace = namespaces.takeUnused(
                 most: min(left, Self.mostLookedAt), sparing: recentMilliseconds,
                 notSparing: shared.sizesNotSpared, after: &spared)
@@ -122,8 +122,8 @@ final class TreeMemory: Sendable {
         }
     }
 
-    /// Lets the kept namespace leave like any other once it would fit after the next load: the page file has room again, or the namespace has
-    /// become smaller.
+    /// Allows the eviction of the kept namespace once it would fit after the next load: the page file has space again,
+    /// or the namespace has become smaller.
     private func endKeeping() {
         guard let memory = namespaces.keptMemory, fixedBytes(of: memory) <= budget else { return }
         namespaces.endKeeping(memory)
@@ -131,12 +131,13 @@ final class TreeMemory: Sendable {
 
     // MARK: The thread
 
-    /// Counts, and looks around while there is too much.
+    /// Counts trees and evicts unused namespaces until the engine stops.
     func run(_ health: DatabaseHealth) {
         while countNext(isHurried: isOver) {
             isAsked.store(false, ordering: .relaxed)
             letGo(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
-            // What is unused may be another database's. Each look asks: who gave enough for the last one waits again.
+            // The unused namespaces may belong to the engine of another database. Each pass asks again: an engine that
+            // evicted enough after the last request waits again.
             if isOver { shared.needRoom(besides: self) }
             if shared.isNoticeDue() {
                 logger.warning(
@@ -146,20 +147,20 @@ final class TreeMemory: Sendable {
         }
     }
 
-    /// What there is to count.
+    /// The pending counts.
     private struct Counting: Sendable {
         var namespaces: [LiveNamespace] = []
-        /// Those that have pages, too.
+        /// Whether all namespaces with pages are counted, too.
         var countsPaged = false
     }
 
-    /// Waits for something to do, and counts what there is to count. False when the engine stops.
+    /// Waits for work and executes the pending counts. Returns false when the engine stops.
     private func countNext(isHurried: Bool) -> Bool {
-        // Once operators were told, also to find out when trees take less again.
+        // Once the warning was logged, the thread also checks when trees fit again.
         let looksAgain = isHurried || shared.isNoticeGiven
         let next = state.wait(milliseconds: looksAgain ? Self.pollMilliseconds : nil) { state -> Counting? in
             if state.isStopped { return Counting() }
-            // Whoever is hurried looks again soon.
+            // A hurried thread checks again soon anyway.
             guard !state.toCount.isEmpty || state.countsPaged || (state.needsRoom && !isHurried) else { return nil }
             state.needsRoom = false
             defer {
@@ -168,7 +169,7 @@ final class TreeMemory: Sendable {
             }
             return Counting(namespaces: state.toCount, countsPaged: state.countsPaged)
         }
-        // Outside the lock: who frees a tree may wait for it, whatever locks he has.
+        // Outside the lock: a thread that frees a tree may wait for it while it holds other locks.
         for namespace in next.map(expanded) ?? [] {
             if !goesOn { break }
             namespace.countMemory()
@@ -179,7 +180,7 @@ final class TreeMemory: Sendable {
 
     private func expanded(_ counting: Counting) -> [LiveNamespace] {
         guard counting.countsPaged else { return counting.namespaces }
-        // Before they are counted: what comes loose meanwhile counts twice rather than not at all.
+        // Before the count: bytes that leave pages meanwhile count twice rather than not at all.
         pages?.settleLoose()
         return counting.namespaces
             + namespaces.all.filter { one in
@@ -194,34 +195,34 @@ final class TreeMemory: Sendable {
             defer { state.toCount = [] }
             return state.toCount
         }
-        // Freed outside the lock, which who frees a tree may wait for.
+        // Freed outside the lock: a thread that frees a tree may wait for it.
         withExtendedLifetime(left) {}
     }
 }
 
-/// How trees that are too large for memory get into pages: while they are loaded, and while an import is applied to them.
+/// How trees that do not fit into memory are paged out: while they are loaded, and while an import is applied to them.
 extension TreeMemory {
-    /// A tree that takes less than this part of the budget is read into memory whole.
+    /// A tree that takes less than this fraction of the budget is loaded into memory completely.
     private static let leastShare = 16
 
-    /// Decides whether the rest of a tree that is being read stays in memory or goes into pages.
+    /// Decides whether the rest of a tree that is being loaded remains in memory or is paged out.
     ///
-    /// - Parameter packedAt: what was in memory when it began to go into pages last; nil where it hasn't.
+    /// - Parameter packedAt: the bytes in memory when paging out last began; nil if it has not begun.
     func step(_ progress: LogConnection.LoadProgress, packedAt: inout Int?) -> LogConnection.LoadStep {
         guard !progress.isPacking, let pages, isOver else { return .goOn }
-        // Where there was no room in the pages, it is tried again when there is more to put there.
+        // If the page file was full, paging out is tried again once the tree has grown.
         guard progress.heapBytes - (packedAt ?? 0) > budget / Self.leastShare else { return .goOn }
         packedAt = progress.heapBytes
         return .pack(TreePacker(pages) { [self] in goesOn })
     }
 
-    /// Counts a tree that has been read, and puts it into pages if trees exceed the budget. During the read the size was an estimate that did
-    /// not include the last rows.
+    /// Counts a loaded tree, and pages it out if trees exceed the budget. During the load, the size was an estimate
+    /// that did not include the last rows.
     ///
     /// - Parameters:
-    ///   - memory: takes the count.
+    ///   - memory: receives the count.
     ///   - packedAt: as for `step`.
-    /// - Returns: The tree, and whether the packer put everything into pages that pages can hold.
+    /// - Returns: The tree, and whether everything that pages can hold was paged out.
     func settle(
         _ loaded: LogConnection.LoadedTree, _ rules: RulesVersion, _ memory: NamespaceMemory, packedAt: inout Int?,
         _ health: DatabaseHealth
@@ -239,9 +240,10 @@ extension TreeMemory {
         return (root, !packer.hasEnded)
     }
 
-    /// Puts a tree into pages while an import is applied to it, if trees exceed the budget.
+    /// Pages a tree out while an import is applied to it, if trees exceed the budget.
     ///
-    /// - Parameter grown: The estimated bytes added since the last packing, which no total includes. Set to 0 after packing.
+    /// - Parameter grown: The estimated bytes added since the tree was last paged out, which no total includes. Set to
+    ///   0 afterwards.
     func pack(_ application: inout BulkApplication, grown: inout Int, of memory: NamespaceMemory) {
         guard let pages, grown > budget / Self.leastShare, total.bytes + grown > budget else { return }
         var packer = TreePacker(pages) { [self] in goesOn }

@@ -1,11 +1,11 @@
 import Postgres
 import Synchronization
 
-/// The newest heads that this gateway has committed and not announced yet. Any thread.
+/// The newest heads that this gateway has committed and not yet announced. Any thread.
 ///
-/// PostgreSQL lets one transaction at a time commit that announces something, in all of its databases, and the next one waits until that is on the disk. So
-/// batches are announced when they are committed, by the tail, many at a time. What a gateway that is killed in between has not announced, the others find
-/// by looking at the heads, as they do every so often.
+/// PostgreSQL lets only one transaction at a time commit with an announcement, across all of its databases, and the
+/// next one waits until that commit is on the disk. So the tail announces many batches at a time after they are
+/// committed. If a gateway is killed in between, the others find its commits by their periodic check of the heads.
 final class CommitNews: Sendable {
     private struct State: Sendable {
         var heads: [Int64: Int64] = [:]
@@ -13,16 +13,16 @@ final class CommitNews: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Whoever announces is woken by this.
+    /// Sets the handle that wakes the announcing thread.
     func wakes(_ reader: WakeHandle) { state.withLock { $0.reader = reader } }
 
-    /// Wakes whoever announces, for another reason.
+    /// Wakes the announcing thread for another reason than a commit.
     func wakeReader() { state.withLock { $0.reader }?.wake() }
 
-    /// A batch is committed. Never blocks.
+    /// Adds a committed batch. Never blocks.
     func add(_ namespace: Int64, head: Int64) {
         let reader = state.withLock { state -> WakeHandle? in
-            // Where something waits already, the reader has been woken.
+            // If the map is not empty, the reader has already been woken.
             let isFirst = state.heads.isEmpty
             state.heads[namespace] = head
             return isFirst ? state.reader : nil
@@ -30,10 +30,10 @@ final class CommitNews: Sendable {
         reader?.wake()
     }
 
-    /// Whether there is nothing to be announced.
+    /// Whether no head waits to be announced.
     var isEmpty: Bool { state.withLock { $0.heads.isEmpty } }
 
-    /// What is to be announced now.
+    /// Takes the heads to announce.
     func take() -> [Int64: Int64] {
         state.withLock { state in
             defer { state.heads = [:] }
@@ -41,7 +41,7 @@ final class CommitNews: Sendable {
         }
     }
 
-    /// These could not be announced. Newer heads that have come meanwhile stand.
+    /// Puts heads back that could not be announced. Newer heads that were added since are retained.
     func putBack(_ heads: [Int64: Int64]) {
         state.withLock { $0.heads.merge(heads) { newer, _ in newer } }
     }

@@ -1,12 +1,12 @@
 public import Runtime
 import Synchronization
 
-/// Whether PostgreSQL answers, as the last to ask found. While it doesn't, writes fail at once instead of queueing up
-/// behind connection attempts.
+/// Whether PostgreSQL answered the last query or connection attempt. While it does not, writes fail immediately instead
+/// of waiting for connection attempts.
 public final class DatabaseHealth: Sendable {
     private struct State {
         var isUp = false
-        /// It doesn't even refuse: whoever asks it waits in vain.
+        /// Whether the database does not even refuse connections, so that a query waits in vain.
         var isSilent = false
         var reason = "not connected yet"
         var changedAt: Milliseconds
@@ -21,14 +21,14 @@ public final class DatabaseHealth: Sendable {
     }
 
     public var isUp: Bool { state.withLock { $0.isUp } }
-    /// Why it is down; of no meaning while it is up.
+    /// The reason why the database is down; meaningless while it is up.
     public var reason: String { state.withLock { $0.reason } }
     public var millisecondsSinceChange: Milliseconds {
         now() - state.withLock { $0.changedAt }
     }
 
-    /// Why new writes are refused at once; nil while they may be tried. A database that has just been lost may be back
-    /// before anybody has to be refused.
+    /// The reason why new writes are rejected immediately; nil while they may be tried. A database that has just been
+    /// lost may return before any write has to be rejected.
     var refusal: String? {
         state.withLock { state in
             guard !state.isUp else { return nil }
@@ -39,10 +39,10 @@ public final class DatabaseHealth: Sendable {
 
     private static let graceMilliseconds: Milliseconds = 1_000
 
-    /// True when that is news.
+    /// Returns true if the state changed.
     func markUp() -> Bool { change(to: true, "", isSilent: false, isTold: false) }
 
-    /// True when that is news; with `isTold` also that it is for another reason than before.
+    /// Returns true if the state changed, or, with `isTold`, if the reason changed.
     func markDown(_ reason: String, isSilent: Bool = false, isTold: Bool = false) -> Bool {
         change(to: false, reason, isSilent: isSilent, isTold: isTold)
     }
@@ -50,7 +50,8 @@ public final class DatabaseHealth: Sendable {
     private func change(to isUp: Bool, _ reason: String, isSilent: Bool, isTold: Bool) -> Bool {
         state.withLock { state in
             defer {
-                // Silent until it answers: that an attempt failed at once says nothing of those that wait.
+                // Silent until the database answers: an attempt that failed immediately proves nothing about the
+                // connections that wait.
                 state.isSilent = !isUp && (isSilent || state.isSilent)
                 state.isUp = isUp
                 state.reason = reason

@@ -1,6 +1,6 @@
 import Runtime
 
-/// Which of the engine's connections work in the database now, and since when. Any thread.
+/// The engine's connections that are working in the database now, each with its start time. Any thread.
 final class DatabaseStays: Sendable {
     private struct Stay: Sendable {
         let pid: Int32
@@ -14,7 +14,7 @@ final class DatabaseStays: Sendable {
 
     private let state = Condition(State())
 
-    /// A thread begins to work in the database, over a connection with this backend; `leave` ends it.
+    /// Records that a thread starts to work in the database over a connection with this backend; `leave` ends that.
     func enter(_ thread: Int, pid: Int32) {
         let now = Clock.monotonicMilliseconds
         state.withLock { $0.stays[thread] = Stay(pid: pid, since: now) }
@@ -24,12 +24,12 @@ final class DatabaseStays: Sendable {
 
     func stop() { state.broadcast { $0.stops = true } }
 
-    /// Waits so long; false when the engine stops.
+    /// Pauses the calling thread; returns false when the engine stops.
     func pause(milliseconds: Milliseconds) -> Bool {
         state.wait(milliseconds: milliseconds) { $0.stops ? true : nil } == nil
     }
 
-    /// The backends of those that have been there for so long.
+    /// The backends of the connections that have worked in the database for longer than this.
     func pids(longerThan milliseconds: Milliseconds) -> [Int32] {
         let now = Clock.monotonicMilliseconds
         return state.withLock { state in
@@ -38,12 +38,14 @@ final class DatabaseStays: Sendable {
     }
 }
 
-/// What the engine's connections call themselves: other gateways tell by it what they may do to one.
+/// The names that the engine's connections have in the database. Other gateways decide by the name whether they may end
+/// a connection.
 enum BackendName {
     private static let program = "pathmirror "
     static let committerShort = "committer"
     static let largeWriteShort = "large write"
     static let committer = program + committerShort
-    /// While it writes rows. At the head's lock it says so, and is not to be disturbed.
+    /// The name while the large writer writes rows. At the head's lock the connection changes its name, and must not be
+    /// ended.
     static let largeWrite = program + largeWriteShort
 }

@@ -2,7 +2,7 @@ import LogStore
 import Rules
 import Tree
 
-/// A session of this gateway that has ended, and its operations as they are in memory.
+/// A session of this gateway that has ended, with its operations from memory.
 struct EndedSession: Sendable {
     let session: StoredSession
     /// The lease under which the session began.
@@ -10,24 +10,25 @@ struct EndedSession: Sendable {
     let completion: @Sendable () -> Void
 }
 
-/// A session whose client says that it is over, whichever gateway had it.
+/// A session that its client has declared over, on whichever gateway it was.
 struct SessionTakeover: Sendable {
     let namespace: LiveNamespace
     let id: String
-    /// How often its operations may still be read anew.
+    /// How many more times its operations may be read again.
     let triesLeft: Int
     let completion: @Sendable () -> Void
 }
 
-/// Executes onDisconnect operations, as one write each session. The session's row goes in the same transaction, so they are
-/// executed once, whichever gateway tries. Belongs to the lease's thread; outcomes come by committers'.
+/// Executes onDisconnect operations, as one write per session. The session's row is removed in the same transaction, so
+/// the operations are executed once, however many gateways try. Belongs to the lease's thread; the outcomes arrive on
+/// committers' threads.
 final class DisconnectExecutor {
     private let core: EngineCore
     private let leases: GatewayLeases
     private let keeper: DisconnectKeeper
     private let jobs: LeaseJobs
 
-    /// How many orphaned sessions are read at a time.
+    /// Maximum number of orphaned sessions per query.
     private static let orphansAtOnce = 1_000
 
     init(_ core: EngineCore, _ leases: GatewayLeases, _ keeper: DisconnectKeeper, _ jobs: LeaseJobs) {
@@ -37,7 +38,7 @@ final class DisconnectExecutor {
         self.jobs = jobs
     }
 
-    /// Executes the operations of a session of this gateway.
+    /// Executes the operations of a session of this gateway that has ended.
     func execute(
         _ ended: EndedSession, _ connection: LogConnection, _ lease: GatewayLease
     ) throws(LogStoreError) {
@@ -45,7 +46,7 @@ final class DisconnectExecutor {
             keeper.finished()
             ended.completion()
         }
-        // Otherwise its row is executed by whichever gateway finds it without a lease.
+        // Otherwise the gateway that finds the session's row without a lease executes them.
         guard ended.lease == leases.current else { return done() }
         let claim = SessionClaim(session: ended.session.id, gateway: lease.gateway, save: nil)
         try submit(ended.session, claim, connection) { [jobs] outcome in
@@ -56,7 +57,7 @@ final class DisconnectExecutor {
         }
     }
 
-    /// Executes the operations of a session that may be another gateway's, as long as it has some.
+    /// Executes the operations of a session that may belong to another gateway, repeatedly while it has any.
     func takeOver(_ takeover: SessionTakeover, _ connection: LogConnection) throws(LogStoreError) {
         guard takeover.triesLeft > 0,
             let found = try connection.session(takeover.namespace.id, takeover.id)
@@ -74,7 +75,8 @@ final class DisconnectExecutor {
         }
     }
 
-    /// Executes the operations of sessions whose gateways have no lease any more. Whatever fails is found again.
+    /// Executes the operations of sessions whose gateways no longer have a lease. Sessions that fail are found again by
+    /// the next call.
     func executeOrphaned(_ connection: LogConnection) throws(LogStoreError) {
         for orphan in try connection.orphanedSessions(limit: Self.orphansAtOnce) {
             try submit(orphan.session, orphan.claim, connection) { _ in }
@@ -97,7 +99,7 @@ final class DisconnectExecutor {
         if let namespace = core.namespaces.live(id: stored.namespace) {
             return namespace.submit(write, to: sink, token: 0)
         }
-        // Else one would be made that has the name of this.
+        // Otherwise the request would create a new namespace with the same name.
         if try connection.wasRemoved(stored.namespace) { return completion(.committed(seq: 0, changes: [])) }
         let name = stored.namespaceName
         core.withNamespace(name) { result in
@@ -109,7 +111,7 @@ final class DisconnectExecutor {
     }
 }
 
-/// Hands one outcome to a closure.
+/// Passes one outcome to a closure.
 private final class OutcomeSink: WriteSink {
     private let body: @Sendable (WriteOutcome) -> Void
 
@@ -120,24 +122,24 @@ private final class OutcomeSink: WriteSink {
     }
 }
 
-/// Decides what follows from an attempt to execute a session's onDisconnect operations. Pure.
+/// Decides the next step after an attempt to execute a session's onDisconnect operations. Pure.
 enum ExecutionMachine {
-    /// Whose operations they are.
+    /// The origin of the operations.
     enum Kind: Equatable {
         /// A session of this gateway has ended.
         case ended
-        /// The client of a session, on whichever gateway, has said that it is over. The operations may still be read anew so
-        /// often, as they may change while they are being executed.
+        /// A client has declared a session over, on whichever gateway it was. The operations may be read again
+        /// `triesLeft` times, as they may change while they are being executed.
         case takenOver(triesLeft: Int)
     }
 
-    /// What is done next.
+    /// The next step.
     enum Next: Equatable {
-        /// Nothing is left to be done for the session.
+        /// The session needs no further step.
         case done
-        /// Try again with the next sign of life: nothing was executed, or it cannot be executed twice.
+        /// Try again after the next heartbeat: nothing was executed, or the claim prevents a second execution.
         case retry
-        /// Look whether the session has a row again.
+        /// Check whether the session has a row again.
         case lookAgain(triesLeft: Int)
     }
 
@@ -149,7 +151,7 @@ enum ExecutionMachine {
             guard let failure, failure != .stopping else { return .done }
             return .retry
         case .takenOver(let triesLeft):
-            // Executed, or saved anew meanwhile: looking again tells.
+            // The operations were executed, or saved again meanwhile; the next check shows which.
             return failure == nil ? .lookAgain(triesLeft: triesLeft - 1) : .done
         }
     }

@@ -3,25 +3,25 @@ public import Rules
 import Runtime
 public import Tree
 
-/// Keeps realtime sessions' onDisconnect operations in PostgreSQL, so that they are executed whatever happens to this
-/// gateway, and has them executed when the sessions end. Any thread may use it; the lease's thread does the work, in the
-/// order in which it was asked for.
+/// Keeps realtime sessions' onDisconnect operations in PostgreSQL, so that they are executed even if this gateway dies,
+/// and has them executed when the sessions end. Any thread may use it; the lease's thread executes the jobs in the
+/// order in which they were added.
 public final class DisconnectKeeper: Sendable {
     private let jobs: LeaseJobs
-    /// Sessions that have ended and whose operations are not executed yet.
+    /// The number of ended sessions whose operations have not been executed yet.
     private let unfinished = Condition(0)
 
-    /// How often a session's operations are read anew, as they may change while they are being executed.
+    /// Maximum number of times that a session's operations are read, as they may change while they are being executed.
     private static let takeoverTries = 5
 
     init(_ jobs: LeaseJobs) { self.jobs = jobs }
 
-    /// Saves a session's operations; calls back with what became of that, as soon as it is certain. A session's next save
-    /// must wait for that.
+    /// Saves a session's operations, and calls back with the outcome as soon as it is certain. The session's next save
+    /// must wait for the callback.
     ///
     /// - Parameters:
-    ///   - number: greater than that of any save of the session before.
-    ///   - isFirst: none of the session's saves has succeeded.
+    ///   - number: greater than the number of any earlier save of the session.
+    ///   - isFirst: whether none of the session's saves has succeeded yet.
     public func save(
         _ session: DisconnectOperations, number: Int64, isFirst: Bool,
         _ completion: @escaping @Sendable (SaveOutcome) -> Void
@@ -30,13 +30,13 @@ public final class DisconnectKeeper: Sendable {
         jobs.add(.save(SavingOperations(save: save, lease: session.lease, completion: completion)))
     }
 
-    /// Executes the operations of a session that has ended, after whatever of it is still being saved, and forgets it.
+    /// Executes the operations of an ended session, after all of its pending saves, and removes the session's row.
     public func execute(_ session: DisconnectOperations, _ completion: @escaping @Sendable () -> Void = {}) {
         unfinished.withLock { $0 += 1 }
         jobs.add(.execute(EndedSession(session: session.stored, lease: session.lease, completion: completion)))
     }
 
-    /// Executes the operations of a session that its client says is over, on whichever gateway it was.
+    /// Executes the operations of a session that its client has declared over, on whichever gateway it was.
     public func takeOver(_ id: String, in namespace: LiveNamespace, _ completion: @escaping @Sendable () -> Void) {
         jobs.add(
             .takeOver(
@@ -44,26 +44,26 @@ public final class DisconnectKeeper: Sendable {
                     namespace: namespace, id: id, triesLeft: Self.takeoverTries, completion: completion)))
     }
 
-    /// Waits until the operations of all ended sessions are executed; at most so long.
+    /// Waits until the operations of all ended sessions have been executed, at most `milliseconds`.
     func waitUntilDone(milliseconds: Milliseconds) {
         _ = unfinished.wait(milliseconds: milliseconds) { $0 == 0 ? true : nil }
     }
 
-    /// An ended session of this gateway is done with.
+    /// Marks an ended session of this gateway as finished.
     func finished() { unfinished.broadcast { $0 -= 1 } }
 }
 
-/// The onDisconnect operations of a realtime session: what is executed when the session ends.
+/// The onDisconnect operations of a realtime session, which are executed when the session ends.
 public struct DisconnectOperations: Sendable {
     public let id: String
     public let namespace: LiveNamespace
     /// The lease of this gateway under which the session began.
     public let lease: LeaseNumber
-    /// Each is one write; server values unresolved.
+    /// The operations, each of which is one write, with unresolved server values.
     public let operations: [[Change]]
-    /// Whom the rules judge.
+    /// The identity to which the rules apply.
     public let auth: AuthContext
-    /// Who it is, for the log.
+    /// The identity for the log.
     public let origin: Origin?
 
     public init(
@@ -78,7 +78,7 @@ public struct DisconnectOperations: Sendable {
         self.origin = origin
     }
 
-    /// As the database keeps it.
+    /// The form that is stored in the database.
     var stored: StoredSession {
         StoredSession(
             namespace: namespace.id, namespaceName: namespace.name, id: id, operations: operations,
@@ -87,15 +87,16 @@ public struct DisconnectOperations: Sendable {
     }
 }
 
-/// What became of a save of a session's onDisconnect operations.
+/// The outcome of a save of a session's onDisconnect operations.
 public enum SaveOutcome: Sendable, Equatable {
-    /// They are in the database.
+    /// The operations are in the database.
     case saved
-    /// They are not, and never will be.
+    /// The operations are not in the database, and never will be.
     case refused
-    /// The session is over: other gateways have executed what it had asked for before, or will. It must be closed, so that
-    /// its client asks anew.
+    /// The session is over: other gateways have executed the operations it had saved before, or will execute them. The
+    /// session must be closed, so that its client reconnects and registers its operations again.
     case over
-    /// The database went away before it answered: they may be there, or come to be. The session must be ended.
+    /// The database became unavailable before it answered: the operations may be stored now or later. The session must
+    /// be ended.
     case unknown
 }

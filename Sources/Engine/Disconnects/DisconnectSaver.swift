@@ -12,13 +12,14 @@ struct SavingOperations: Sendable {
     var known: SaveMachine.Save { SaveMachine.Save(number: save.number, lease: lease) }
 }
 
-/// Saves sessions' onDisconnect operations; `SaveMachine` decides what became of each. Belongs to the lease's thread.
+/// Saves sessions' onDisconnect operations; `SaveMachine` decides the outcome of each save. Belongs to the lease's
+/// thread.
 final class DisconnectSaver {
     private let core: EngineCore
     private let leases: GatewayLeases
     private let leased: LeasedConnection
     private var machine: SaveMachine
-    /// The one whose answer was lost.
+    /// The save whose answer was lost.
     private var unanswered: SavingOperations?
 
     init(_ core: EngineCore, _ leases: GatewayLeases, _ leased: LeasedConnection) {
@@ -28,7 +29,7 @@ final class DisconnectSaver {
         machine = SaveMachine(patienceMilliseconds: core.settings.commitDeadlineMilliseconds)
     }
 
-    /// Refuses a save without a try, where the database was just found to be away.
+    /// Refuses a save without an attempt if the database was unavailable at the last attempt.
     func refusesAtOnce(_ saving: SavingOperations) -> Bool {
         guard machine.refusesAtOnce(isDatabaseAway: core.health.refusal != nil, now: Clock.monotonicMilliseconds) else {
             return false
@@ -63,11 +64,11 @@ final class DisconnectSaver {
         let outcome = machine.failed(saving.known, wasRefused: wasRefused, now: Clock.monotonicMilliseconds)
         if let outcome { return saving.completion(outcome) }
         unanswered = saving
-        // The next connection takes the lease over. From then on the save cannot come any more.
+        // The next connection takes the lease over. From then on, the database rejects the save if it still arrives.
         leased.disconnect()
     }
 
-    /// Finds out what became of the save whose answer was lost.
+    /// Determines the outcome of the save whose answer was lost.
     func settle(_ lease: GatewayLease, _ connection: LogConnection) throws(LogStoreError) {
         guard let saving = unanswered, let verdict = machine.settling(under: leases.current) else { return }
         let outcome: SaveOutcome
@@ -84,8 +85,7 @@ final class DisconnectSaver {
         saving.completion(outcome)
     }
 
-    /// Tells the client of the unanswered save that nobody knows, once it has waited long enough for a database that does
-    /// not come back.
+    /// Reports an unknown outcome for the unanswered save once its client has waited long enough for the database.
     func giveUpUnanswered() {
         guard let saving = unanswered, machine.givesUp(now: Clock.monotonicMilliseconds) else { return }
         unanswered = nil

@@ -1,11 +1,11 @@
 import LogStore
 import Runtime
 
-/// The thread that has the gateway's lease. By its connection it renews the lease, saves and executes onDisconnect
-/// operations, and tells other gateways what they are to be told.
+/// The thread that owns the gateway's lease. Over its connection it renews the lease, saves and executes onDisconnect
+/// operations, and sends messages to other gateways.
 ///
-/// The three share the connection as PostgreSQL takes a save only by the newest connection of a lease, and as the others
-/// need one rarely.
+/// The three tasks share one connection because PostgreSQL accepts a save only from the newest connection of a lease,
+/// and because the other tasks rarely need one.
 final class LeaseThread {
     private let core: EngineCore
     private let jobs: LeaseJobs
@@ -50,7 +50,7 @@ final class LeaseThread {
         }
     }
 
-    /// A connection that has the lease, which is renewed in time.
+    /// Returns a connection that owns the lease, after renewing the lease if that is due.
     private func prepared() throws(LogStoreError) -> (LogConnection, GatewayLease) {
         let connection = try leased.connected()
         leased.start()
@@ -84,33 +84,33 @@ final class LeaseThread {
         }
     }
 
-    /// - Parameter isBegun: something of the job may have been sent.
+    /// - Parameter isBegun: whether parts of the job may have been sent.
     private func failed(_ job: LeaseJob, isBegun: Bool) {
         switch job {
-        // A save that was begun tells its outcome itself.
+        // A save that was begun reports its outcome itself.
         case .save(let saving): if !isBegun { saving.completion(.refused) }
         case .execute: jobs.retry(job)
         case .takeOver(let takeover): takeover.completion()
-        // A lost message costs refusals of transactions, and nothing else.
+        // A lost message only causes some refused transactions.
         case .tell: break
         }
     }
 }
 
-/// Something that is done by the leased connection.
+/// A job for the connection that owns the lease.
 enum LeaseJob: Sendable {
     case save(SavingOperations)
     case execute(EndedSession)
     case takeOver(SessionTakeover)
-    /// Send this to the other gateways.
+    /// Send this text to the other gateways.
     case tell(String)
 }
 
-/// The jobs of the lease's thread, which does them in the order in which they were added. Any thread may add.
+/// The jobs of the lease's thread, which executes them in the order in which they were added. Any thread may add jobs.
 final class LeaseJobs: Sendable {
     enum Next: Sendable {
         case job(LeaseJob)
-        /// Nothing was added for so long.
+        /// No job was added within the given time.
         case nothing
         case stop
     }
@@ -127,7 +127,7 @@ final class LeaseJobs: Sendable {
     /// Keeps a job until the database has answered.
     func retry(_ job: LeaseJob) { state.withLock { $0.retries.append(job) } }
 
-    /// The database has answered: jobs that wait to be tried again are done behind the others.
+    /// Queues the jobs that wait for a retry after the others, once the database has answered.
     func addRetries() {
         state.withLock { state in
             state.jobs.append(contentsOf: state.retries)
@@ -135,7 +135,7 @@ final class LeaseJobs: Sendable {
         }
     }
 
-    /// Waits for the next job, at most so long.
+    /// Waits for the next job, at most `milliseconds`.
     func next(milliseconds: Milliseconds) -> Next {
         let next = state.wait(milliseconds: milliseconds) { state -> Next? in
             if state.isStopping { return .stop }
@@ -144,6 +144,6 @@ final class LeaseJobs: Sendable {
         return next ?? .nothing
     }
 
-    /// Ends `next`'s waiting for good. Jobs that are left are not done.
+    /// Makes `next` return `.stop` from now on. The remaining jobs are not executed.
     func stop() { state.broadcast { $0.isStopping = true } }
 }

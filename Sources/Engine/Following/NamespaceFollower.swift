@@ -2,8 +2,8 @@ import LogStore
 import Runtime
 import Tree
 
-/// Brings the namespaces of one committer up to the log: what other gateways and commands have written. The connection is its
-/// caller's. Only for a thread that works on the namespace.
+/// Applies log entries of other gateways and commands to the namespaces of one committer. The caller provides the
+/// connection. Only for a thread that works on the namespace.
 struct NamespaceFollower {
     let core: EngineCore
     let stretches: StretchMeter
@@ -15,10 +15,10 @@ struct NamespaceFollower {
         rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)
     }
 
-    /// Reads and applies what is in the log after the snapshot. Returns the batches that it came from. Where the log has
-    /// another history than the snapshot is of, the namespace goes over to that.
+    /// Reads and applies the log after the snapshot, and returns the batches of the applied entries. If the log has
+    /// another history than the snapshot, the namespace is reloaded from that history.
     ///
-    /// - Parameter head: where the log was said to end.
+    /// - Parameter head: the reported end of the log.
     func follow(
         _ namespace: LiveNamespace, _ connection: LogConnection, to head: Int64? = nil
     ) throws(LogStoreError) -> [[UInt8]] {
@@ -38,7 +38,8 @@ struct NamespaceFollower {
                 do throws(LogStoreError) {
                     try applyBulk(logged, to: namespace, connection)
                 } catch .partMissing {
-                    // Retention removed the entry after it was read, or the log is damaged; only the tree has what the entry made.
+                    // Retention removed the entry after it was read, or the log is damaged. Only the stored tree
+                    // contains the entry's result.
                     try reload(namespace, connection)
                     log.restart(at: namespace.snapshot.cursor)
                 }
@@ -46,7 +47,7 @@ struct NamespaceFollower {
                 batches.append(logged.batchID)
                 try applyRules(logged, to: namespace, connection)
             case .missing(_, let read):
-                // The entries between were pruned; only the tree has what they made.
+                // The entries in between were pruned. Only the stored tree contains their result.
                 batches.append(contentsOf: read.map(\.batchID))
                 try reload(namespace, connection)
                 log.restart(at: namespace.snapshot.cursor)
@@ -67,11 +68,11 @@ struct NamespaceFollower {
     }
 }
 
-/// How entries of the log get into a namespace: the tree after them, and what listeners are told.
+/// How log entries get into a namespace: the tree after them, and the steps for listeners.
 extension NamespaceFollower {
-    /// Entries in order, behind what the namespace has.
+    /// Applies entries in order after the namespace's snapshot.
     ///
-    /// - Parameter isWhole: whether the log has the entries as they are here.
+    /// - Parameter isWhole: whether the entries here are complete as stored in the log.
     func apply(_ logged: [LoggedEntry], to namespace: LiveNamespace, isWhole: Bool = true) {
         guard let last = logged.last else { return }
         var root = namespace.snapshot.root
@@ -96,7 +97,7 @@ extension NamespaceFollower {
         core.recent.note(namespace.id, snapshot)
     }
 
-    /// About what the values of an entry take of memory.
+    /// Approximate bytes of memory for the values of an entry.
     private static func roughBytes(of entry: Entry) -> Int {
         entry.changes.reduce(0) { $0 + roughBytes(of: $1) }
     }
@@ -117,8 +118,8 @@ extension NamespaceFollower {
             Snapshot(seq: entry.seq, root: root, rules: rules, batch: logged.batchID), in: namespace)
     }
 
-    /// An entry whose changes are in parts. Of a large write listeners see the changes themselves; of an import, which is
-    /// read part by part, one change at its path.
+    /// Applies an entry whose changes are stored in parts. For a large write, listeners get the changes themselves; for
+    /// an import, which is read part by part, they get one change at its path.
     func applyBulk(
         _ logged: LoggedEntry, to namespace: LiveNamespace, _ connection: LogConnection
     ) throws(LogStoreError) {
@@ -151,7 +152,7 @@ extension NamespaceFollower {
     }
 }
 
-/// Whether a namespace is at the head, and how it gets there under the head's lock.
+/// Checks whether a namespace is at the head, and moves it there under the head's lock.
 extension NamespaceFollower {
     func isAtHead(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         let known = namespace.snapshot
@@ -159,8 +160,8 @@ extension NamespaceFollower {
         return now.head == known.seq && known.isOf(now.batch)
     }
 
-    /// Takes the head's lock and brings the snapshot up to it; `isHeld` is false when that must be tried again. Also tells
-    /// which batches the snapshot was brought up by.
+    /// Takes the head's lock and applies the log up to the head. `isHeld` is false if the caller must try again.
+    /// Also returns the batches of the applied entries.
     func lockHead(
         _ namespace: LiveNamespace, _ connection: LogConnection
     ) throws(LogStoreError) -> (isHeld: Bool, batches: [[UInt8]]) {
@@ -169,19 +170,20 @@ extension NamespaceFollower {
         do throws(LogStoreError) {
             head = try connection.lockHead(namespace.id, expectedHead: known.seq)
         } catch {
-            // Looks what became of it, says so, and ends it here.
+            // The reload finds out why the namespace is missing, logs that, and ends the namespace here.
             if case .unknownNamespace = error { try reload(namespace, connection) }
             throw error
         }
-        // Whether the entry there is still the same, the commit will see.
+        // The commit checks whether the entry at the head is still the same.
         guard head != known.seq else { return (true, []) }
-        // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
+        // A read under the lock sees the whole log. A tree that has to be reloaded needs a transaction of its own.
         var log = LogFollower(namespace.id, at: known.cursor) { $0.checksHistory = true }
         let event: LogEvent
         do throws(LogStoreError) {
             event = try log.next(on: connection)
         } catch {
-            // Nobody else knows that the lock is held: it would keep all writers waiting until the server ends the transaction.
+            // No other code knows that the lock is held: it would block all writers until the server ends the
+            // transaction.
             if connection.isOpen { connection.unlockHead() }
             throw error
         }
@@ -199,10 +201,10 @@ extension NamespaceFollower {
     }
 }
 
-/// What is done when the database has another history of a namespace than this gateway has followed: it failed
-/// over to a standby that had not received everything, or a backup was restored.
+/// Handles a database whose history of a namespace differs from the one that this gateway followed: the database failed
+/// over to a standby that lacked entries, or a backup was restored.
 extension NamespaceFollower {
-    /// Makes the namespace what the database says it is, and says how much is gone. The listeners begin again.
+    /// Reloads the namespace from the database and logs how many entries were lost. The listeners restart.
     func takeBack(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
         let lost = namespace.snapshot
         let common = try lastCommon(namespace, connection)
@@ -221,26 +223,27 @@ extension NamespaceFollower {
             ])
     }
 
-    /// The newest entry that this gateway remembers and the database still has; nil if it has none of them.
+    /// Returns the newest entry that this gateway remembers and the database still has; nil if there is none.
     private func lastCommon(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Int64? {
         let recent = core.recent.of(namespace.id)
         let stored = try connection.batches(namespace.id, at: recent.map(\.seq))
         return recent.first { stored[$0.seq] == $0.batch }?.seq
     }
 
-    /// Reads the tree anew. Where the namespace isn't there any more, or its id is another's now, it ends here.
+    /// Reloads the tree. If the namespace no longer exists or its id belongs to another one, the namespace ends here.
     func reload(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
         guard let record = try connection.namespace(id: namespace.id),
             Array(record.streamKey.utf8) == namespace.streamKey
         else {
             let hasMoved = try connection.hasMoved(namespace.id)
             core.namespaces.forget(namespace)
-            // Of one that has moved, whoever reads right now sees what was there, and whoever comes again finds it elsewhere.
+            // If the namespace has moved, current readers still see its last state, and later requests are served by
+            // the other database.
             let isNews = namespace.end(
                 with: hasMoved
                     ? namespace.snapshot : Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules),
                 hasMoved ? .moving : .unknownNamespace(namespace.name))
-            // Several may find it at once.
+            // Several threads may find this at the same time.
             guard isNews else { throw .unknownNamespace(namespace.name) }
             let key = String(decoding: namespace.streamKey, as: UTF8.self)
             if try connection.wasRemoved(namespace.id, streamKey: key) {
@@ -255,10 +258,10 @@ extension NamespaceFollower {
             throw .unknownNamespace(namespace.name)
         }
         var packedAt: Int?
-        // What is being read counts beside what there is.
+        // The tree being read counts in addition to the present one.
         let memory = NamespaceMemory(in: core.memory.total)
         let loaded = try connection.loadTree(namespace.id) { progress in
-            // Nobody waits for the rest when the gateway stops.
+            // The rest is not needed when the gateway stops.
             if core.stopsNow { return .end }
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)

@@ -2,12 +2,12 @@ import LogStore
 import Runtime
 import Tree
 
-/// Reads the trees of namespaces that come into use. The connection is its caller's.
+/// Loads the trees of requested namespaces. The caller provides the connection.
 struct NamespaceLoader {
     enum Outcome {
         case loaded(LiveNamespace)
         case failed(EngineError)
-        /// It is large, and has to wait for others that are.
+        /// The namespace is large, and has to wait for other large ones.
         case postponed
         /// The rules refused every request that waited for the namespace, and more requests have arrived since.
         case askedAgain
@@ -30,14 +30,14 @@ struct NamespaceLoader {
         follower = NamespaceFollower(core, stretches)
     }
 
-    /// The namespace as it is now. Where the settings say so it is made. What is announced of it from before the tree is read
-    /// is kept for the caller to take.
+    /// Loads the namespace, and creates it first if the settings allow that. Heads announced since before the tree was
+    /// read are kept until the caller takes them.
     func load(_ job: inout LoadQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Outcome {
         let name = job.name
         var found = try connection.namespace(named: name, creating: core.settings.createsNamespaces)
         if found == nil {
             if try connection.livesElsewhere(name) { return .failed(.moving) }
-            // It was on its way here, and has arrived since the first look.
+            // The namespace was moving to this database, and has arrived since the first query.
             found = try connection.namespace(named: name)
         }
         guard let record = found else { return .failed(.unknownNamespace(name)) }
@@ -53,9 +53,9 @@ struct NamespaceLoader {
         let memory = NamespaceMemory(in: core.memory.total)
         var packedAt: Int?
         let loaded = try connection.loadTree(record.id) { progress in
-            // Nobody waits for the rest when the gateway stops.
+            // The rest is not needed when the gateway stops.
             if core.stopsNow { return .end }
-            // What is being read counts before it is there, and may need room.
+            // The tree counts while it is being read, and may need memory.
             memory.loading(bytes: progress.heapBytes)
             core.memory.makeRoom(core.health)
             guard progress.rows < Self.largeRows || core.loads.becomesLarge(&job) else { return .end }
@@ -78,9 +78,11 @@ struct NamespaceLoader {
         return .loaded(namespace)
     }
 
-    /// Answers the waiting requests that the stored rules refuse whatever the tree holds. The tree is read if a request remains.
+    /// Answers the waiting requests that the stored rules refuse independently of the tree. The tree is read if a
+    /// request remains.
     ///
-    /// The requests are counted before the rules are read, so that no request is judged by rules that were replaced before it arrived.
+    /// The requests are counted before the rules are read, so that no request is judged by rules that were replaced
+    /// before it arrived.
     private func refuse(
         _ record: NamespaceRecord, _ connection: LogConnection
     ) throws(LogStoreError) -> NamespaceTable.AfterRefusals {

@@ -3,16 +3,16 @@ import Rules
 import Runtime
 import Tree
 
-/// Makes a large write the next entry, in its place among the namespace's batches: does what its `LargeCommitMachine` says, on
-/// the committer's thread. The write's transaction is on a connection of its own; what is read beside it comes by the
-/// committer's.
+/// Makes a large write the next entry, in its turn among the namespace's batches: executes the effects of its
+/// `LargeCommitMachine` on the committer's thread. The write's transaction is on a connection of its own; other reads
+/// use the committer's connection.
 struct LargeCommit {
     private let context: CommitterContext
     private let namespace: LiveNamespace
     private let write: LargeWrite
     private var machine: LargeCommitMachine
     private var batch: Batch?
-    /// What went wrong with the write's transaction.
+    /// The last error of the write's transaction.
     private var error: LogStoreError?
 
     init(_ write: LargeWrite, in namespace: LiveNamespace, _ context: CommitterContext) {
@@ -22,7 +22,7 @@ struct LargeCommit {
         machine = LargeCommitMachine(patience: context.core.settings.commitDeadlineMilliseconds)
     }
 
-    /// Returns when the large writer knows what became of it.
+    /// Returns when the large writer has the outcome.
     mutating func run() {
         context.core.blockers.enter(context.index, pid: write.connection.backendPID)
         var effect = machine.start()
@@ -35,7 +35,7 @@ struct LargeCommit {
         do throws(LogStoreError) {
             return try execute(effect)
         } catch {
-            // What fails while its outcome is searched for says nothing of the write.
+            // An error of the search for the outcome says nothing about the write.
             if !effect.isSearch { self.error = error }
             return .failed(
                 isConnectionLost: error.isConnectionLost, now: Clock.monotonicMilliseconds,
@@ -43,7 +43,7 @@ struct LargeCommit {
         }
     }
 
-    /// Does what the machine says; nil after the last effect.
+    /// Executes an effect; returns nil after the last one.
     private mutating func execute(
         _ effect: LargeCommitMachine.Effect
     ) throws(LogStoreError) -> LargeCommitMachine.Event? {
@@ -69,7 +69,7 @@ struct LargeCommit {
             return .waited(now: Clock.monotonicMilliseconds, isStopping: context.core.stopsNow)
         case .publish, .tell:
             if effect == .publish { publish() }
-            // What was committed by a try that was given up for lost, and followed since, nobody has announced.
+            // No gateway has announced a write that was committed by an attempt counted as lost and was followed since.
             context.core.tellOfCommit(to: namespace.id, head: namespace.snapshot.seq)
             if let batch {
                 write.item.sink.complete([
@@ -97,8 +97,8 @@ struct LargeCommit {
             write: .init(seq: write.tree.seq, batch: write.tree.batch))
     }
 
-    /// Applies the next entries to the namespace and to the write. False where they can't be: entries are missing or stand for
-    /// more than they say, or touch what the write does, or what is here is of another history.
+    /// Applies the next entries to the namespace and to the write. Returns false if that is impossible: entries are
+    /// missing, or are rules or stored in parts, or overlap the write, or the database has another history.
     private func takeIn(after seq: Int64) throws(LogStoreError) -> Bool {
         let known = ends
         let start = known.namespace.seq == seq ? known.namespace : known.write
@@ -114,7 +114,8 @@ struct LargeCommit {
         return write.tree.take(page.filter { $0.entry.seq > known.write.seq })
     }
 
-    /// Rules may look at anything: where the tree is another one than the write was judged by, they are asked again.
+    /// Rules may depend on anything: if the tree differs from the one on which they allowed the write, they are
+    /// evaluated again.
     private var isStillAllowed: Bool {
         let snapshot = namespace.snapshot
         guard snapshot.rules === write.tree.base.rules else { return false }
@@ -153,7 +154,7 @@ struct LargeCommit {
         context.follower.publish(
             [Step(entry: entry, before: before.root, after: write.tree.root, batch: write.id)],
             Snapshot(seq: entry.seq, root: write.tree.root, rules: before.rules, batch: write.id), in: namespace)
-        // The tree may be one from before the namespace was read again, into pages.
+        // The tree may date from before the namespace was reloaded into pages.
         if namespace.memory.hasPages { namespace.recount() }
     }
 }

@@ -1,71 +1,74 @@
 import Runtime
 
-/// Decides how a large write, whose rows are in an open transaction, becomes the next entry. Pure: it has no connection and no
-/// clock; `LargeCommit` does what it says and tells it what came of that.
+/// Decides how a large write, whose rows are in an open transaction, becomes the next entry. Pure: the machine has no
+/// connection and no clock; `LargeCommit` executes its effects and reports their results as events.
 ///
-/// The head is locked, and both the namespace and the write are brought up to it. What others have written meanwhile must not
-/// meddle with what the write was evaluated on; else it is prepared anew. Then it is committed. Where the connection was lost
-/// in COMMIT, the log is searched over another connection: the write is in it, or its transaction has ended without it, as the
-/// search waits for the head's lock, which that transaction has.
+/// The head is locked, and both the namespace and the write are brought up to it. If writes of others meanwhile
+/// conflict with the evaluated state, the write is prepared again. Otherwise it is committed.
+/// If the connection was lost during COMMIT, the log is searched over another connection. The search waits for the
+/// head's lock, which the write's transaction holds, so it either finds the write, or the transaction has ended without
+/// it.
 struct LargeCommitMachine: Hashable, Sendable {
-    /// What is to be done next. Each is answered by one event, except the last five, which end it.
+    /// The next step. The caller answers each effect by one event, except the last five, which end the write.
     enum Effect: Hashable, Sendable {
-        /// Bring the namespace up to the log, so that little is left to be done under the lock. Answered by `followed`.
+        /// Apply the log to the namespace, so that little remains to be done under the lock. Answered by `followed`.
         case follow
         /// Take the head's lock in the write's transaction. Answered by `locked`.
         case lockHead
-        /// Read the log on from there, under the lock, and apply it to the namespace and to the write. Answered by `tookIn`.
+        /// Read the log after that seq, under the lock, and apply it to the namespace and to the write. Answered by
+        /// `tookIn`.
         case takeIn(after: Int64)
-        /// Ask the rules again, on the tree as it is now. Answered by `judged`.
+        /// Evaluate the rules again on the present tree. Answered by `judged`.
         case judge
-        /// Make it the next entry. Answered by `committed`.
+        /// Make the write the next entry. Answered by `committed`.
         case commit
-        /// Look whether it is in the log, when its transaction has ended. Answered by `searched`.
+        /// Search the log for the write once its transaction has ended. Answered by `searched`.
         case search
-        /// It is there: apply it to the namespace. Answered by `followed`.
+        /// The write is in the log: apply it to the namespace. Answered by `followed`.
         case followFound
-        /// Close the connection that it was searched over. Answered by `done`.
+        /// Close the connection of the search. Answered by `done`.
         case dropConnection
-        /// Wait for a moment. Answered by `waited`.
+        /// Pause briefly. Answered by `waited`.
         case pause
 
-        /// It is committed: publish it, and tell its writer.
+        /// The write is committed: publish it and answer its writer.
         case publish
-        /// It is committed, and was followed: tell its writer.
+        /// The write is committed and was followed: answer its writer.
         case tell
-        /// Nothing was written: it has to be prepared anew.
+        /// No entry was written: prepare the write again.
         case prepareAgain
         /// The write's transaction failed, and nothing was written.
         case giveUp
-        /// It may be in the log.
+        /// The write may be in the log.
         case outcomeUnknown
     }
 
-    /// Where in the log something is.
+    /// A log position.
     struct Position: Hashable, Sendable {
         let seq: Int64
-        /// The batch of the entry there; nil where it isn't known.
+        /// The batch of the entry there; nil if unknown.
         let batch: [UInt8]?
     }
 
-    /// How far the namespace's snapshot and the write have come.
+    /// The positions of the namespace's snapshot and of the write.
     struct Ends: Hashable, Sendable {
         let namespace: Position
         let write: Position
     }
 
-    /// What came of an effect.
+    /// The result of an effect.
     enum Event: Hashable, Sendable {
         case followed
         case locked(head: Int64, Ends)
-        /// nil where it can't be applied: entries are missing or stand for more than they say, or touch what the write does.
+        /// Nil if the entries cannot be applied: they are missing, or are rules or stored in parts, or overlap the
+        /// write.
         case tookIn(Ends?)
         case judged(isAllowed: Bool)
         case committed
         case searched(isFound: Bool)
         case done
         case waited(now: Milliseconds, isStopping: Bool)
-        /// Instead of any other event, for effects that use the database. `now`: monotonic milliseconds.
+        /// Replaces any other event, for effects that use the database. `now`: monotonic milliseconds.
         case failed(isConnectionLost: Bool, now: Milliseconds, isStopping: Bool)
     }
 
@@ -77,19 +80,19 @@ struct LargeCommitMachine: Hashable, Sendable {
 
     private let patience: Milliseconds
     private var state = State.idle
-    /// The monotonic millisecond at which the search for its outcome ends.
+    /// The monotonic millisecond at which the search for the outcome ends.
     private var deadline: Milliseconds = 0
 
-    /// - Parameter patience: milliseconds for which the log is searched for a write whose outcome isn't known.
+    /// - Parameter patience: milliseconds for which the log is searched for a write whose outcome is unknown.
     init(patience: Milliseconds) { self.patience = patience }
 
-    /// The first effect.
+    /// Returns the first effect.
     mutating func start() -> Effect {
         state = .following
         return .follow
     }
 
-    /// Takes what came of the last effect and returns the next one.
+    /// Accepts the result of the last effect and returns the next one.
     mutating func handle(_ event: Event) -> Effect {
         switch (state, event) {
         case (.following, .followed): return go(to: .locking, .lockHead)
@@ -116,12 +119,12 @@ struct LargeCommitMachine: Hashable, Sendable {
         }
     }
 
-    /// Until both are at the head, the one that is further behind is brought on.
+    /// Advances the older of the two positions until both are at the head.
     private mutating func takeIn(_ head: Int64, _ ends: Ends) -> Effect {
         if ends.namespace.seq < head || ends.write.seq < head {
             return go(to: .takingIn(head: head), .takeIn(after: min(ends.namespace.seq, ends.write.seq)))
         }
-        // The database may have lost entries and have others in their place.
+        // The database may have lost entries and have others at the same seqs.
         let isThere = ends.namespace.seq == head && ends.write.seq == head && ends.namespace.batch == ends.write.batch
         return isThere ? go(to: .judging, .judge) : end(.prepareAgain)
     }

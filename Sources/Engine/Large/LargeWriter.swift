@@ -2,10 +2,10 @@ import LogStore
 import Runtime
 import Tree
 
-/// Prepares large writes beside all others: evaluates each against a snapshot and puts its rows into a transaction of its
-/// own, which takes no lock that small writes elsewhere need. Then a committer makes it the next entry (see
-/// `LargeCommit`), if nothing that came between touches the same places; else it is prepared anew, and after some tries
-/// written among the others. One thread, one connection; one large write at a time.
+/// Prepares large writes separately from all others: evaluates each on a snapshot and writes its rows in a transaction
+/// of its own, which takes no lock that small writes elsewhere need. Then a committer makes it the next entry (see
+/// `LargeCommit`), unless an entry in between touches the same paths. In that case the write is prepared again, and
+/// after several attempts it is queued among the other writes. One thread, one connection; one large write at a time.
 final class LargeWriter: Sendable {
     private static let maxAttempts = 4
     private static let partBytes = 4 << 20
@@ -50,7 +50,7 @@ final class LargeWriter: Sendable {
                 core.pause(milliseconds: 20 + Int64.random(in: 0...100))
             }
         }
-        // Among the others: it is refused there, or what it touches is written too often.
+        // As one of the queued writes: either it is refused there, or its paths change too often to prepare it.
         connection?.unlockHead()
         job.namespace.enqueue(job.item)
     }
@@ -60,16 +60,17 @@ final class LargeWriter: Sendable {
         item.sink.complete([(item.token, .failed(error))])
     }
 
-    /// Whether it is known what became of a write of its name: that is answered among the others.
+    /// Whether the outcome of a write of the same name is known: the queued writes are answered by it.
     private func isDone(_ job: LargeQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         guard let name = job.item.write.name else { return false }
         let done = try connection.doneWrites(job.namespace.id, [name])
-        // Else they would make all of it, to find that out.
+        // Otherwise the committer would evaluate the whole write to find that out.
         job.namespace.learn(done)
         return done.fate(of: name) != nil
     }
 
-    /// Evaluates a write and writes its rows; nil where it would be refused, as only the newest tree can say that.
+    /// Evaluates a write and writes its rows. Returns nil if it would be refused, because only the newest tree permits
+    /// a refusal.
     private func prepare(_ job: LargeQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> LargeWrite? {
         let namespace = job.namespace
         let base = namespace.snapshot
@@ -88,7 +89,7 @@ final class LargeWriter: Sendable {
         return write
     }
 
-    /// Writes the entry's changes, in pieces of bounded size where there are several, and returns how many those are.
+    /// Writes the entry's changes, in parts of bounded size if there are several, and returns the number of parts.
     private func stageParts(
         _ changes: [Change], _ record: Batch.Record, in namespace: LiveNamespace, large number: Int64,
         _ connection: LogConnection
@@ -116,10 +117,10 @@ final class LargeWriter: Sendable {
         return parts
     }
 
-    /// Takes in what was written meanwhile, so that little is left to be done under the head's lock. What can't be taken in
-    /// is found again there.
+    /// Applies the entries that were written meanwhile, so that little remains to be done under the head's lock. A
+    /// conflict is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
-        // By its batch, as the database may have another history than the tree that it was evaluated on.
+        // With its batch, because the database may have another history than the tree of the evaluation.
         var log = LogFollower(namespace.id, at: LogCursor(seq: write.tree.seq, batch: write.tree.batch)) {
             $0.checksHistory = true
         }

@@ -2,8 +2,8 @@ import LogStore
 import Runtime
 import Synchronization
 
-/// The connection under which a gateway has its lease: does what `LeaseMachine` says, and ends the leases of gateways that
-/// `BeatWatch` finds to be dead. Belongs to the lease's thread.
+/// The connection that owns the gateway's lease: executes the steps of `LeaseMachine`, and ends the leases of gateways
+/// that `BeatWatch` considers dead. Belongs to the lease's thread.
 final class LeasedConnection {
     private let core: EngineCore
     private let leases: GatewayLeases
@@ -24,9 +24,9 @@ final class LeasedConnection {
 
     // MARK: The connection
 
-    /// A connection that works, as far as this side knows.
+    /// Returns an open connection, and opens one if necessary.
     func connected() throws(LogStoreError) -> LogConnection {
-        // A connection that is lost is replaced before something is sent by it whose outcome would be unknown.
+        // A lost connection is replaced before a statement is sent whose outcome would be unknown.
         if let connection, connection.isOpen, (try? connection.checkConnection()) != nil { return connection }
         disconnect()
         let new = try core.connect("sessions")
@@ -41,7 +41,7 @@ final class LeasedConnection {
         watch.forget()
     }
 
-    /// The gateway stops in order: nobody needs to wait for its lease to expire.
+    /// Ends the lease, so that other gateways need not wait until it expires, and closes the connection.
     func close() {
         if let connection, connection.isOpen, let lease = machine.held { try? connection.endLease(lease) }
         connection?.close()
@@ -71,13 +71,13 @@ final class LeasedConnection {
     }
 
     func begin(_ connection: LogConnection) throws(LogStoreError) {
-        // Another id each time: what was sent under an earlier one must never be taken again.
+        // A new id each time: the database must never accept a statement that was sent under an earlier lease.
         machine.began(try connection.beginLease(Batch.makeID()))
     }
 
     func settled() { machine.settled() }
 
-    /// False where the lease has expired.
+    /// Renews the lease. Returns false if it has expired.
     func renew(_ lease: GatewayLease, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         let beat = try connection.heartbeat(lease)
         machine.renewed(beat, now: Clock.monotonicMilliseconds)
@@ -85,15 +85,15 @@ final class LeasedConnection {
         return beat != nil
     }
 
-    /// PostgreSQL has refused something, as the lease has expired.
+    /// Records that PostgreSQL rejected a statement because the lease has expired.
     func lost() {
         machine.lost()
         leases.changed(to: machine.number)
     }
 
-    // MARK: The others' leases
+    // MARK: Leases of other gateways
 
-    /// Ends the leases of gateways that give no sign of life.
+    /// Ends the leases of gateways without heartbeats.
     func endExpiredLeases(_ lease: GatewayLease, _ connection: LogConnection) throws(LogStoreError) {
         let asked = Clock.monotonicMilliseconds
         let beats = try connection.beats(otherThan: lease)
@@ -105,14 +105,14 @@ final class LeasedConnection {
         }
     }
 
-    /// This gateway could not look at the others.
+    /// Records that this gateway could not check the other leases.
     func couldNotLook() { watch.forget() }
 }
 
-/// Tells which lease this gateway has. Any thread may ask.
+/// The number of this gateway's current lease. Any thread may read it.
 ///
-/// A gateway's lease says that it lives: while its row is in the database no other gateway executes the onDisconnect
-/// operations that were saved under it. `LeasedConnection` keeps it.
+/// A lease shows that a gateway is alive: while the lease's row is in the database, no other gateway executes the
+/// onDisconnect operations that were saved under it. `LeasedConnection` maintains it.
 public final class GatewayLeases: Sendable {
     private struct State {
         var current = LeaseNumber.first
@@ -125,13 +125,14 @@ public final class GatewayLeases: Sendable {
     /// The lease under which sessions begin now.
     public var current: LeaseNumber { state.withLock { $0.current } }
 
-    /// Calls back when the lease has expired: other gateways execute what its sessions had asked for. The sessions must be
-    /// closed, so that their clients ask for it anew. Called on the lease's thread, without a lock; must return soon.
+    /// Sets the function that is called when the lease has expired, after which other gateways execute the operations
+    /// of its sessions. The function must close the sessions, so that their clients reconnect and register their
+    /// operations again. It is called on the lease's thread, without a lock, and must return soon.
     public func onExpired(_ body: @escaping @Sendable () -> Void) {
         state.withLock { $0.onExpired = body }
     }
 
-    /// From now on sessions begin under this lease.
+    /// Sets the lease under which sessions begin from now on.
     func changed(to number: LeaseNumber) {
         let body = state.withLock { state -> (@Sendable () -> Void)? in
             guard state.current != number else { return nil }
@@ -142,8 +143,8 @@ public final class GatewayLeases: Sendable {
     }
 }
 
-/// Which of a gateway's leases: they are counted. Other gateways have executed the onDisconnect operations that were saved
-/// under an earlier lease than the present one, or will.
+/// The ordinal number of a gateway's lease. Other gateways have executed, or will execute, the onDisconnect operations
+/// that were saved under a lease earlier than the current one.
 public struct LeaseNumber: Sendable, Equatable {
     let value: Int
 

@@ -1,6 +1,7 @@
 import Tree
 
-// Which listeners a change touches. The index is a tree of paths; each place of the tree has the listeners at its path:
+// Finds the listeners that a change touches. The index is a tree of paths; each node of the tree has the listeners at
+// its path:
 //
 //     /                       L1
 //     +-- rooms
@@ -9,29 +10,31 @@ import Tree
 //     +-- users               L4
 //
 //     change at /rooms/r1     touches L1 (above), L2 (at the path) and L3 (below)
-//     change at /rooms/r2     touches L1: the index has no place for r2
+//     change at /rooms/r2     touches L1: the index has no node for r2
 //     change at /rooms        touches L1, L2 and L3
 //
 // `forEachTouched` walks from the root along the change's path and calls each listener on the way, then all listeners
-// below the path. The cost grows with the keys of the path and with the places below it, and not with the rest of the
-// index. `remove` drops a place that has neither listeners nor children. The index has no lock: `Published` owns one index
-// per namespace and locks it together with the snapshot.
+// below the path. The cost grows with the keys of the path and with the nodes below it, and not with the rest of the
+// index. `remove` drops a node that has neither listeners nor children.
+// The index has no lock: `Published` owns one index per namespace and locks it together with the snapshot.
 
-/// Hears of every change at, above or below its path. One object serves all connections that look at the same path,
+/// Receives every change at, above or below its path. One object serves all connections that listen to the same path,
 /// query and form.
 public protocol ChangeListener: AnyObject, Sendable {
-    /// Steps that touch the listener's path, in order, each once. Called on committer threads, never on two at a time for
-    /// one namespace; must return soon.
+    /// Receives the steps that touch the listener's path, in order, each once. Called on committers' threads, never on
+    /// two at a time for one namespace; must return soon.
     func changed(_ steps: [Step])
-    /// The steps between what was last told and `snapshot` are not known: begin again from it.
+    /// Restarts from `snapshot`, because the steps before it are unknown.
     func reset(to snapshot: Snapshot)
-    /// The namespace has new rules; what may be read may be another part of it now.
+    /// Receives a snapshot with new rules, which may permit reading other parts of the namespace.
     func rulesChanged(in snapshot: Snapshot)
-    /// The namespace is no more, or another has its name: nothing is told any more. Who wants to know has to ask anew.
+    /// Ends the listener: the namespace was removed, or another one has its name. Clients have to request the name
+    /// again.
     func ended()
 }
 
-/// Finds the listeners that a change touches: a tree of paths with the listeners at each. A value; its owner locks.
+/// Finds the listeners that a change touches: a tree of paths with the listeners at each path. A value; its owner
+/// locks.
 struct ListenerIndex {
     private final class Place {
         var children: [Key: Place] = [:]
@@ -70,8 +73,8 @@ struct ListenerIndex {
         }
     }
 
-    /// The listeners that a replacement at `path` touches: at the path, above it, and below it. A priority has its own
-    /// path, and nothing below it.
+    /// Calls the listeners that a replacement at `path` touches: at the path, above it, and below it. A priority has
+    /// its own path, and nothing below it.
     func forEachTouched(by path: Path, _ body: (any ChangeListener) -> Void) {
         var place = root
         for key in path.keys {
@@ -82,7 +85,6 @@ struct ListenerIndex {
         Self.forEach(in: place, body)
     }
 
-    /// Every listener.
     var all: [any ChangeListener] {
         var found: [any ChangeListener] = []
         Self.forEach(in: root) { found.append($0) }

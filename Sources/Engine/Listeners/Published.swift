@@ -1,8 +1,8 @@
 import Synchronization
 import Tree
 
-/// The newest snapshot of a namespace and who listens to it, changed together: a listener that is added sees a snapshot
-/// and then every later step, none twice.
+/// The newest snapshot of a namespace and its listeners, changed together: a new listener sees a snapshot and then
+/// every later step exactly once.
 ///
 ///     a batch or the log: snapshot 8, steps 7 and 8
 ///         |
@@ -19,10 +19,10 @@ import Tree
 ///     rulesChanged(in:), for every listener
 ///
 /// Each listener gets one call per publication, with its steps in the order of the log. One thread at a time works on a
-/// namespace, so publications of one namespace do not overlap. `reset` replaces the snapshot without steps, if the steps
-/// between the two snapshots are unknown.
+/// namespace, so publications of one namespace do not overlap. `reset` replaces the snapshot without steps, if the
+/// steps between the two snapshots are unknown.
 final class Published: Sendable {
-    // The index's places are classes; they are only reached through this lock.
+    // The index's nodes are class instances; they are only reached through this lock.
     private struct State: ~Copyable {
         var snapshot: Snapshot
         var index = ListenerIndex()
@@ -34,7 +34,7 @@ final class Published: Sendable {
     var snapshot: Snapshot { state.withLock { $0.snapshot } }
     var listenerCount: Int { state.withLock { $0.index.count } }
 
-    /// Adds a listener; it hears of the steps after the snapshot that is returned.
+    /// Adds a listener, which receives the steps after the returned snapshot.
     func subscribe(_ listener: any ChangeListener, at path: Path) -> Snapshot {
         state.withLock { state in
             state.index.add(listener, at: path)
@@ -46,7 +46,7 @@ final class Published: Sendable {
         state.withLock { $0.index.remove(listener, at: path) }
     }
 
-    /// Publishes the state after `steps` and tells the listeners that they touch.
+    /// Publishes the state after `steps` and notifies the listeners that the steps touch.
     func publish(_ steps: [Step], _ snapshot: Snapshot) {
         struct Told: Sendable {
             let listener: any ChangeListener
@@ -70,12 +70,13 @@ final class Published: Sendable {
             }
             return (told, all)
         }
-        // Outside the lock: encoding an event takes its time, and readers must not wait for it.
+        // Outside the lock: encoding an event takes time, and readers must not wait for it.
         for one in told.values { one.listener.changed(one.steps.map { steps[$0] }) }
         for listener in all { listener.rulesChanged(in: snapshot) }
     }
 
-    /// Publishes a state without its steps. False, and nothing is published, when there are listeners who want them.
+    /// Publishes a state without its steps. Returns false, without publishing, if there are listeners, which need the
+    /// steps.
     func publishUnheard(_ snapshot: Snapshot) -> Bool {
         state.withLock { state in
             guard state.index.isEmpty else { return false }
@@ -84,7 +85,7 @@ final class Published: Sendable {
         }
     }
 
-    /// Tells all listeners that nothing comes any more.
+    /// Notifies all listeners that no more steps follow.
     func end(with snapshot: Snapshot) {
         let listeners = state.withLock { state -> [any ChangeListener] in
             state.snapshot = snapshot
@@ -93,7 +94,7 @@ final class Published: Sendable {
         for listener in listeners { listener.ended() }
     }
 
-    /// Publishes a state whose way here is not known.
+    /// Publishes a state that was reached by unknown steps.
     func reset(to snapshot: Snapshot) {
         let listeners = state.withLock { state -> [any ChangeListener] in
             state.snapshot = snapshot

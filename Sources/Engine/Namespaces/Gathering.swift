@@ -1,75 +1,78 @@
 import Postgres
 import Runtime
 
-/// Whether the next batch of a namespace waits for writes that are about to come. A value.
+/// Decides whether the next batch of a namespace is delayed for writes that are about to arrive. A value.
 ///
-/// A transaction costs nearly the same for one write as for ten, and whoever has just been answered often writes again. Right
-/// behind a batch the queue may be short only because its writers are being told. So the next batch waits until three quarters
-/// of those are there again who were answered or waited when the last one ended, and not longer than that one took. Whoever
-/// writes alone is not held up: one write was answered, none waited, and one is there. Nor are many: there are enough of them
-/// for each batch, and requests had better be taken while a batch is synced than between two.
+/// A transaction costs nearly the same for one write as for ten, and a client that has just been answered often writes
+/// again. Directly after a batch, the queue may be short only because its writers are still being answered.
+/// So the next batch waits until three quarters of the clients have written again that were answered or waiting when
+/// the last batch ended, but not longer than that batch took. A single writer is not delayed: one write was answered,
+/// none waited, and one is there. Many writers are not delayed either: there are enough of them for each batch, and
+/// requests are better read while a batch is synced than between two batches.
 struct Gathering: Sendable {
-    /// Where more take turns than this, nobody is waited for.
+    /// With more writers than this, batches are not delayed.
     private static let most = 16
 
     private let longest: UInt64
     private var expected = 0
-    /// How many take turns, when the last batches ended: those who are just being told are in none of the counts.
+    /// The number of writers, taken from the last batches: the counts of a single batch lack the writers that are being
+    /// answered.
     private var writers = 0
-    /// So many batches are to end before one is sent behind another again.
+    /// The number of batches that have to end before one is sent after another again.
     private var alone = 0
     private static let longestAlone = 16
     /// Monotonic nanoseconds.
     private var deadline: UInt64 = 0
 
-    /// - Parameter longest: nanoseconds that no batch waits longer than; 0: none waits.
+    /// - Parameter longest: maximum delay of a batch, in nanoseconds; 0: none.
     init(longest: UInt64) { self.longest = longest }
 
-    /// A batch has ended.
+    /// Records the end of a batch.
     ///
     /// - Parameters:
-    ///   - answered: how many writes it had.
-    ///   - waiting: how many are in the queue.
-    ///   - underWay: how many are in batches that were sent behind it.
-    ///   - took: nanoseconds, from its evaluation to its answers.
+    ///   - answered: the number of writes in the batch.
+    ///   - waiting: the number of writes in the queue.
+    ///   - underWay: the number of writes in batches that were sent after it.
+    ///   - took: nanoseconds from its evaluation to its answers.
     ///   - now: monotonic nanoseconds.
     mutating func batchEnded(answered: Int, waiting: Int, underWay: Int = 0, took: UInt64, now: UInt64) {
         let count = answered + waiting + underWay
         writers = max(count, writers - max(1, writers / 8))
         alone = max(0, alone - 1)
-        // Not for all of them: those who write seldom would hold up the others each time.
+        // Not for all of them: infrequent writers would delay the others each time.
         expected = count <= Self.most ? count * 3 / 4 : 0
         deadline = now + min(took, longest)
     }
 
-    /// For how many writes the next batch waits, and until when; nil where it begins at once.
+    /// Returns the number of writes for which the next batch waits, and the deadline; nil if it starts at once.
     ///
     /// - Parameters:
-    ///   - queued: how many are there.
+    ///   - queued: the number of writes in the queue.
     ///   - now: monotonic nanoseconds.
     func wait(queued: Int, now: UInt64) -> (expected: Int, deadline: UInt64)? {
-        // With none there, the committer has come for something else, or has nothing to do.
+        // With an empty queue, the committer has another task, or none.
         queued > 0 && queued < expected && now < deadline ? (expected, deadline) : nil
     }
 
-    /// How many writes make a batch that is sent behind others; nil where none is.
+    /// Returns the number of writes that make up a batch sent after others; nil if none is sent so.
     ///
-    /// Where few take turns they had better share one transaction than be divided among two. Else each of the batches gets three
-    /// quarters of its share, so that it is sent while the one before it is committed.
+    /// Few writers should share one transaction instead of being divided among two. With more writers, each batch gets
+    /// three quarters of its share, so that it is sent while the previous one is committed.
     ///
-    /// - Parameter batches: how many are under way at most.
+    /// - Parameter batches: maximum number of batches in flight.
     func behind(batches: Int) -> Int? {
         batches > 1 && writers > Self.most && alone == 0 ? max(1, writers * 3 / (4 * batches)) : nil
     }
 
-    /// A batch was to be sent behind another and could not be, or came to nothing with it: the next ones are not.
+    /// Records that a batch could not be sent after another, or failed together with it: the next batches are sent
+    /// alone.
     mutating func wasForNothing() { alone = Self.longestAlone }
 }
 
-/// Where a committer waits for more writes of the namespace that it has; true: they are there.
+/// The condition on which a committer waits for more writes of its namespace; true once they are there.
 typealias GatheringDesk = Condition<Bool>
 
-/// How a committer that waits for more writes is told that they are there. Any thread; never blocks.
+/// Signals a committer that waits for more writes. Any thread; never blocks.
 protocol GatheringBell: AnyObject, Sendable {
     func ring()
 }

@@ -1,7 +1,7 @@
 import Synchronization
 public import Tree
 
-/// The ordered indexes of a namespace that queries have made use of, each brought up to date when it is asked for again.
+/// The ordered indexes of a namespace that queries have used. Each is updated when it is used again.
 /// Any thread.
 public final class IndexCache: Sendable {
     private struct Place: Hashable {
@@ -12,9 +12,9 @@ public final class IndexCache: Sendable {
     private struct Kept {
         var ordered: OrderedIndex
         var lastUse: UInt64
-        /// Its children, where only listeners want it.
+        /// The number of the index's children if the rules do not declare the index, otherwise 0.
         var undeclared: Int
-        /// Its children.
+        /// The number of the index's children.
         var children: Int
     }
 
@@ -22,7 +22,7 @@ public final class IndexCache: Sendable {
         var kept: [Place: Kept] = [:]
         var uses: UInt64 = 0
         var undeclared = 0
-        /// Of all indexes.
+        /// The number of children of all indexes.
         var children = 0
 
         mutating func remove(_ place: Place) {
@@ -32,24 +32,24 @@ public final class IndexCache: Sendable {
         }
     }
 
-    /// Below so many children a pass over all of them is as good.
+    /// With fewer children than this, a scan of all of them is as fast.
     private static let minChildren = 256
-    /// The most indexes that are kept; the one that was not used for the longest time goes.
+    /// Maximum number of cached indexes; the least recently used one is removed.
     private static let maxKept = 256
-    /// The most children in all kept indexes that the rules don't declare.
+    /// Maximum number of children in all cached indexes that the rules do not declare.
     private static let maxUndeclared = 1_000_000
     private let state = Mutex(State())
     private let memory: NamespaceMemory?
 
-    /// - Parameter memory: what the indexes are counted to.
+    /// - Parameter memory: the estimate to which the indexes are added.
     init(_ memory: NamespaceMemory? = nil) { self.memory = memory }
 
-    /// What a query selects from the node at a path.
+    /// Returns the part of the node at a path that a query selects.
     ///
     /// - Parameters:
-    ///   - isDeclared: whether the rules declare its index there: then one is kept.
-    ///   - isFollowed: whether it will be asked for again after every change, as listeners do: then one is kept, too,
-    ///     while there is room, or each write would cost a pass over all children.
+    ///   - isDeclared: whether the rules declare the index there; a declared index is cached.
+    ///   - isFollowed: whether the query is repeated after every change, as for listeners. Its index is also cached
+    ///     while the limit permits, as otherwise each write would cost a scan of all children.
     public func select(
         _ query: Query, from node: Node, at path: Path, isDeclared: Bool, isFollowed: Bool = false
     ) -> Node {
@@ -62,7 +62,7 @@ public final class IndexCache: Sendable {
             return (nil, isDeclared || state.undeclared + branch.children.count <= Self.maxUndeclared)
         }
         guard hasRoom else { return query.select(from: node) }
-        // Outside the lock: the first time takes long. Two that meet here do the same twice, which does no harm.
+        // Outside the lock: the first build takes long. If two threads build the same index, one result is discarded.
         let ordered = known?.updated(to: branch) ?? OrderedIndex(branch, by: query.index)
         let added = state.withLock { state -> Int in
             let before = state.children

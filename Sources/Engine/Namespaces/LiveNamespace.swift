@@ -5,19 +5,19 @@ import Runtime
 import Synchronization
 public import Tree
 
-/// A namespace that is in use: its newest tree, its waiting writes, its listeners. Any thread may use it.
+/// A namespace in memory: its newest tree, its waiting writes and its listeners. Any thread may use it.
 public final class LiveNamespace: Sendable {
     public let id: Int64
     public let name: String
-    /// What the ids of stream events are signed with, here and on other gateways.
+    /// The key that signs the ids of stream events, on this gateway and others.
     public let streamKey: [UInt8]
 
     /// Ordered indexes for queries.
     public let indexes: IndexCache
-    /// What it takes of memory.
+    /// The estimate of the namespace's memory.
     let memory: NamespaceMemory
     let published: Published
-    /// Named writes that were found to be done when they came again.
+    /// Named writes that were found to be executed when they arrived again.
     private let done = Mutex(DoneWrites())
     let scheduling: Mutex<NamespaceSchedule>
     let settings: EngineSettings
@@ -34,7 +34,7 @@ public final class LiveNamespace: Sendable {
             memory: memory, health: health, host: host)
     }
 
-    /// - Parameter host: who works for it.
+    /// - Parameter host: receives the namespace's requests for work.
     init(
         id: Int64, name: String, streamKey: [UInt8], _ snapshot: Snapshot, _ settings: EngineSettings,
         memory: NamespaceMemory, health: DatabaseHealth?, host: NamespaceHost
@@ -54,36 +54,36 @@ public final class LiveNamespace: Sendable {
         self.host = host
     }
 
-    /// It among the namespaces of all databases.
+    /// The key of the namespace among those of all databases.
     public var key: NamespaceKey { NamespaceKey(database: settings.database, id: id) }
 
     /// The newest state that this gateway has.
     public var snapshot: Snapshot { published.snapshot }
     public var listenerCount: Int { published.listenerCount }
     public var waitingWrites: Int { scheduling.withLock { $0.waitingWrites } }
-    /// Entries that are in the log and not yet here.
+    /// The number of entries in the log that this gateway has not applied yet.
     public var lag: Int64 {
         let head = scheduling.withLock { $0.remoteHead }
         return max(0, head - snapshot.seq)
     }
 
-    /// The database has it no more: nothing comes from it and nothing goes to it.
+    /// Whether the database no longer has the namespace, so that it neither changes nor accepts writes.
     public var hasEnded: Bool { ended.load(ordering: .acquiring) }
 
     // MARK: Listening
 
-    /// Adds a listener at a path. It is told of every step after the snapshot returned, in order, and of none before.
+    /// Adds a listener at a path. It receives every step after the returned snapshot, in order, and no earlier one.
     public func subscribe(_ listener: any ChangeListener, at path: Path) -> Snapshot {
         published.subscribe(listener, at: path)
     }
 
-    /// Takes a listener away. It may still be told of steps that are being published now.
+    /// Removes a listener. It may still receive steps that are being published now.
     public func unsubscribe(_ listener: any ChangeListener, at path: Path) {
         published.unsubscribe(listener, at: path)
     }
 
-    /// Calls `body` once this gateway has applied `seq`; at once when it has. On any thread. Forgets it after
-    /// `milliseconds`: a seq that never comes must cost no memory for ever.
+    /// Calls `body` on any thread once this gateway has applied `seq`, immediately if it already has. Drops `body`
+    /// after `milliseconds`, because a seq that never arrives must not use memory forever.
     public func whenApplied(_ seq: Int64, within milliseconds: Int64 = 60_000, _ body: @escaping @Sendable () -> Void) {
         let now = Clock.monotonicMilliseconds
         let isWaiting = scheduling.withLock { state -> Bool in
@@ -94,7 +94,7 @@ public final class LiveNamespace: Sendable {
         if isWaiting { schedule() } else { body() }
     }
 
-    /// As `whenApplied`, once all who listen have been told of everything up to `seq`, too.
+    /// Like `whenApplied`, but waits until all listeners have been notified of the entries up to `seq`, too.
     public func whenTold(_ seq: Int64, within milliseconds: Int64, _ body: @escaping @Sendable () -> Void) {
         let now = Clock.monotonicMilliseconds
         let isWaiting = scheduling.withLock { state -> Bool in
@@ -107,7 +107,7 @@ public final class LiveNamespace: Sendable {
 
     // MARK: Writing
 
-    /// Queues a write. The outcome comes to the sink, with the token, from another thread.
+    /// Queues a write. The sink receives the outcome, with the token, from another thread.
     public func submit(_ write: Write, to sink: any WriteSink, token: UInt64) {
         let item = WriteQueue.Waiting(
             write: write, sink: sink, token: token,
@@ -120,10 +120,10 @@ public final class LiveNamespace: Sendable {
         }
     }
 
-    /// Whether a write is so large that it would be prepared beside others, if it may be overtaken.
+    /// Whether a write is so large that the large writer would prepare it, if it may be overtaken.
     public func isLarge(_ write: Write) -> Bool { write.isLarge(settings, snapshot.root) }
 
-    /// Queues a write behind the others that wait.
+    /// Queues a write after the waiting ones.
     func enqueue(_ item: WriteQueue.Waiting) {
         let (refusal, gatherer, isNew) = scheduling.withLock { state in
             let refusal = state.add(item, settings, outage: health?.refusal)
@@ -134,7 +134,7 @@ public final class LiveNamespace: Sendable {
         if isNew { host.schedule(self) }
     }
 
-    /// Queues what is left of a large write.
+    /// Queues a prepared large write for its commit.
     func submit(_ large: LargeWrite) {
         var item = large.item
         item.large = large
@@ -142,10 +142,10 @@ public final class LiveNamespace: Sendable {
         if let refusal { large.finish(.failed(refusal)) } else { schedule() }
     }
 
-    /// Calls back, from another thread, with a snapshot in which is everything that was committed before the call, by
-    /// whatever gateway.
+    /// Calls back, from another thread, with a snapshot that contains everything that any gateway committed before the
+    /// call.
     public func withCurrentSnapshot(_ body: @escaping @Sendable (Result<Snapshot, EngineError>) -> Void) {
-        // An update of nothing: committers look at the head before they answer.
+        // An empty update: committers check the head before they answer it.
         let write = Write(.update(base: .root, []), operation: .update, byteCount: 0, auth: .admin)
         let sink = SnapshotSink { [self] outcome in
             if case .failed(let error) = outcome { body(.failure(error)) } else { body(.success(snapshot)) }
@@ -153,10 +153,10 @@ public final class LiveNamespace: Sendable {
         submit(write, to: sink, token: 0)
     }
 
-    /// From now on refuses new writes with this error; nil accepts them again.
+    /// Rejects new writes with this error from now on; nil accepts them again.
     func refuseWrites(_ error: EngineError?) { scheduling.withLock { $0.refusal = error } }
 
-    /// What a failure means for writes to the namespace: where it has ended, why.
+    /// Returns the error of a failure for writes to the namespace: the reason of its end, if it has ended.
     func meaning(of error: LogStoreError) -> EngineError {
         if case .unknownNamespace = error, let refusal = scheduling.withLock({ $0.refusal }) { return refusal }
         return EngineError(error)
@@ -164,129 +164,133 @@ public final class LiveNamespace: Sendable {
 
     // MARK: For the committers
 
-    /// Hands the namespace to the committers unless one of them has it already.
+    /// Queues the namespace for the committers unless one of them already has it.
     func schedule() {
         if scheduling.withLock({ $0.schedule() }) { host.schedule(self) }
     }
 
-    /// Notes that the log reaches to `seq`, as somebody said.
+    /// Records a report that the log reaches `seq`.
     func headSeen(_ seq: Int64) {
         if scheduling.withLock({ $0.headSeen(seq, known: published.snapshot.seq) }) { host.schedule(self) }
     }
 
-    /// A notification says that the log reaches to `seq`. Every role that can connect can send one: after some that were not true, others are
-    /// left out for a while, as the tail's next look finds what they may have said.
+    /// Records a notification that the log reaches `seq`. Every database role that can connect may send one.
+    /// After several false ones, notifications are ignored for a while; the tail's next check finds the commits that
+    /// they may have announced.
     func headAnnounced(_ seq: Int64, now: Milliseconds = Clock.monotonicMilliseconds) {
         guard scheduling.withLock({ $0.believesAnnouncements(at: now) }) else { return }
         headSeen(seq)
     }
 
-    /// The database has another history of the namespace, or none, as the tail found: a committer has to look.
+    /// Marks the namespace for a check by a committer, because the tail found that the database has another history of
+    /// it, or none.
     func suspect() {
         if scheduling.withLock({ $0.suspect() }) { host.schedule(self) }
     }
 
-    /// Whether what this gateway has of the namespace may not be what the database has.
+    /// Whether the state on this gateway may differ from the database.
     public var isSuspect: Bool { scheduling.withLock { $0.isSuspect } }
 
-    /// The working committer has compared the namespace with the log, and it is as the log says.
+    /// Records that the working committer has compared the namespace with the log and found it correct.
     ///
     /// - Parameters:
-    ///   - head: where the log was said to end, if anybody said so.
-    ///   - end: where it does.
+    ///   - head: the reported end of the log, if any.
+    ///   - end: the actual end of the log.
     func checked(_ head: Int64? = nil, reaches end: Int64? = nil, now: Milliseconds = Clock.monotonicMilliseconds) {
         scheduling.withLock { $0.checked(head, reaches: end, known: published.snapshot.seq, now: now) }
     }
 
-    /// Waits, where that is worth it, until more writes have come for the next batch. Only for the committer that has it.
+    /// Waits for more writes for the next batch, if the delay is worthwhile. Only for the committer that has the
+    /// namespace.
     func gather(at desk: GatheringDesk) {
         let now = Clock.monotonicNanoseconds
         guard let deadline = scheduling.withLock({ $0.gather(at: desk, now: now) }) else { return }
         _ = desk.wait(untilNanoseconds: deadline) { $0 ? true : nil }
         stopGathering()
-        // Whoever took the desk may call only now: then the next wait there is over at once, and looks again.
+        // A thread that took the condition may signal only now. Then the next wait ends immediately, and checks again.
         desk.withLock { $0 = false }
     }
 
-    /// What the working committer may do behind a batch that is being committed.
+    /// Returns the task that the working committer may do after a batch that is being committed.
     ///
     /// - Parameters:
-    ///   - head: where the log will be then.
-    ///   - wake: is woken once there is something, where that is to be expected.
+    ///   - head: the end of the log after that batch.
+    ///   - wake: is woken when a task is available, if one is expected.
     func takeTaskBehind(_ head: Int64, wake: WakeHandle) -> NamespaceSchedule.TaskBehind {
         scheduling.withLock { $0.takeTaskBehind(head, settings, bell: wake) }
     }
 
-    /// Writes that were taken behind a batch, and of which nothing was written: they come first again.
+    /// Puts writes back that were taken after a batch and of which nothing was written; they come first again.
     func putBack(_ batch: [WriteQueue.Waiting]) { scheduling.withLock { $0.putBack(batch) } }
 
-    /// Nobody is told any more that there are more writes.
+    /// Cancels the signal for more writes.
     func stopGathering() { scheduling.withLock { $0.stopGathering() } }
 
-    /// The working committer has ended a batch.
+    /// Records that the working committer has ended a batch.
     ///
-    /// - Parameter underWay: how many writes are in batches that were sent behind it.
+    /// - Parameter underWay: the number of writes in batches that were sent after it.
     func batchEnded(writes: Int, underWay: Int = 0, since start: UInt64) {
         let now = Clock.monotonicNanoseconds
         scheduling.withLock { $0.batchEnded(writes: writes, underWay: underWay, took: now - start, now: now) }
     }
 
-    /// What the working committer has to do.
+    /// Returns the next task of the working committer.
     func takeTask() -> NamespaceTask { scheduling.withLock { $0.takeTask(settings) } }
 
-    /// True when nothing waits and no committer works here.
+    /// True if no write waits and no committer works on the namespace.
     var isIdle: Bool { scheduling.withLock { $0.isIdle } }
 
-    /// True when nobody listens, nothing waits and no committer works here. Who has a reference may still use it.
+    /// True if there are no listeners, no waiting writes or callbacks, and no working committer. Code that has a
+    /// reference may still use the namespace.
     var isUnused: Bool { published.listenerCount == 0 && scheduling.withLock { $0.isIdle && !$0.hasWaiters } }
 
-    /// Lets go of those who have waited for a seq for too long.
+    /// Releases callbacks that have waited for a seq for too long.
     func forgetDueWaiters(now: Milliseconds) {
-        // They may have the last references to much else: freed outside of the lock.
+        // They may hold the last references to many objects, which are freed outside the lock.
         let due = scheduling.withLock { $0.takeDueWaiters(now: now) }
         withExtendedLifetime(due) {}
     }
 
-    /// What is left when the committers have ended; nothing comes after it.
+    /// Returns the remaining writes when the committers have ended; none are accepted afterwards.
     func takeAllWaiting() -> [WriteQueue.Waiting] { scheduling.withLock { $0.close() } }
 
-    /// The working committer is done for now. True when there is more to do, and it still is the working one.
+    /// Ends the working committer's task. Returns true if there is more work, and the committer keeps the namespace.
     ///
-    /// - Parameter followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
+    /// - Parameter followsLog: false if the log cannot be read now; then the tail's next check triggers the next read.
     func finishedTask(followsLog: Bool) -> Bool {
         scheduling.withLock { $0.finishedTask(followsLog: followsLog, known: published.snapshot.seq) }
     }
 
-    /// Whether the last batch found that others write here, too.
+    /// Records whether the last batch found that others write to the namespace, too.
     func noteContention(_ isContended: Bool) { scheduling.withLock { $0.noteContention(isContended) } }
 
     /// Named writes that are known to be in the log.
     var doneWrites: DoneWrites { done.withLock { $0 } }
 
-    /// Takes in what was found of named writes. They stay done until `reset`.
+    /// Adds found outcomes of named writes. They are kept until `reset`.
     func learn(_ found: DoneWrites) { done.withLock { $0.learn(found) } }
 
-    /// Publishes what a batch or the log brought, and wakes who waited for it.
+    /// Publishes the steps of a batch or of the log, and calls the callbacks that waited for them.
     func publish(_ steps: [Step], _ snapshot: Snapshot) {
         published.publish(steps, snapshot)
         wakeWaiters(snapshot.seq)
     }
 
-    /// Publishes a state to which nobody has followed the way. False, and nothing is done, when somebody listens.
+    /// Publishes a state without its steps. Returns false, without publishing, if there are listeners.
     func publishUnheard(_ snapshot: Snapshot) -> Bool {
         guard published.publishUnheard(snapshot) else { return false }
         wakeWaiters(snapshot.seq)
         return true
     }
 
-    /// A batch or the log has brought something that takes about so many bytes.
+    /// Records that a batch or the log has added about this many bytes.
     func grew(by bytes: Int) {
         memory.grow(by: bytes)
         if memory.isWorthCounting(rows: snapshot.root.rowCount) { host.recount(self) }
         if memory.areAllOver { host.needRoom() }
     }
 
-    /// Counts what it takes of memory. O(size of the tree), on the thread that has time for it.
+    /// Counts the namespace's memory. O(size of the tree), on the memory thread.
     func countMemory() {
         memory.count {
             let snapshot = self.snapshot
@@ -294,12 +298,12 @@ public final class LiveNamespace: Sendable {
         }
     }
 
-    /// Has it counted anew what it takes of memory.
+    /// Requests a new count of the namespace's memory.
     func recount() { host.recount(self) }
 
-    /// The database has this namespace no more: what listens ends, and so do writes.
+    /// Ends the listeners and rejects writes, because the database no longer has this namespace.
     ///
-    /// - Returns: false where it had ended before.
+    /// - Returns: false if the namespace had already ended.
     @discardableResult func end(with snapshot: Snapshot, _ error: EngineError) -> Bool {
         let hadEnded = ended.exchange(true, ordering: .acquiringAndReleasing)
         refuseWrites(error)
@@ -307,9 +311,9 @@ public final class LiveNamespace: Sendable {
         return !hadEnded
     }
 
-    /// Replaces the state by one that was read.
+    /// Replaces the state by one that was read from the database.
     ///
-    /// - Parameter isInPages: Whether all of the tree is in pages that can be.
+    /// - Parameter isInPages: Whether everything that pages can hold was paged out.
     func reset(to snapshot: Snapshot, isInPages: Bool = false) {
         done.withLock { $0 = DoneWrites() }
         published.reset(to: snapshot)
@@ -334,21 +338,22 @@ private final class SnapshotSink: WriteSink {
     }
 }
 
-/// A namespace among others in one transaction. For the committer that has it.
+/// A namespace in shared transactions. For the committer that has the namespace.
 extension LiveNamespace {
-    /// What the working committer has to do, if that may be done together with what others have to do.
+    /// Returns the next task of the working committer if it may be part of a shared transaction.
     func takeJointTask(_ room: JointRoom) -> NamespaceTask? {
         scheduling.withLock { $0.takeJointTask(room, settings, at: published.snapshot) }
     }
 
-    /// A batch of it was worked for among those of others, and has kept them from going on for long, or not.
+    /// Records that a shared transaction processed a batch of the namespace, and whether that delayed the others for
+    /// long.
     func wentWithOthers(isSlow: Bool) { scheduling.withLock { $0.wentWithOthers(isSlow: isSlow) } }
 
-    /// It has made others wait, and goes alone for a while.
+    /// Makes the namespace commit alone for a while, because it delayed others.
     func standAside() { scheduling.withLock { $0.standAside() } }
 }
 
-/// A namespace among those of all databases of a program. An id alone says which one it is in its database.
+/// The key of a namespace among those of all databases of a program. An id alone is unique within its database.
 public struct NamespaceKey: Hashable, Sendable {
     /// See `EngineSettings.database`.
     public let database: Int
@@ -360,15 +365,16 @@ public struct NamespaceKey: Hashable, Sendable {
     }
 }
 
-/// Who works for the namespaces of an engine: one for all of them. Each may be called on any thread and returns at once.
+/// The functions by which namespaces request work from their engine. One instance per engine; each function may be
+/// called on any thread and returns at once.
 final class NamespaceHost: Sendable {
-    /// Hands a namespace to the committers.
+    /// Queues a namespace for the committers.
     let schedule: @Sendable (LiveNamespace) -> Void
-    /// Hands a large write to the large writer.
+    /// Queues a large write for the large writer.
     let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
-    /// Has it counted anew what a namespace takes of memory.
+    /// Requests a new count of a namespace's memory.
     let recount: @Sendable (LiveNamespace) -> Void
-    /// Has unused namespaces let go, as there is too much in memory.
+    /// Requests the eviction of unused namespaces, because trees exceed the budget.
     let needRoom: @Sendable () -> Void
 
     init(

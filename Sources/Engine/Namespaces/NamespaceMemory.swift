@@ -1,25 +1,24 @@
 import Synchronization
 import Tree
 
-/// What all namespaces of a gateway take of memory together, by estimate. Any thread.
+/// The estimated memory of all namespaces of a gateway together. Any thread.
 final class MemoryTotal: Sendable {
     private let sum = Atomic<Int>(0)
     private let large = Atomic<Int>(0)
     let budget: Int
 
-    /// - Parameter budget: what they may take, in bytes.
+    /// - Parameter budget: the bytes that they may take.
     init(budget: Int = .max) { self.budget = budget }
 
     var isOver: Bool { bytes > budget }
 
-    /// Bytes.
     var bytes: Int { sum.load(ordering: .relaxed) }
 
     func add(_ count: Int) { sum.wrappingAdd(count, ordering: .relaxed) }
 
     // MARK: Large namespaces
 
-    /// A namespace that takes this part of the budget is large.
+    /// A namespace that takes this fraction of the budget is large.
     private static let largeShare = 2
 
     /// The bytes from which a namespace is large.
@@ -31,18 +30,18 @@ final class MemoryTotal: Sendable {
     fileprivate func addLarge(_ count: Int) { large.wrappingAdd(count, ordering: .relaxed) }
 }
 
-/// What one namespace takes of memory, by estimate: what was counted last, and what was written since. It is part of the
-/// total for as long as the object lives. Any thread.
+/// The estimated memory of one namespace: the last count plus the changes since. It is part of the total for as long as
+/// the object lives. Any thread.
 ///
-/// Commits add about what they bring and take off about what they replace, as counting takes a walk over the tree. Entries that
-/// others wrote only add: there the estimate errs on the high side between counts. `isWorthCounting` says when it may be wrong by
-/// much.
+/// Because counting walks over the tree, commits only add an estimate of new data and subtract one of replaced data.
+/// Entries of other gateways only add, so the estimate errs on the high side between counts. `isWorthCounting` returns
+/// whether it may be wrong by much.
 final class NamespaceMemory: Sendable {
-    /// What a namespace takes besides its tree, rules and indexes: its objects, its names, its places in tables.
+    /// Bytes of a namespace besides its tree, rules and indexes: its objects, its names and its table slots.
     static let bytesBesidesTree = 2_048
-    /// What the row of a leaf takes when nothing is known of it but that it is there.
+    /// Bytes of the row of a leaf whose value is unknown.
     static let bytesOfRow = 96
-    /// What a child of a kept ordered index takes.
+    /// Bytes of a child in a cached ordered index.
     static let bytesOfIndexed = 48
     /// Changes below this are not worth a count.
     private static let leastGrowth = 256 * 1_024
@@ -77,26 +76,26 @@ final class NamespaceMemory: Sendable {
         counted.load(ordering: .relaxed) + grown.load(ordering: .relaxed) + indexed.load(ordering: .relaxed)
     }
 
-    /// Something was written that takes about so many bytes more than what was there; fewer where that is negative.
+    /// Adds an estimate of the bytes by which a write changes memory, which may be negative.
     func grow(by count: Int) {
         grown.wrappingAdd(count, ordering: .relaxed)
         total.add(count)
         noteSize()
     }
 
-    /// An index was made or let go.
+    /// Adds the change of bytes when an index is built or removed.
     func index(by count: Int) {
         indexed.wrappingAdd(count, ordering: .relaxed)
         total.add(count)
         noteSize()
     }
 
-    /// Whether all namespaces together take more than they may.
+    /// Whether all namespaces together exceed the budget.
     var areAllOver: Bool { total.isOver }
 
-    /// Whether the estimate may be wrong by more than an eighth. True once until the next count.
+    /// Whether the estimate may be wrong by more than an eighth. Returns true once until the next count.
     ///
-    /// - Parameter rows: rows of the tree now.
+    /// - Parameter rows: the present number of rows of the tree.
     func isWorthCounting(rows: Int) -> Bool {
         let known = counted.load(ordering: .relaxed)
         let isLarger = grown.load(ordering: .relaxed) > max(Self.leastGrowth, known / 8)
@@ -105,21 +104,23 @@ final class NamespaceMemory: Sendable {
         return !isBeingCounted.exchange(true, ordering: .relaxed)
     }
 
-    /// About what it would take if it were read again into pages: what of it was in memory when it was read into pages last, and its indexes.
+    /// The estimated bytes after loading the namespace into pages again: the bytes that were in memory after the last
+    /// such load, and its indexes.
     var bytesWhenRead: Int {
         let bytes = counted.load(ordering: .relaxed) + grown.load(ordering: .relaxed)
         return min(bytes, read.load(ordering: .relaxed)) + indexed.load(ordering: .relaxed)
     }
 
-    /// The tree has been read, and is there.
+    /// Records that the tree has been loaded and published.
     ///
-    /// - Parameter isInPages: Whether all of it is in pages that can be: then the next count finds what has to be in memory.
+    /// - Parameter isInPages: Whether everything that pages can hold was paged out. Then the next count finds the bytes
+    ///   that must be in memory.
     func wasRead(isInPages: Bool) {
         read.store(0, ordering: .relaxed)
         isReadIntoPages.store(isInPages, ordering: .releasing)
     }
 
-    /// Parts of it are in pages.
+    /// Records that parts of the tree are in pages.
     func notePages() { isInPages.store(true, ordering: .relaxed) }
 
     var hasPages: Bool { isInPages.load(ordering: .relaxed) }
@@ -128,15 +129,15 @@ final class NamespaceMemory: Sendable {
     /// Two such namespaces that are written to take turns in staying.
     func isFirstKept() -> Bool { !hasBeenKept.exchange(true, ordering: .relaxed) }
 
-    /// About what a load that is under way has brought so far.
+    /// Sets the estimated bytes of a load in progress.
     func loading(bytes: Int) { replaceCount(Self.bytesBesidesTree + bytes) }
 
-    /// Takes the result of a count.
+    /// Sets the estimate to the result of a count.
     ///
-    /// - Parameter count: counts the bytes of the tree and the rules as they are now, and their rows.
+    /// - Parameter count: counts the bytes of the present tree and rules, and the tree's rows.
     func count(_ count: () -> (bytes: Int, rows: Int)) {
         isBeingCounted.store(false, ordering: .relaxed)
-        // What is written meanwhile may be in the count or not: it stays in the estimate.
+        // Writes during the count may be included in it or not, so they remain in the estimate.
         let before = grown.load(ordering: .relaxed)
         // Read the flag before the tree: `wasRead` sets it after the tree is published.
         let isRead = isReadIntoPages.exchange(false, ordering: .acquiring)

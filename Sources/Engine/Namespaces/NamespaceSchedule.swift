@@ -1,145 +1,150 @@
 import Runtime
 
-/// What waits for the committers in one namespace, and whether one of them has it. A value; its owner locks.
+/// The waiting work for the committers in one namespace, and whether one of them has the namespace. A value; its owner
+/// locks.
 ///
-/// At most one committer works on a namespace at a time, so that everything that only the working committer touches needs no
-/// lock. Whoever adds work hands the namespace over unless somebody has it; whoever works on it asks at the end whether there
-/// is more.
+/// At most one committer works on a namespace at a time, so state that only the working committer accesses needs no
+/// lock. A thread that adds work queues the namespace unless a committer has it; the committer checks at the end
+/// whether there is more work.
 struct NamespaceSchedule: Sendable {
     private var queue = WriteQueue()
     private var waiters = SeqWaiters()
     private var contention = Contention()
     private var standing = Standing()
-    /// The highest head that was heard of.
+    /// The highest head that was reported.
     private(set) var remoteHead: Int64
-    /// Up to which entry all who listen have been told.
+    /// The seq of the last entry of which all listeners have been notified.
     private(set) var toldSeq: Int64
-    /// Somebody has found that the database has another history of it: not ruled out or dealt with yet.
+    /// Whether a check found that the database has another history of the namespace, and no committer has dealt with
+    /// that yet.
     private(set) var isSuspect = false
-    /// A committer has it, or it waits for one.
+    /// Whether a committer has the namespace, or the namespace waits for one.
     private(set) var isScheduled = false
     private var gathering: Gathering
-    /// The committer that waits for more writes before it takes the next batch, and for how many.
+    /// The committer that waits for more writes before it takes the next batch, and the number of writes.
     private var gatherer: (bell: any GatheringBell, expected: Int)?
-    /// Why new writes are refused.
+    /// The reason why new writes are rejected.
     var refusal: EngineError?
-    /// No committer takes anything any more.
+    /// Whether the committers have ended.
     private var isClosed = false
-    /// Announced heads in a row that the log does not reach, and until when others are left out for that.
+    /// The number of consecutive announced heads that the log did not reach, and the time until which announcements are
+    /// therefore ignored.
     private var falseHeads = 0
     private var doubtsUntil: Milliseconds = 0
     private static let longestDoubtMilliseconds: Milliseconds = 1_000
 
     /// - Parameters:
-    ///   - head: where the namespace's snapshot is.
-    ///   - gathering: when a batch waits for more writes.
+    ///   - head: the seq of the namespace's snapshot.
+    ///   - gathering: decides when a batch waits for more writes.
     init(head: Int64, gathering: Gathering = Gathering(longest: 0)) {
         remoteHead = head
         toldSeq = head
         self.gathering = gathering
     }
 
-    /// How many writes wait.
+    /// The number of waiting writes.
     var waitingWrites: Int { queue.count }
 
-    /// True when nothing waits and no committer works here.
+    /// True if no write waits and no committer works on the namespace.
     var isIdle: Bool { queue.isEmpty && !isScheduled }
 
-    /// True when somebody waits for an entry that isn't here yet.
+    /// True if callbacks wait for entries that have not been applied yet.
     var hasWaiters: Bool { !waiters.isEmpty }
 
-    /// Takes out those who have waited for too long.
+    /// Removes and returns the callbacks that have waited for too long.
     mutating func takeDueWaiters(now: Milliseconds) -> [SeqWaiters.Body] { waiters.takeDue(now: now) }
 
-    // MARK: Work that comes
+    // MARK: Adding work
 
-    /// True when the namespace has to be handed to the committers, as none has it.
+    /// Marks the namespace as scheduled. Returns true if the caller has to queue it for the committers.
     mutating func schedule() -> Bool {
         defer { isScheduled = true }
         return !isScheduled
     }
 
-    /// Queues a write; what it is refused for, if it is.
+    /// Queues a write. Returns the reason if it was rejected, otherwise nil.
     ///
-    /// - Parameter outage: why the database can't be written to, if it is known that it can't.
+    /// - Parameter outage: the reason why the database cannot be written to, if that is known.
     mutating func add(_ item: WriteQueue.Waiting, _ settings: EngineSettings, outage: String?) -> EngineError? {
         if let refusal { return refusal }
-        // Behind a batch whose outcome is being found out it would wait for nothing.
+        // While the outcome of a lost batch is being determined, the write would wait in vain.
         if let outage { return .unavailable(outage) }
         return queue.append(item, settings) ? nil : .overloaded
     }
 
-    /// Queues what is left of a large write; what it is refused for, if it is.
+    /// Queues a prepared large write. Returns the reason if it was rejected, otherwise nil.
     mutating func addLarge(_ item: WriteQueue.Waiting) -> EngineError? {
-        // It was accepted before the engine began to stop, and is finished as long as there are committers.
+        // The write was accepted before the engine began to stop, and is finished as long as there are committers.
         if isClosed { return .stopping }
         if let refusal, refusal != .stopping { return refusal }
-        // What it stands for is written already: it takes no room of others.
+        // Its rows are already written, so it does not count towards the limits.
         queue.appendAnyway(item)
         return nil
     }
 
-    /// Adds somebody who waits until the snapshot has come to a seq.
+    /// Adds a callback that waits until the snapshot has reached a seq.
     mutating func addWaiter(_ seq: Int64, now: Milliseconds, deadline: Milliseconds, _ body: @escaping SeqWaiters.Body)
     {
         waiters.add(seq, now: now, deadline: deadline, body)
     }
 
-    /// Somebody said that the log reaches to `seq`. True when the namespace has to be handed to the committers.
+    /// Records a report that the log reaches `seq`. Returns true if the caller has to queue the namespace for the
+    /// committers.
     ///
-    /// - Parameter known: where the snapshot is.
+    /// - Parameter known: the seq of the snapshot.
     mutating func headSeen(_ seq: Int64, known: Int64) -> Bool {
         remoteHead = max(remoteHead, seq)
         return remoteHead > known && schedule()
     }
 
-    /// Whether an announced head is worth a look.
+    /// Whether announced heads are followed at present.
     func believesAnnouncements(at now: Milliseconds) -> Bool { now >= doubtsUntil }
 
-    /// The database may have another history of it. True when the namespace has to be handed to the committers.
+    /// Records that the database may have another history of the namespace. Returns true if the caller has to queue it
+    /// for the committers.
     mutating func suspect() -> Bool {
         isSuspect = true
         return schedule()
     }
 
-    // MARK: Gathering
+    // MARK: Commit delay
 
-    /// The committer that has it asks whether to wait for more writes, and until when; nil: not now.
+    /// Returns the deadline until which the committer waits for more writes; nil if it does not wait.
     mutating func gather(at desk: any GatheringBell, now: UInt64) -> UInt64? {
         guard let (expected, deadline) = gathering.wait(queued: queue.count, now: now) else { return nil }
         gatherer = (desk, expected)
         return deadline
     }
 
-    /// The committer that waits for writes, once they are there.
+    /// Removes and returns the signal of the waiting committer once enough writes are there.
     mutating func takeGatherer() -> (any GatheringBell)? {
         guard let waiting = gatherer, queue.count >= waiting.expected else { return nil }
         gatherer = nil
         return waiting.bell
     }
 
-    /// The committer waits no longer.
+    /// Ends the committer's wait.
     mutating func stopGathering() { gatherer = nil }
 
-    /// The committer that has it has ended a batch of so many writes, which took so many nanoseconds.
+    /// Records that the committer has ended a batch of so many writes, which took so many nanoseconds.
     ///
-    /// - Parameter underWay: how many are in batches that were sent behind it.
+    /// - Parameter underWay: the number of writes in batches that were sent after it.
     mutating func batchEnded(writes: Int, underWay: Int, took: UInt64, now: UInt64) {
         gathering.batchEnded(answered: writes, waiting: queue.count, underWay: underWay, took: took, now: now)
     }
 
-    // MARK: Work that is done
+    // MARK: Doing work
 
-    /// What the committer that has it does next.
+    /// Returns the next task of the committer that has the namespace.
     mutating func takeTask(_ settings: EngineSettings) -> NamespaceTask {
         standing.wentAlone()
         return nextTask(settings)
     }
 
-    /// The same, if it may be done in one transaction with what others have to do; nil, and nothing is taken, where it has to
-    /// be done alone.
+    /// Returns the next task if it may be part of a shared transaction. Returns nil, without taking anything, if it has
+    /// to be done alone.
     ///
-    /// - Parameter snapshot: what the namespace is now.
+    /// - Parameter snapshot: the namespace's present snapshot.
     mutating func takeJointTask(
         _ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot
     ) -> NamespaceTask? {
@@ -151,18 +156,18 @@ struct NamespaceSchedule: Sendable {
         return nextTask(settings)
     }
 
-    /// What the committer that has it may do behind a batch that is being committed.
+    /// The task that the committer may do after a batch that is being committed.
     enum TaskBehind {
         case batch([WriteQueue.Waiting])
-        /// Once enough is there, the bell rings.
+        /// Not yet: `bell` is signaled once there are enough writes.
         case notYet
-        /// Nothing, before that is answered.
+        /// None until the batch has been answered.
         case no
     }
 
     /// - Parameters:
-    ///   - head: where the log will be when all that is under way is committed.
-    ///   - bell: is rung where more is expected.
+    ///   - head: the end of the log after all batches in flight.
+    ///   - bell: is signaled once the expected writes are there.
     mutating func takeTaskBehind(
         _ head: Int64, _ settings: EngineSettings, bell: any GatheringBell
     ) -> TaskBehind {
@@ -175,7 +180,7 @@ struct NamespaceSchedule: Sendable {
             return .notYet
         }
         let batch = queue.takeBatch(settings, bytes: Self.mostBytesBehind)
-        // So few large values had better go together. A single one is taken however large it is.
+        // So few large values are better committed together. A single write is taken at any size.
         let isTooLarge = batch.count == 1 && batch[0].write.byteCount > Self.mostBytesBehind
         guard batch.count >= min(expected, Self.leastBehind), !isTooLarge else {
             putBack(batch)
@@ -185,21 +190,22 @@ struct NamespaceSchedule: Sendable {
         return .batch(batch)
     }
 
-    /// More than the socket takes waits in this process until the batch before is answered, and the server, which has the head's
-    /// lock then, waits for the rest.
+    /// Bytes that exceed the socket's buffer remain in this process until the previous batch is answered. The server
+    /// already holds the head's lock then, and waits for the rest.
     private static let mostBytesBehind = 1 << 18
     private static let leastBehind = 64
 
-    /// Writes that were taken behind a batch and are not to be sent there: they come first again.
+    /// Puts writes back that were taken after a batch and must not be sent there; they come first again.
     mutating func putBack(_ batch: [WriteQueue.Waiting]) {
         queue.putBack(batch)
         gathering.wasForNothing()
     }
 
-    /// It has made others wait, and goes alone for a while.
+    /// Makes the namespace commit alone for a while, because it delayed others.
     mutating func standAside() { standing.standAside() }
 
-    /// A batch of it was worked for among those of others, and has kept them from going on for long, or not.
+    /// Records that a shared transaction processed a batch of the namespace, and whether that delayed the others for
+    /// long.
     mutating func wentWithOthers(isSlow: Bool) { standing.wentWithOthers(isSlow: isSlow) }
 
     private mutating func nextTask(_ settings: EngineSettings) -> NamespaceTask {
@@ -208,22 +214,22 @@ struct NamespaceSchedule: Sendable {
             isContended: contention.isContended, hasWaiters: !waiters.isEmpty)
     }
 
-    /// The committer that has it is done for now. True when there is more to do, and it keeps it.
+    /// Ends the committer's task. Returns true if there is more work, and the committer keeps the namespace.
     ///
     /// - Parameters:
-    ///   - followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
-    ///   - known: where the snapshot is.
+    ///   - followsLog: false if the log cannot be read now; then the tail's next check triggers the next read.
+    ///   - known: the seq of the snapshot.
     mutating func finishedTask(followsLog: Bool, known: Int64) -> Bool {
         isScheduled = !queue.isEmpty || (followsLog && remoteHead > known)
         return isScheduled
     }
 
-    /// The committer that has it has compared it with the log, and it is as the log says.
+    /// Records that the committer has compared the namespace with the log and found it correct.
     ///
     /// - Parameters:
-    ///   - head: where the log was said to end, if anybody said so.
-    ///   - end: where it does.
-    ///   - known: where the snapshot is.
+    ///   - head: the reported end of the log, if any.
+    ///   - end: the actual end of the log.
+    ///   - known: the seq of the snapshot.
     ///   - now: monotonic milliseconds.
     mutating func checked(_ head: Int64?, reaches end: Int64?, known: Int64, now: Milliseconds) {
         isSuspect = false
@@ -232,67 +238,67 @@ struct NamespaceSchedule: Sendable {
             falseHeads = 0
             return
         }
-        // A head of a history that is no more, or a forged one; a later one is heard of again.
+        // The head belongs to a history that no longer exists, or was forged; a later head is reported again.
         if remoteHead == head { remoteHead = known }
         falseHeads = min(falseHeads + 1, 10)
         doubtsUntil = now + min(Self.longestDoubtMilliseconds, 10 << Milliseconds(falseHeads))
     }
 
-    /// Whether the last batch found the head moved.
+    /// Records whether the last batch found that another gateway had moved the head.
     mutating func noteContention(_ isContended: Bool) {
         if isContended { contention.conflicted() } else { contention.committed() }
     }
 
-    /// The snapshot has come to `seq`: those who waited for it, to be told.
+    /// Records that the snapshot has reached `seq`, and returns the callbacks that waited for it.
     mutating func reached(_ seq: Int64) -> [SeqWaiters.Body] {
         remoteHead = max(remoteHead, seq)
         toldSeq = seq
         return waiters.take(upTo: seq)
     }
 
-    /// The snapshot is another one, of whatever history: those who waited for it, to be told.
+    /// Records that the snapshot was replaced by one of any history, and returns the callbacks that waited for it.
     mutating func reset(to seq: Int64) -> [SeqWaiters.Body] {
-        // What was heard of a later head was of a database that is no more; a still later one is heard of again.
+        // Reports of a later head referred to a history that no longer exists; a still later head is reported again.
         remoteHead = seq
         toldSeq = seq
         return waiters.take(upTo: seq)
     }
 
-    /// What is left when the committers have ended; nothing comes after it.
+    /// Returns the remaining writes when the committers have ended; none are accepted afterwards.
     mutating func close() -> [WriteQueue.Waiting] {
         isClosed = true
         return queue.takeAll()
     }
 }
 
-/// What the committer that works on a namespace has to do.
+/// A task for the committer that works on a namespace.
 struct NamespaceTask: Sendable {
-    /// The highest head that was heard of.
+    /// The highest head that was reported.
     let remoteHead: Int64
-    /// Somebody has found that the database has another history of the namespace.
+    /// Whether a check found that the database has another history of the namespace.
     let isSuspect: Bool
     /// The writes of the next batch; may be empty.
     let batch: [WriteQueue.Waiting]
-    /// Whether others were writing here lately.
+    /// Whether others wrote to the namespace lately.
     let isContended: Bool
-    /// Somebody waits for an entry that isn't here yet.
+    /// Whether callbacks wait for entries that have not been applied yet.
     let hasWaiters: Bool
 
-    /// Whether the log has to be looked at before anything else is done.
+    /// Whether the log has to be followed before anything else is done.
     ///
-    /// - Parameter seq: where the namespace's snapshot is.
+    /// - Parameter seq: the seq of the namespace's snapshot.
     func hasToFollow(from seq: Int64) -> Bool {
         remoteHead > seq || isSuspect || (hasWaiters && batch.isEmpty)
     }
 }
 
-/// What a transaction of several namespaces has room for. A value.
+/// The remaining limits of a shared transaction. A value.
 struct JointRoom: Equatable, Sendable {
     var namespaces: Int
     var rows: Int
     var bytes: Int
 
-    /// A batch is among them.
+    /// Subtracts a batch that was added.
     mutating func take(rows: Int, bytes: Int) {
         namespaces -= 1
         self.rows -= rows
@@ -302,31 +308,33 @@ struct JointRoom: Equatable, Sendable {
     var isFull: Bool { namespaces <= 0 || rows <= 0 || bytes <= 0 }
 }
 
-/// Whether others write to a namespace, too: then batches take the head's lock before they are evaluated. A value.
+/// Whether other gateways write to a namespace, too: then batches take the head's lock before they are evaluated. A
+/// value.
 struct Contention: Equatable, Sendable {
-    /// How many batches in a row must find nobody else before the lock is no longer worth its round trip.
+    /// The number of consecutive batches without a conflict after which the lock is no longer worth its round trip.
     static let memory = 64
 
     private var left = 0
 
-    /// Whether somebody else was found to be writing lately.
+    /// Whether another writer was found lately.
     var isContended: Bool { left > 0 }
 
-    /// A batch found the head moved.
+    /// Records that a batch found the head moved.
     mutating func conflicted() { left = Self.memory }
 
-    /// A batch was committed.
+    /// Records that a batch was committed.
     mutating func committed() { left = max(0, left - 1) }
 }
 
-/// Whether a namespace's batches may share a transaction with those of others. A value.
+/// Whether a namespace's batches may be part of shared transactions. A value.
 ///
-/// Who made others wait stands aside for some batches: its rules or its listeners take long, or somebody holds its lock.
+/// A namespace that delayed others commits alone for some batches: its rules or its listeners take long, or another
+/// session holds its lock.
 struct Standing: Equatable, Sendable {
-    /// How many batches go alone before the namespace is tried among others again.
+    /// The number of batches that commit alone before the namespace is tried in a shared transaction again.
     static let memory = 64
-    /// How many batches in a row have to have been slow. One may be so by chance: a busy machine stops threads for some
-    /// milliseconds, and whoever they work for just then looks slow.
+    /// The number of consecutive slow batches after which the namespace commits alone. One batch may be slow by chance:
+    /// a busy machine stops threads for some milliseconds, and the namespace in progress appears slow.
     static let mostSlow = 2
 
     private var left = 0
@@ -334,55 +342,55 @@ struct Standing: Equatable, Sendable {
 
     var mayJoin: Bool { left == 0 }
 
-    /// It has made others wait.
+    /// Makes the namespace commit alone, because it delayed others.
     mutating func standAside() {
         left = Self.memory
         slow = 0
     }
 
-    /// A batch of it was worked for among those of others, and has kept them from going on for long, or not.
+    /// Records that a shared transaction processed a batch of the namespace, and whether that delayed the others for
+    /// long.
     mutating func wentWithOthers(isSlow: Bool) {
         slow = isSlow ? slow + 1 : 0
         if slow >= Self.mostSlow { standAside() }
     }
 
-    /// A batch went alone.
+    /// Records that a batch committed alone.
     mutating func wentAlone() { left = max(0, left - 1) }
 }
 
-/// Those who wait until a namespace has come to a seq. A value; its owner locks.
+/// Callbacks that wait until a namespace has reached a seq. A value; its owner locks.
 struct SeqWaiters: Sendable {
-    /// Called when the seq is there.
+    /// Called once the seq is reached.
     typealias Body = @Sendable () -> Void
 
     private struct Waiter: Sendable {
         let seq: Int64
-        /// The monotonic millisecond after which nobody cares any more.
+        /// The monotonic millisecond after which the callback is dropped.
         let deadline: Milliseconds
         let body: Body
     }
     private var waiters: [Waiter] = []
 
-    /// True when nobody waits.
     var isEmpty: Bool { waiters.isEmpty }
 
-    /// Adds one, and forgets those that are due: a seq that never comes must cost no memory for ever.
+    /// Adds a callback and drops those that are due, because a seq that never arrives must not use memory forever.
     ///
     /// - Parameter now: monotonic milliseconds.
     mutating func add(_ seq: Int64, now: Milliseconds, deadline: Milliseconds, _ body: @escaping Body) {
-        // All wait about as long, so the oldest is the first that is due.
+        // All callbacks wait for about the same time, so the oldest is due first.
         if let oldest = waiters.first, oldest.deadline <= now { waiters.removeAll { $0.deadline <= now } }
         waiters.append(Waiter(seq: seq, deadline: deadline, body: body))
     }
 
-    /// Takes out those about whom nobody cares any more.
+    /// Removes and returns the callbacks that are due.
     mutating func takeDue(now: Milliseconds) -> [Body] {
         let due = waiters.filter { $0.deadline <= now }
         if !due.isEmpty { waiters.removeAll { $0.deadline <= now } }
         return due.map(\.body)
     }
 
-    /// Takes out those whose seq is there, in the order in which they came.
+    /// Removes and returns the callbacks whose seq is reached, in the order in which they were added.
     mutating func take(upTo seq: Int64) -> [Body] {
         guard !waiters.isEmpty else { return [] }
         let ready = waiters.filter { $0.seq <= seq }

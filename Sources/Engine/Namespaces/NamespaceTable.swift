@@ -1,15 +1,15 @@
 import Runtime
 import Synchronization
 
-/// The namespaces that are in use, and those that are being loaded.
+/// The namespaces in memory and those that are being loaded.
 final class NamespaceTable: Sendable {
     typealias Completion = @Sendable (Result<LiveNamespace, EngineError>) -> Void
 
     enum Slot: Sendable {
         case loading(Loading)
-        /// By its place among the residents.
+        /// The slot in `residents`.
         case live(Int)
-        /// Asked for and not there: not looked up again before this monotonic millisecond.
+        /// The namespace was requested and does not exist; it is not looked up again before this monotonic millisecond.
         case missing(until: Milliseconds)
     }
 
@@ -20,30 +20,33 @@ final class NamespaceTable: Sendable {
         let refusal: EarlyRefusal?
     }
 
-    /// Those who wait for a namespace, in the order in which they came.
+    /// The requests that wait for a namespace, in order of arrival.
     struct Loading: Sendable {
         var waiting: [Waiter] = []
-        /// It has come from another database since its reading began: what is read may be what was here before.
+        /// The namespace has arrived from another database since the load started, so the load may have read its former
+        /// state here.
         var isOutdated = false
-        /// It may have.
+        /// The namespace may have arrived from another database since the load started.
         var isSuspect = false
     }
 
-    /// How long a name that doesn't exist is remembered: it bounds what asking for invented names costs the database.
+    /// Time for which the table remembers that a name does not exist. It limits the database load caused by requests
+    /// for invented names.
     private static let missingMilliseconds: Milliseconds = 1_000
     private static let maxMissing = 10_000
 
     struct State {
         var slots: [String: Slot] = [:]
         var byID: [Int64: Int] = [:]
-        /// The table's one reference to each namespace: who else has one got it here, or from somebody who did.
+        /// The table's only reference to each namespace. All other references come from this table, or from code that
+        /// got one here.
         var residents: [LiveNamespace?] = []
         var freePlaces: [Int] = []
         var recency = RecencyList()
         var missingCount = 0
-        /// The namespace that is not let go although nobody uses it.
+        /// The namespace that is not evicted although it is unused.
         var kept: Int64?
-        /// Heads that were announced of namespaces that are being loaded; 0 where none was yet.
+        /// Announced heads of namespaces that are being loaded; 0 if none was announced yet.
         var announced: [Int64: Int64] = [:]
     }
     let state = Mutex(State())
@@ -52,7 +55,7 @@ final class NamespaceTable: Sendable {
     /// - Parameter now: Monotonic milliseconds. It is read with every request.
     init(now: @escaping @Sendable () -> Milliseconds = { Clock.coarseMilliseconds }) { self.now = now }
 
-    /// The namespace, if it is loaded: that is a use of it.
+    /// Returns the namespace if it is loaded, and counts that as a use.
     func live(_ name: String) -> LiveNamespace? {
         state.withLock { state in
             guard case .live(let place) = state.slots[name] else { return nil }
@@ -61,7 +64,8 @@ final class NamespaceTable: Sendable {
         }
     }
 
-    /// The same by its id. No use of it: what other gateways write does not keep a namespace here.
+    /// Returns the namespace with this id if it is loaded. Does not count as a use, because writes of other gateways do
+    /// not keep a namespace in memory.
     func live(id: Int64) -> LiveNamespace? {
         state.withLock { state in state.byID[id].flatMap { state.residents[$0] } }
     }
@@ -70,7 +74,7 @@ final class NamespaceTable: Sendable {
 
     var count: Int { state.withLock { $0.recency.count } }
 
-    /// Calls back with the namespace, now or once it is loaded. True when the caller has to see that it is.
+    /// Calls back with the namespace, now or once it is loaded. Returns true if the caller has to load it.
     ///
     /// - Parameter refusal: May answer instead, before the namespace is loaded.
     func request(_ name: String, unless refusal: EarlyRefusal? = nil, _ completion: @escaping Completion) -> Bool {
@@ -85,7 +89,7 @@ final class NamespaceTable: Sendable {
                 guard let namespace = state.residents[place] else { return .load }
                 return .now(.success(namespace))
             case .loading(var loading):
-                // Taken out first: with another reference to it the list would be copied for each who asks.
+                // Removed first: a second reference to the list would make each request copy it.
                 state.slots[name] = .loading(Loading())
                 loading.waiting.append(Waiter(complete: completion, refusal: refusal))
                 state.slots[name] = .loading(loading)
@@ -105,7 +109,7 @@ final class NamespaceTable: Sendable {
         return false
     }
 
-    /// The namespace is not in the database any more: who asks for its name next has it looked up anew.
+    /// Removes a namespace that is no longer in the database, so that the next request for its name looks it up again.
     func forget(_ namespace: LiveNamespace) {
         state.withLock { state in
             guard let place = state.byID[namespace.id], state.residents[place] === namespace else { return }
@@ -113,10 +117,12 @@ final class NamespaceTable: Sendable {
         }
     }
 
-    /// A namespace is about to be looked for here, having been in another database: nobody gets what was read of it before.
+    /// Prepares for a namespace that arrives from another database: requests no longer get the state that was read
+    /// before.
     ///
-    /// - Parameter wasAway: false where it may have been here all the time: then what was read has to be compared with the database.
-    /// - Returns: the namespace, if it was there.
+    /// - Parameter wasAway: false if the namespace may have been here all the time; then the state that was read is
+    ///   compared with the database.
+    /// - Returns: the namespace, if it was loaded.
     func expect(_ name: String, wasAway: Bool) -> LiveNamespace? {
         state.withLock { state in
             switch state.slots[name] {
@@ -140,7 +146,7 @@ final class NamespaceTable: Sendable {
         if case .failure(.stopping) = result { true } else { false }
     }
 
-    /// What was read of a namespace is thrown away, and it is read from its beginning later.
+    /// Discards the result of a load that will be repeated from the start later.
     func beginsAnew(_ name: String) {
         state.withLock { state in
             guard case .loading(var loading) = state.slots[name] else { return }
@@ -150,9 +156,10 @@ final class NamespaceTable: Sendable {
         }
     }
 
-    /// What has become of a namespace that was read.
+    /// Ends a load, and answers the waiting requests.
     ///
-    /// - Returns: false where it has to be read once more, as it has come from another database meanwhile. Who waits goes on waiting.
+    /// - Returns: false if the namespace has to be loaded once more because it has arrived from another database
+    ///   meanwhile. The requests keep waiting.
     @discardableResult
     func loaded(_ name: String, _ result: Result<LiveNamespace, EngineError>) -> Bool {
         // Freed outside the lock.
@@ -168,7 +175,7 @@ final class NamespaceTable: Sendable {
             }
             switch result {
             case .success(let namespace):
-                // Another one of that id has lost its name to this one.
+                // A different loaded namespace with this id has lost its name to the new one.
                 if let place = state.byID[namespace.id] { former = state.takeOut(place) }
                 let place = state.freePlaces.popLast() ?? state.residents.count
                 if place == state.residents.count { state.residents.append(namespace) }
@@ -193,7 +200,7 @@ final class NamespaceTable: Sendable {
 }
 
 extension NamespaceTable.State {
-    /// Takes a namespace out, and gives up the table's reference to it.
+    /// Removes a namespace and returns the table's reference to it.
     mutating func takeOut(_ place: Int) -> LiveNamespace? {
         guard let namespace = residents[place] else { return nil }
         residents[place] = nil
@@ -210,22 +217,22 @@ extension NamespaceTable.State {
     }
 }
 
-/// How namespaces leave memory.
+/// Eviction of namespaces.
 extension NamespaceTable {
-    /// Takes out the namespace that nobody uses and that was not used for the longest time; nil where none was found among
-    /// so many. The caller has the last reference to it, and by dropping it frees the tree: never with a lock held.
+    /// Removes and returns the least recently used namespace that is unused; nil if there was none among those checked.
+    /// The caller gets the last reference, and frees the tree by dropping it: never with a lock held.
     ///
-    /// Who uses a namespace has a reference to it, or listens to it. References come from this table, under its lock, or
-    /// from somebody who has one: where the table's is the only one, nobody can come by another while the lock is held. So
-    /// there are never two of one namespace.
+    /// All code that uses a namespace has a reference to it, or is one of its listeners. References come from this
+    /// table, under its lock, or from code that has one. If the table has the only reference, no other can be made
+    /// while the lock is held. So there are never two instances of one namespace.
     ///
     /// - Parameters:
-    ///   - most: how many are looked at. One that is in use counts as used now, and is not looked at again before
-    ///     all others.
+    ///   - most: maximum number of namespaces that are checked. One that is in use counts as used now, and is not
+    ///     checked again before all others.
     ///   - milliseconds: A namespace that was used within this time counts as in use.
     ///   - sizes: Sizes of namespaces, in bytes, for which the time of the last use does not count.
-    ///   - spared: The namespace that the search spared last, by its place. The search continues after it, and begins with the least
-    ///     recently used one if it is nil.
+    ///   - spared: The slot of the namespace that the search spared last. The search continues after it, and begins
+    ///     with the least recently used one if it is nil.
     func takeUnused(
         most: Int, sparing milliseconds: Milliseconds = 0, notSparing sizes: Range<Int> = 0..<0,
         after spared: inout Int?
@@ -255,7 +262,7 @@ extension NamespaceTable {
                 if isKnownUniquelyReferenced(&state.residents[place]), state.residents[place]?.isUnused == true {
                     return state.takeOut(place)
                 }
-                // Those who wait for what never comes refer to it.
+                // Callbacks for a seq that never arrives hold references.
                 state.residents[place]?.forgetDueWaiters(now: Clock.monotonicMilliseconds)
                 state.recency.use(place, at: now)
             }
@@ -263,7 +270,7 @@ extension NamespaceTable {
         }
     }
 
-    /// The same from the least recently used one.
+    /// Removes and returns the least recently used namespace that is unused, starting from the least recently used one.
     func takeUnused(most: Int, sparing milliseconds: Milliseconds = 0, notSparing sizes: Range<Int> = 0..<0)
         -> LiveNamespace?
     {
@@ -271,7 +278,7 @@ extension NamespaceTable {
         return takeUnused(most: most, sparing: milliseconds, notSparing: sizes, after: &spared)
     }
 
-    /// The namespace is not let go, until another is kept instead. False where it is so already.
+    /// Protects a namespace from eviction until another one is kept instead. Returns false if it was already kept.
     func keep(_ namespace: LiveNamespace) -> Bool {
         state.withLock { state in
             defer { state.kept = namespace.id }
@@ -279,7 +286,7 @@ extension NamespaceTable {
         }
     }
 
-    /// The namespace with this memory is let go like any other again, if it is the one that is kept.
+    /// Permits the eviction of the namespace with this memory again, if it is the kept one.
     func endKeeping(_ memory: NamespaceMemory) {
         state.withLock { state in
             guard let kept = state.kept, let place = state.byID[kept], state.residents[place]?.memory === memory else {
@@ -289,7 +296,7 @@ extension NamespaceTable {
         }
     }
 
-    /// What the namespace takes that is kept; nil where none is.
+    /// The memory of the kept namespace; nil if none is kept.
     var keptMemory: NamespaceMemory? {
         state.withLock { state in
             guard let kept = state.kept, let place = state.byID[kept] else { return nil }
@@ -299,18 +306,18 @@ extension NamespaceTable {
 
     // MARK: Announcements
 
-    /// From now on what is announced of this namespace, which is about to be read, is kept until `takeAnnounced`.
+    /// Starts to keep the announced heads of a namespace that is about to be read, until `takeAnnounced`.
     func watchAnnouncements(of id: Int64) { state.withLock { $0.announced[id] = 0 } }
 
-    /// The head that has been announced since `watchAnnouncements`; 0 where none was.
+    /// Returns the highest head announced since `watchAnnouncements`; 0 if none.
     func announcedHead(of id: Int64) -> Int64 { state.withLock { $0.announced[id] ?? 0 } }
 
-    /// The head that was announced while the namespace was read; 0 where none was.
+    /// Returns the highest head announced while the namespace was read, and stops keeping it; 0 if none.
     func takeAnnounced(of id: Int64) -> Int64 {
         state.withLock { $0.announced.removeValue(forKey: id) ?? 0 }
     }
 
-    /// A commit was announced. The namespace, if it is loaded.
+    /// Records an announced commit. Returns the namespace if it is loaded.
     func announced(_ id: Int64, head: Int64) -> LiveNamespace? {
         state.withLock { state in
             if let known = state.announced[id] { state.announced[id] = max(known, head) }
@@ -319,9 +326,11 @@ extension NamespaceTable {
     }
 }
 
-/// Requests that wait for a namespace and that its rules refuse whatever the tree holds: the tree is not read for them.
+/// Requests that wait for a namespace and that its rules refuse independently of the tree, so that the tree is not read
+/// for them.
 extension NamespaceTable {
-    /// Returns how many requests wait for a namespace that is being loaded, or 0 if one of them needs the tree in any case.
+    /// Returns the number of requests that wait for a namespace being loaded, or 0 if one of them needs the tree in any
+    /// case.
     func countRefusable(_ name: String) -> Int {
         state.withLock { state in
             guard case .loading(let loading) = state.slots[name],
@@ -331,25 +340,25 @@ extension NamespaceTable {
         }
     }
 
-    /// The loader's next step, once the rules have been applied to the requests that wait.
+    /// The loader's next step, once the rules have been applied to the waiting requests.
     enum AfterRefusals {
         /// A request needs the tree: the load continues.
         case goesOn
-        /// More requests have arrived, and these rules may be older than they are: the rules are read again.
+        /// More requests have arrived, for which these rules may be outdated: the rules are read again.
         case judgesAgain
         /// No request waits any more: the load ends, and the table forgets the name.
         case ends
     }
 
-    /// Has the rules answer the requests that have waited for a namespace for longest.
+    /// Applies the rules to the requests that have waited longest for a namespace.
     ///
-    /// - Parameter count: How many requests had arrived before the rules were read.
+    /// - Parameter count: The number of requests that had arrived before the rules were read.
     func refuse(_ count: Int, of name: String, by rules: RulesVersion) -> AfterRefusals {
         // Without the lock: evaluating rules takes time, and an answer may lead back to this table.
         let left = takeFirst(count, of: name).filter { waiter in waiter.refusal?.answers(rules) != true }
         return state.withLock { state in
             guard case .loading(var loading) = state.slots[name] else { return .goesOn }
-            // Taken out first: with another reference to them the lists would be copied.
+            // Removed first: a second reference to the lists would cause copies.
             state.slots[name] = .loading(Loading())
             let isJudged = left.isEmpty && loading.waiting.allSatisfy { $0.refusal != nil }
             loading.waiting = left + loading.waiting
@@ -374,8 +383,8 @@ extension NamespaceTable {
     }
 }
 
-/// Answers a request that waits for a namespace before the tree is read, if the stored rules refuse it whatever the tree holds.
-/// Called on a loader's thread, without locks.
+/// Answers a request that waits for a namespace before the tree is read, if the stored rules refuse it independently of
+/// the tree. Called on a loader's thread, without locks.
 struct EarlyRefusal: Sendable {
     /// Answers the request and returns true if the rules alone refuse it; returns false otherwise.
     let answers: @Sendable (_ rules: RulesVersion) -> Bool

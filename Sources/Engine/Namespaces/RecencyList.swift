@@ -1,6 +1,7 @@
 import Runtime
 
-/// Places in the order of their last use: a doubly linked list over whole numbers from 0. Each step is O(1). A value.
+/// Slots in the order of their last use: a doubly linked list over integers from 0. Each operation is O(1).
+/// A value.
 struct RecencyList: Sendable {
     private struct Link: Sendable {
         var before = -1
@@ -9,14 +10,14 @@ struct RecencyList: Sendable {
         var used: Milliseconds
     }
     private var links: [Link] = []
-    /// The place that was used least recently; nil where there is none.
+    /// The least recently used slot; nil if the list is empty.
     private(set) var first: Int?
     private var last: Int?
     private(set) var count = 0
 
     init() {}
 
-    /// Adds a place that is not in the list, as the one used last.
+    /// Adds a slot that is not in the list, as the most recently used one.
     ///
     /// - Parameter time: The time of that use, in monotonic milliseconds.
     mutating func append(_ place: Int, at time: Milliseconds) {
@@ -27,7 +28,7 @@ struct RecencyList: Sendable {
         count += 1
     }
 
-    /// Takes a place out that is in the list.
+    /// Removes a slot that is in the list.
     mutating func remove(_ place: Int) {
         let link = links[place]
         if link.before >= 0 {
@@ -43,7 +44,7 @@ struct RecencyList: Sendable {
         count -= 1
     }
 
-    /// A place of the list is used.
+    /// Records a use of a slot that is in the list.
     @inline(__always)
     mutating func use(_ place: Int, at time: Milliseconds) {
         if place == last {
@@ -54,10 +55,10 @@ struct RecencyList: Sendable {
         append(place, at: time)
     }
 
-    /// The time of the last use of a place of the list.
+    /// Returns the time of the last use of a slot in the list.
     func lastUse(of place: Int) -> Milliseconds { links[place].used }
 
-    /// The place that was used next after a place of the list; nil for the one used last.
+    /// Returns the slot that was used next after a slot in the list; nil for the most recently used one.
     func next(after place: Int) -> Int? {
         let next = links[place].after
         return next >= 0 ? next : nil

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Where the namespaces of this gateway have been lately, so that it can be told how much was taken back if the database
-/// loses entries. Bounded: of what is older only that is known, that it is older.
+/// The recent log positions of this gateway's namespaces, which show how many entries the database has lost if its
+/// history changes. Bounded: of older positions only their age is known.
 final class RecentPositions: Sendable {
     struct Position: Sendable {
         let seq: Int64
@@ -28,7 +28,7 @@ final class RecentPositions: Sendable {
         }
     }
 
-    /// Those of one namespace, newest first.
+    /// Returns the positions of one namespace, newest first.
     func of(_ namespace: Int64) -> [Position] {
         let found = state.withLock { state -> [Position] in
             let inOrder = state.ring[state.next...] + state.ring[..<state.next]

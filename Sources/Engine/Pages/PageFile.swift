@@ -2,31 +2,33 @@ public import Runtime
 import Synchronization
 import Tree
 
-/// The file in which the pages of all trees of a program are. It has no name, and is gone when the program ends. Any thread.
+/// The file that holds the pages of all trees of a program. It has no name, and disappears when the program ends.
+/// Any thread.
 public final class PageFile: Sendable {
     private let file: ScratchFile
     private let extents: Mutex<PageExtents>
     private let logger: Logger
     private let toldAt = Atomic<Int64>(.min)
-    /// Ends the process, as a page can't be had.
+    /// Ends the process because a page cannot be read.
     let end: @Sendable (_ reason: String) -> Never
 
-    /// Pages have a check sum behind them: what the disk gives back is believed only where it is right.
+    /// Each page is followed by a checksum, which is verified after a read.
     private static let sumBytes = MemoryLayout<UInt64>.size
-    /// How often the log says that there is no room.
+    /// Minimum time between two warnings that the file is full.
     private static let tellMilliseconds: Int64 = 60_000
-    /// For how long it counts as full.
+    /// Time for which the file counts as full.
     private static let fullMilliseconds: Int64 = 300_000
 
-    /// When it could not take a page last.
+    /// The monotonic time of the last page that the file could not store.
     private let refusedAt = Atomic<Milliseconds>(.min)
     private let now: @Sendable () -> Milliseconds
 
     /// - Parameters:
-    ///   - directory: where it is made; on a disk, as one that is itself in memory saves none.
-    ///   - mostBytes: what it may take of the disk.
+    ///   - directory: the directory of the file. It should be on a disk, because a file system in memory saves no
+    ///     memory.
+    ///   - mostBytes: maximum number of bytes on the disk.
     ///   - now: monotonic milliseconds.
-    ///   - end: ends the process, as a part of a tree can't be read again: who asks for it can't be answered.
+    ///   - end: ends the process, because a part of a tree cannot be read again and its readers cannot be answered.
     public init(
         in directory: String, mostBytes: Int64, _ logger: Logger,
         now: @escaping @Sendable () -> Milliseconds = { Clock.monotonicMilliseconds },
@@ -39,10 +41,10 @@ public final class PageFile: Sendable {
         self.logger = logger
     }
 
-    /// What pages take of it, in bytes.
+    /// The bytes that pages take in the file.
     public var usedBytes: Int64 { extents.withLock { $0.used } }
 
-    /// Writes a page; nil where there is no room for it.
+    /// Writes a page; returns nil if there is no space for it.
     func write(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
         let count = bytes.count + Self.sumBytes
         guard let length = Int32(exactly: bytes.count), let offset = extents.withLock({ $0.take(count) }) else {
@@ -63,7 +65,7 @@ public final class PageFile: Sendable {
         }
     }
 
-    /// Lends the bytes of a page for the duration of the call.
+    /// Calls `body` with the bytes of a page, which are valid only during the call.
     func withBytes<Result>(
         at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(PageFileError) -> Result {
@@ -83,17 +85,17 @@ public final class PageFile: Sendable {
         return body(bytes)
     }
 
-    /// Nobody reads the page any more.
+    /// Frees a page that is no longer read.
     func free(_ place: PagePlace) { give(place.offset, Int(place.length) + Self.sumBytes) }
 
     private func give(_ offset: Int64, _ count: Int) {
         extents.withLock { extents in
-            // Under the lock: who takes the next part writes it after that.
+            // Under the lock: the file is emptied before the next page gets a part of it.
             if extents.give(offset, count) { file.empty() }
         }
     }
 
-    /// Whether it has taken all that it was given lately.
+    /// Whether the file has stored all pages of the last five minutes.
     var hasRoom: Bool {
         let last = refusedAt.load(ordering: .relaxed)
         return last == .min || now() - last >= Self.fullMilliseconds
@@ -112,7 +114,7 @@ public final class PageFile: Sendable {
     }
 }
 
-/// Why a page can't be had.
+/// The reason why a page cannot be read.
 enum PageFileError: Error, CustomStringConvertible {
     case unreadable(String)
 
@@ -123,31 +125,32 @@ enum PageFileError: Error, CustomStringConvertible {
     }
 }
 
-/// Which parts of a file of pages are used. A value; its owner locks.
+/// The used and free parts of a page file. A value; its owner locks.
 ///
-/// Sizes are rounded up to one of eight to the doubling, so that what one page leaves another can have; an eighth is lost at most.
+/// Sizes are rounded up to one of eight steps per power of two, so that a later page can reuse a freed part; at most an
+/// eighth is wasted.
 struct PageExtents {
-    /// What the file may have.
+    /// Maximum size of the file, in bytes.
     let limit: Int64
-    /// Behind the last part that was ever used.
+    /// The offset after the last part that was ever used.
     private(set) var end: Int64 = 0
-    /// Bytes of the parts that are used.
+    /// Bytes of the used parts.
     private(set) var used: Int64 = 0
-    /// Parts that are free, by their size.
+    /// The offsets of free parts, by size.
     private var free: [Int64: [Int64]] = [:]
 
     init(limit: Int64) { self.limit = limit }
 
     private static let least = 512
 
-    /// The size of the part for so many bytes.
+    /// Returns the size of the part for so many bytes.
     static func size(for count: Int) -> Int64 {
         guard count > least else { return Int64(least) }
         let step = 1 << (Int.bitWidth - 1 - count.leadingZeroBitCount - 3)
         return Int64((count + step - 1) / step * step)
     }
 
-    /// A part for so many bytes; nil where the file has all that it may have.
+    /// Allocates a part for so many bytes and returns its offset; nil if the file is full.
     mutating func take(_ count: Int) -> Int64? {
         let size = Self.size(for: count)
         if let offset = free[size]?.popLast() {
@@ -160,7 +163,7 @@ struct PageExtents {
         return end
     }
 
-    /// Gives a part back. True when nothing is used any more: then all that was written may go.
+    /// Frees a part. Returns true if no part is used any more; then the file can be emptied.
     mutating func give(_ offset: Int64, _ count: Int) -> Bool {
         let size = Self.size(for: count)
         used -= size
@@ -172,11 +175,12 @@ struct PageExtents {
     }
 }
 
-/// A sum of 64 bits over bytes that are kept outside of memory: against damage, not against people.
+/// A 64-bit checksum of bytes that are stored outside memory. It detects damage, not manipulation.
 enum CheckSum {
-    /// Eight bytes at a time, each multiplied in, with the upper half mixed into the lower.
+    /// Processes eight bytes at a time: multiplies each word in, and mixes the upper half into the lower.
     ///
-    /// - Parameter place: is a part of the sum: bytes from elsewhere have another.
+    /// - Parameter place: the offset of the bytes, which is part of the sum: equal bytes from another offset have a
+    ///   different sum.
     static func of(_ bytes: UnsafeRawBufferPointer, at place: Int64 = 0) -> UInt64 {
         var sum: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(bytes.count) ^ (UInt64(bitPattern: place) << 20)
         var index = 0

@@ -2,10 +2,11 @@ import Runtime
 import Synchronization
 import Tree
 
-/// The pages of all trees of a program: which of them are in memory, and who goes when there is too much. Any thread.
+/// The pages of all trees of a program: which of them are in memory, and which are evicted if memory is short. Any
+/// thread.
 ///
-/// A page that comes in is put into a ring, and a hand goes around it: what was used since it came by last stays for another round, what was
-/// not goes.
+/// A page that is read is added to a ring, around which a hand moves (the clock algorithm). A page that was used since
+/// the hand last passed it remains for another round; an unused page is evicted.
 final class TreePages: PageKeeper {
     private struct Ring: Sendable {
         var pages: [Page] = []
@@ -16,22 +17,23 @@ final class TreePages: PageKeeper {
     private let total: MemoryTotal
     private let ring = Mutex(Ring())
     private let bytes = Atomic<Int>(0)
-    /// What was in pages and is in trees now, and has not been counted there.
+    /// Bytes that were in pages and now belong to trees, and have not been counted there yet.
     private let loose = Atomic<Int>(0)
     private let onLoose: @Sendable () -> Void
     private let reads = Counter()
     private let writes = Counter()
 
-    /// What pages may take when the rest takes all of the budget: a part of it.
+    /// The fraction of the budget that pages may take even if everything else takes the whole budget.
     private static let leastShare = 8
-    /// What part of the budget may be loose until namespaces are counted.
+    /// The fraction of the budget that may be uncounted in trees before namespaces are counted.
     private static let mostLoose = 32
-    /// How many pages who has just read one looks at in order to find some that may go; the rest is left to others.
+    /// Maximum number of pages that a thread checks for eviction after reading one; other threads check the rest.
     private static let mostLookedAt = 64
 
     /// - Parameters:
-    ///   - total: what trees take, pages included, and what they may take.
-    ///   - onLoose: has the namespaces counted that have pages, as much of these is in their trees now. Called on any thread.
+    ///   - total: the bytes of trees, pages included, and their budget.
+    ///   - onLoose: requests a count of the namespaces with pages, because many bytes of these now belong to their
+    ///     trees. Called on any thread.
     init(_ file: PageFile, _ total: MemoryTotal, onLoose: @escaping @Sendable () -> Void = {}) {
         self.file = file
         self.total = total
@@ -44,7 +46,7 @@ final class TreePages: PageKeeper {
             writes: writes.current)
     }
 
-    /// Whether the file takes pages.
+    /// Whether the file stores pages.
     var hasRoom: Bool { file.hasRoom }
 
     // MARK: PageKeeper
@@ -81,14 +83,14 @@ final class TreePages: PageKeeper {
         if before < most, now >= most { onLoose() }
     }
 
-    /// What is loose is counted with the namespaces now.
+    /// Removes the uncounted bytes from the total when namespaces are counted.
     func settleLoose() { total.add(-loose.exchange(0, ordering: .relaxed)) }
 
     func fail(_ reason: String) -> Never { file.end(reason) }
 
-    // MARK: Room
+    // MARK: Eviction
 
-    /// Takes pages out of memory, as long as there is too much in it and pages have more than their least share.
+    /// Evicts pages while trees exceed the budget and pages take more than their minimum share.
     func makeRoom() {
         var left = 2 * ring.withLock { $0.pages.count }
         while isOver, left > 0 {
@@ -105,7 +107,7 @@ final class TreePages: PageKeeper {
     }
 
     private func takeOut(mostLookedAt: Int) {
-        // Freed behind the lock.
+        // Freed after the lock is released.
         var gone: [Page.Content] = []
         var looseBytes = 0
         ring.withLock { ring in

@@ -2,9 +2,9 @@ import LogStore
 import Runtime
 import Synchronization
 
-/// Short messages between the gateways of one database: what this one sends, and what it receives. The lease's thread sends
-/// them, and the tail receives them; a message may be lost. Messages without a valid code, repeated ones, and those of another time
-/// are dropped.
+/// Short messages between the gateways of one database, sent and received. The lease's thread sends them, and the tail
+/// receives them; a message may be lost. Messages with an invalid signature, repeated messages and messages with a
+/// wrong time are dropped.
 final class PeerMailbox: Sendable {
     private struct State {
         /// Nil until the key was read.
@@ -13,15 +13,16 @@ final class PeerMailbox: Sendable {
         var lastNumber: Int64 = 0
     }
 
-    /// This gateway's name among them; different at every start.
+    /// This gateway's name among the gateways; different after every start.
     let id = String(UInt64.random(in: .min ... .max), radix: 16)
     private let state = Mutex(State())
     private let handler = Mutex<(@Sendable (_ sender: String, _ text: String) -> Void)?>(nil)
 
-    /// From now on messages are sealed and checked with this key; nil: none is sent or accepted.
+    /// Sets the key that signs and verifies messages from now on; nil: none are sent or accepted.
     func use(_ seal: PeerSeal?) { state.withLock { $0.seal = seal } }
 
-    /// A message of this gateway's, to be sent now: numbers rise in the order of the calls. Nil where it is too long, or no key is known.
+    /// Creates a message of this gateway to be sent now; numbers rise in the order of the calls. Returns nil if the
+    /// text is too long, or no key is known.
     func message(_ text: String, at now: Milliseconds = Clock.unixMilliseconds) -> PeerMessage? {
         state.withLock { state in
             guard let seal = state.seal else { return nil }
@@ -30,12 +31,12 @@ final class PeerMailbox: Sendable {
         }
     }
 
-    /// Calls back with each message, without a lock; must return soon.
+    /// Sets the function that receives each message, without a lock; it must return soon.
     func onMessage(_ body: @escaping @Sendable (_ sender: String, _ text: String) -> Void) {
         handler.withLock { $0 = body }
     }
 
-    /// Passes a message on, if it is genuine, new and not this gateway's own.
+    /// Passes a message to the handler if it is genuine, new and not this gateway's own.
     func received(_ message: PeerMessage, at now: Milliseconds = Clock.unixMilliseconds) {
         guard message.sender != id else { return }
         let isAccepted = state.withLock { state in

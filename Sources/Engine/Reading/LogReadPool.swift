@@ -1,12 +1,13 @@
 import LogStore
 import Runtime
 
-/// A few threads, each with a connection of its own, that read logs for those who want them whole. Any thread may ask.
+/// A few threads, each with a connection of its own, that read whole logs. Any thread may add requests.
 ///
-/// Each question is for one slice. Namespaces are served in turn, and within a namespace administrators and holders of feeds' tokens; questions of
-/// one of these are answered in the order in which they come. As a reader asks for its next slice when it has the last one, readers take
-/// turns: one that begins at the log's beginning does not hold up one that waits at its end.
-/// Streams of data that resume read by `LogReader`, on its own thread, and so are not behind any of these.
+/// Each request is for one slice. Namespaces are served in turn, and within a namespace administrators and holders of
+/// feed tokens in turn; requests of one of these groups are answered in order of arrival. As a reader requests its next
+/// slice after it has received the last one, readers take turns: one that starts at the beginning of the log does not
+/// delay one that waits at its end. Resuming data streams read through `LogReader`, on its own thread, and so never
+/// wait for these requests.
 public final class LogReadPool: Sendable {
     private enum Job: Sendable {
         case exists(String, @Sendable (Result<Bool, LogReadError>) -> Void)
@@ -27,9 +28,9 @@ public final class LogReadPool: Sendable {
     private struct State: Sendable {
         var jobs: Jobs
         var isStopped = false
-        /// Why no connection could be opened, and until when questions fail with it.
+        /// The error of the last attempt to open a connection, and the time until which requests fail with it.
         var away: (error: LogStoreError, until: Milliseconds)?
-        /// How many connections have been opened. A failure that began before the newest of them is out of date.
+        /// The number of opened connections. A failure that began before the newest of them is outdated.
         var opened = 0
     }
 
@@ -37,12 +38,12 @@ public final class LogReadPool: Sendable {
     private let limits: LogReadLimits
     private let state: Condition<State>
 
-    /// Readers have one question at a time, and are bounded themselves: this is far beyond.
+    /// Each reader has one request at a time, and the number of readers is limited: this limit is far higher.
     private static let maxWaiting = 100_000
-    /// A connection that nobody has needed for so long is closed.
+    /// A connection that was unused for this time is closed.
     private static let idleMilliseconds: Milliseconds = 30_000
-    /// For so long after a connection could not be opened all questions fail at once: opening one may take seconds, and behind
-    /// the first question there may be one of each reader.
+    /// After a connection could not be opened, all requests fail immediately for this time: opening one may take
+    /// seconds, and each reader may have a request waiting.
     private static let pauseMilliseconds: Milliseconds = 1_000
 
     init(_ core: EngineCore, _ limits: LogReadLimits) {
@@ -52,20 +53,21 @@ public final class LogReadPool: Sendable {
         state = Condition(State(jobs: Jobs(slots: 4 * max(1, core.settings.logReaders), places: Self.maxWaiting)))
     }
 
-    /// Finds out whether a namespace of that name is in the database, which makes none. `completion` is called from another thread.
+    /// Finds out whether a namespace with that name is in the database, without creating one. `completion` is called
+    /// from another thread.
     public func exists(_ name: String, _ completion: @escaping @Sendable (Result<Bool, LogReadError>) -> Void) {
-        // As long as its number is not known, it is served as one that no namespace has.
+        // While its id is unknown, the request is queued under an id that no namespace has.
         add(.exists(name, completion), of: 0, isAdministrators: true)
     }
 
-    /// Finds out from where to where a namespace's log reaches. `completion` is called from another thread.
+    /// Finds the first and last retained entry of a namespace's log. `completion` is called from another thread.
     public func extent(
         of view: LogView, _ completion: @escaping @Sendable (Result<LogExtent, LogReadError>) -> Void
     ) {
         add(.extent(view.namespace, view.name, completion), of: view.namespace, isAdministrators: view.hasOrigins)
     }
 
-    /// Reads some lines behind a place. `completion` is called from another thread.
+    /// Reads some lines after a log position. `completion` is called from another thread.
     public func slice(
         _ view: LogView, at place: LogPlace,
         _ completion: @escaping @Sendable (Result<LogSlice, LogReadError>) -> Void
@@ -81,7 +83,7 @@ public final class LogReadPool: Sendable {
         if let refusal { job.fail(refusal) }
     }
 
-    /// Ends the threads; what still waits fails.
+    /// Ends the threads; waiting requests fail.
     func stop() {
         let jobs = state.broadcast { state -> [Job] in
             state.isStopped = true
@@ -104,7 +106,8 @@ public final class LogReadPool: Sendable {
             }
             defer { state.signal { $0.jobs.finish(served.member, of: served.group) } }
             let job = served.item
-            // A kept connection may have ended while no one used it, which says nothing of the database now: the job gets another one.
+            // A kept connection may have been closed while unused, which says nothing about the database now: the job
+            // gets another connection.
             var mayRetry = connection?.isOpen == true
             while true {
                 do throws(LogStoreError) {
@@ -160,7 +163,7 @@ public final class LogReadPool: Sendable {
         }
     }
 
-    /// The next job; nil when there was none for long, or the threads are to end.
+    /// Returns the next job; nil if there was none for a long time, or the threads have to end.
     private func next(hasConnection: Bool) -> Jobs.Served? {
         state.wait(milliseconds: hasConnection ? Self.idleMilliseconds : nil) { state -> Jobs.Served?? in
             if state.isStopped { return .some(nil) }

@@ -7,13 +7,13 @@ struct LogSliceReader {
     let connection: LogConnection
     let limits: LogReadLimits
 
-    /// What there is of a namespace's log.
+    /// Returns the extent of a namespace's log.
     func extent(_ namespace: Int64, _ name: String) throws(LogStoreError) -> LogExtent {
         guard let record = try connection.history(namespace, at: 0) else { throw .unknownNamespace(name) }
         return LogExtent(record)
     }
 
-    /// The lines behind a place: some, so that nobody waits long for those of others.
+    /// Reads lines after a log position. Their number is limited, so that other readers do not wait for long.
     func slice(
         _ view: LogView, at place: LogPlace, installation: String
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
@@ -28,7 +28,7 @@ struct LogSliceReader {
                 do throws(LogStoreError) {
                     try add(logged, lines, view, &slice)
                 } catch .partMissing(_, let part, let count) {
-                    // The reader gets what is before the entry first, and the refusal when it asks again.
+                    // The reader first gets the lines before the entry, and the refusal with its next request.
                     guard end != place else {
                         return .failure(try refusal(view, at: place, of: logged, part, count))
                     }
@@ -39,7 +39,7 @@ struct LogSliceReader {
                 if slice.byteCount >= limits.sliceBytes { break }
             }
         case .missing(let seqs, _) where seqs.isEmpty:
-            // Nobody knows whether the entries behind are of the place's history; none is missing.
+            // The position has no batch to show whether the entries after it belong to its history; none is missing.
             guard place.batch != nil else { return .failure(try refusal(view, at: place)) }
             return try self.slice(view, at: LogPlace(seq: place.seq), installation: installation)
         case .missing(let seqs, _): return .failure(.pruned(oldest: seqs.upperBound))
@@ -63,8 +63,9 @@ struct LogSliceReader {
         return try follower.next(on: connection)
     }
 
-    /// Continues inside an entry that is in parts. The entry's batch must be the place's: after a failover another entry may have its seq.
-    /// The view must have a line of the entry: a reader receives no places inside other entries, and a forged one must not reveal them.
+    /// Continues inside an entry that is stored in parts. The entry's batch must be the position's: after a failover
+    /// another entry may have its seq. The view must have a line of the entry: a reader receives no positions inside
+    /// other entries, and a forged one must not reveal them.
     private func rest(
         of view: LogView, _ lines: LogLineMaker, _ slice: LogSlice
     ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
@@ -81,9 +82,9 @@ struct LogSliceReader {
         return .success(slice)
     }
 
-    /// Returns the reason for which the log does not continue inside an entry that lacks a part.
+    /// Returns the reason why the log does not continue inside an entry that lacks a part.
     ///
-    /// - Parameter count: the number of parts that the entry has; nil if the log does not have the entry any more.
+    /// - Parameter count: the number of parts of the entry; nil if the log no longer has the entry.
     private func refusal(
         _ view: LogView, at place: LogPlace, of logged: LoggedEntry, _ part: Int32, _ count: Int32?
     ) throws(LogStoreError) -> LogReadError {
@@ -92,7 +93,7 @@ struct LogSliceReader {
         return .damaged(next: Self.behind(logged))
     }
 
-    /// Returns the reason for which the log does not continue at a place.
+    /// Returns the reason why the log does not continue at a position.
     private func refusal(_ view: LogView, at place: LogPlace) throws(LogStoreError) -> LogReadError {
         let extent = try extent(view.namespace, view.name)
         return place.seq < extent.oldest - 1 ? .pruned(oldest: extent.oldest) : .otherHistory(head: extent.head)
@@ -113,7 +114,7 @@ struct LogSliceReader {
         try addParts(of: logged, lines, view, &slice)
     }
 
-    /// Adds lines of parts until the slice is full, or the entry's last.
+    /// Adds lines of parts until the slice is full or the entry ends.
     private func addParts(
         of logged: LoggedEntry, _ lines: LogLineMaker, _ view: LogView, _ slice: inout LogSlice
     ) throws(LogStoreError) {
@@ -151,13 +152,13 @@ extension LogSlice {
     }
 }
 
-/// What of a log its reader wants to see.
+/// The part of a log that its reader requests.
 public struct LogView: Sendable {
     public let namespace: Int64
     public let name: String
-    /// Only what concerns it; the root for everything.
+    /// Only changes at, above or below this path; the root for everything.
     public let path: Path
-    /// Whether lines say who wrote.
+    /// Whether lines contain the authors of entries.
     public let hasOrigins: Bool
 
     public init(namespace: Int64, name: String, path: Path, hasOrigins: Bool) {
@@ -168,13 +169,13 @@ public struct LogView: Sendable {
     }
 }
 
-/// From where to where a log reaches.
+/// The range of a log.
 public struct LogExtent: Sendable, Equatable {
-    /// The last entry; 0 for an empty log.
+    /// The seq of the last entry; 0 for an empty log.
     public let head: Int64
-    /// The batch of the entry at the head; nil if it is not known, and for an empty log.
+    /// The batch of the entry at the head; nil if unknown, and for an empty log.
     public let headBatch: [UInt8]?
-    /// The oldest entry that is retained; `head + 1` where none is.
+    /// The seq of the oldest retained entry; `head + 1` if there is none.
     public let oldest: Int64
 
     public init(head: Int64, headBatch: [UInt8]?, oldest: Int64) {
@@ -184,17 +185,17 @@ public struct LogExtent: Sendable, Equatable {
     }
 
     init(_ record: HistoryRecord) {
-        // What stands for the batch of an empty log is the key of the ids of stream events, which no reader may learn.
+        // An empty log has the key of the ids of stream events in place of a batch, which no reader may learn.
         let batch = record.head == 0 ? nil : record.headBatch
         self.init(head: record.head, headBatch: batch, oldest: record.retainedFrom)
     }
 }
 
-/// Some lines of a log that follow one another.
+/// Some consecutive lines of a log.
 public struct LogSlice: Sendable {
     /// JSON, without line ends.
     public internal(set) var lines: [[UInt8]] = []
-    /// The place behind all that was looked at, lines or none.
+    /// The position after all entries that were read, with or without lines.
     public internal(set) var end: LogPlace
     /// Whether the log ended there.
     public internal(set) var isAtEnd = false
@@ -202,39 +203,41 @@ public struct LogSlice: Sendable {
 
     init(at place: LogPlace) { end = place }
 
-    /// No lines, at the log's end.
+    /// Creates a slice without lines at the end of the log.
     public init(emptyAt place: LogPlace) {
         end = place
         isAtEnd = true
     }
 }
 
-/// Why a log can't be read from a place on.
+/// The reason why a log cannot be read from a position.
 public enum LogReadError: Error, Sendable, Equatable {
-    /// What follows the place was pruned.
+    /// The entries after the position were pruned.
     case pruned(oldest: Int64)
-    /// The log has another history than the place is of, or has never come so far.
+    /// The log has another history than the position, or has never reached it.
     case otherHistory(head: Int64)
-    /// The entry that follows the place has lost a part, which only damage to the database explains. `next` is the place after the entry.
+    /// The entry after the position has lost a part, which only damage to the database explains. `next` is the position
+    /// after the entry.
     case damaged(next: LogPlace)
     case engine(EngineError)
 }
 
-/// A place between two lines of a namespace's log, from which a reader goes on.
+/// A position between two lines of a namespace's log, from which a reader continues.
 public struct LogPlace: Sendable, Hashable {
-    /// The last entry all of whose lines lie before.
+    /// The seq of the last entry whose lines are all before the position.
     public var seq: Int64
-    /// The batch of the entry `seq`, or, for a place inside an entry, the batch of that entry. It tells the log's history from another one.
-    /// Nil if it is not known.
+    /// The batch of the entry `seq`, or, for a position inside an entry, the batch of that entry. It distinguishes the
+    /// log's history from another one. Nil if unknown.
     public var batch: [UInt8]?
-    /// Nil if the next line is an entry's first. Otherwise the place is inside the entry after `seq`, which is in parts.
+    /// Nil if the next line is an entry's first. Otherwise the position is inside the entry after `seq`, which is
+    /// stored in parts.
     public var inside: Inside?
 
-    /// How far a reader is with the parts of an entry.
+    /// The progress of a reader in the parts of an entry.
     public struct Inside: Sendable, Hashable {
-        /// The next part.
+        /// The number of the next part.
         public var part: Int32
-        /// How many of the parts before it have a line: those that concern the reader's path.
+        /// The number of earlier parts with a line: those that concern the reader's path.
         public var lines: Int32
 
         public init(part: Int32, lines: Int32) {

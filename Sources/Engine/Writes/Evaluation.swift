@@ -2,9 +2,9 @@ import LogStore
 import Rules
 import Tree
 
-/// Applies queued writes to a tree, one after another, and gathers what a batch needs. Pure.
+/// Applies queued writes to a tree, one after another, and collects the contents of a batch. Pure.
 ///
-/// A write that fails its precondition or is denied fails alone: those after it see the tree as if it had not been.
+/// A write that fails its precondition or is denied fails alone: later writes see the tree without it.
 struct Evaluation {
     private(set) var root: Node
     private(set) var head: Int64
@@ -17,22 +17,22 @@ struct Evaluation {
     private(set) var outcomes: [WriteOutcome] = []
     /// The names of the writes among the records.
     private(set) var names: Set<WriteName> = []
-    /// The identity that each writer belongs to: the first one that used it.
+    /// The identity that owns each writer name: the identity that used the name first.
     private(set) var writers: [String: WriterIdentity] = [:]
-    /// The greatest of them by writer.
+    /// The greatest write number of each writer in this batch.
     private var greatestNumbers: [String: Int64] = [:]
-    /// The names of writes that were refused. They may have been done before: then they are not to be told as refused.
+    /// The names of refused writes. They may have been executed before; in that case the refusal must not be reported.
     private(set) var refusedNames: Set<WriteName> = []
-    /// How many writes were answered by what became of them before.
+    /// The number of writes that were answered with an earlier outcome.
     private(set) var repeatedWrites = 0
 
     let timestamp: Int64
-    /// Whether anybody will want to know the way from the first tree to the last. Without listeners it would only keep
-    /// alive what is freed again a moment later.
+    /// Whether the steps from the first tree to the last are kept. Without listeners they would only keep nodes alive
+    /// that can be freed a moment later.
     let keepsSteps: Bool
-    /// The id of the batch that this becomes, if it does.
+    /// The id of the batch that the evaluation may become.
     let batchID: [UInt8]
-    /// Writes that are not to be done again.
+    /// Named writes that must not be executed again.
     let done: DoneWrites
 
     init(
@@ -50,7 +50,7 @@ struct Evaluation {
 
     mutating func apply(_ write: Write) {
         if let name = write.name, let fate = fate(of: name) {
-            // Others than whose writes these are hear nothing of them but what the rules let them do.
+            // Writes of other identities get no outcome of the named write beyond the decision of the rules.
             if !isOwned(name.writer, by: write), let refusal = refusal(of: write) {
                 if done.fate(of: name) == nil { refusedNames.insert(name) }
                 return outcomes.append(refusal)
@@ -59,7 +59,7 @@ struct Evaluation {
             switch fate {
             case .done(let seq): return outcomes.append(.committed(seq: seq, changes: []))
             case .passedOver:
-                // By a later one in this batch only: it may have been done before that.
+                // Passed over by a later write of this batch only: the write may have been executed before that.
                 if done.fate(of: name) == nil { refusedNames.insert(name) }
                 return outcomes.append(.refused(Self.passedOver))
             }
@@ -78,15 +78,15 @@ struct Evaluation {
     private static let passedOver = "It was refused when it came first, and later writes of the client have been done."
     private static let neverDone = "It was not done."
 
-    /// What became of a named write, before this batch or in it: a connection that was thought lost, and the one after it, may
-    /// both have brought it.
+    /// Returns the outcome of a named write, before this batch or in it: a connection that was considered lost and the
+    /// next one may both have delivered the write.
     private func fate(of name: WriteName) -> DoneWrites.Fate? {
         if let fate = done.fate(of: name) { return fate }
         guard let greatest = greatestNumbers[name.writer], name.number <= greatest else { return nil }
         return names.contains(name) ? .done(seq: head) : .passedOver
     }
 
-    /// Whether all that is known of a writer is this write's own identity's.
+    /// Whether everything known of a writer name belongs to the identity of this write.
     private func isOwned(_ writer: String, by write: Write) -> Bool {
         let identity = write.writerIdentity
         return done.knows(writer) ? done.isOwned(writer, by: identity) : writers[writer] == identity
@@ -113,17 +113,17 @@ struct Evaluation {
         }
     }
 
-    /// What becomes of a write to the tree as it is.
+    /// The decision about a write to the present tree.
     enum Judgement {
         case refused(WriteOutcome)
-        /// With its server values filled in, and the tree after it.
+        /// The changes with resolved server values, and the tree after them.
         case accepted([Change], after: Node)
     }
 
-    /// Permission comes first: nothing is compared, counted or made for whom the rules would refuse anyway, and what is
-    /// answered depends on the value at the path only for whoever may read it.
+    /// Permission comes first. For a write that the rules refuse anyway, nothing is compared, counted or built, and the
+    /// answer depends on the value at the path only if the writer may read it.
     func judge(_ write: Write, _ asked: [Change]) -> Judgement {
-        // One value without conditions costs no more to make than to foresee.
+        // Building one value without conditions costs no more than predicting the decision.
         let isWorthAsking =
             asked.count > 1 || write.expectedHash != nil || write.rowLimit != nil || write.hasServerValue
         if isWorthAsking,
@@ -138,8 +138,8 @@ struct Evaluation {
         let decision = rules.set.mayWrite(
             changes.lazy.map(\.path), root: root, newRoot: after, auth: write.auth, now: timestamp)
         if case .denied(let denial) = decision {
-            // A transaction may have been denied only for what the client took the value to be: it is to try again, if
-            // it may know that it is wrong.
+            // A transaction may be denied only because the client assumed another value. The client has to try again,
+            // if it may know that its value is wrong.
             let isStale = mayRead(write.path, write.auth) && !hasExpectedValue(write)
             return .refused(isStale ? .preconditionFailed(seq: head, current: root[write.path]) : .denied(denial))
         }
@@ -165,14 +165,16 @@ struct Evaluation {
         rules.set.mayRead(path, query: nil, root: root, auth: auth, now: timestamp).isAllowed
     }
 
-    /// Rows that a write touches: those that it brings, and those that it replaces as far as the writer may know them.
+    /// Returns the number of rows that a write touches: those it brings, and those it replaces as far as the writer may
+    /// know them.
     private func rowCount(of changes: [Change], _ auth: AuthContext) -> Int {
         changes.reduce(0) { count, change in
             count + change.value.rowCount + (mayRead(change.path, auth) ? root[change.path].rowCount : 0)
         }
     }
 
-    /// The changes as the writer is told of them: sums only where it may read what they were counted from.
+    /// Returns the changes for the writer: incremented sums only if it may read the values from which they were
+    /// computed.
     private func told(_ asked: [Change], _ changes: [Change], _ write: Write) -> [Change] {
         guard write.hasServerValue, !write.auth.isAdmin else { return changes }
         return zip(asked, changes).map { asked, change in
@@ -195,7 +197,7 @@ struct Evaluation {
         outcomes = before + [.committed(seq: head, changes: [])]
     }
 
-    /// New rules hold for the writes behind them, in this batch already.
+    /// Adopts new rules, which already apply to later writes of this batch.
     private mutating func adopt(_ set: RuleSet, _ write: Write) {
         head += 1
         rules = RulesVersion(seq: head, set: set)
@@ -214,7 +216,7 @@ struct Evaluation {
     private mutating func commit(
         _ write: Write, _ asked: [Change], _ changes: [Change], before: Node, after: Node
     ) {
-        // An update of nothing is no write.
+        // An empty update creates no entry.
         guard !changes.isEmpty else {
             outcomes.append(.committed(seq: head, changes: []))
             return
@@ -226,8 +228,8 @@ struct Evaluation {
             if writers[name.writer] == nil { writers[name.writer] = write.writerIdentity }
         }
         rows.sink.seq = head
-        // Each place against the tree after all of them: the trees in between would have to be made once more. A row above several
-        // places may be found for each of them, and is the same one each time.
+        // Each path is compared against the tree after all changes; the trees in between would have to be built again.
+        // A row above several paths may be found for each of them, and is equal each time.
         for change in changes { rows.compare(before, after, changedAt: change.path) }
         root = after
         records.append(
@@ -244,9 +246,9 @@ struct Evaluation {
     }
 }
 
-/// A priority can't be given to what isn't there (reference: rtdb-protocol 4.4).
+/// A priority cannot be set at a path without a value (reference: rtdb-protocol 4.4).
 enum PriorityCheck {
-    /// What is wrong with changes that are to be made together, if anything. Linear in their keys.
+    /// Returns the problem with changes that are made together, or nil. Linear in the number of their keys.
     static func problem(_ changes: [Change], in root: Node) -> String? {
         let homeless = changes.filter { change in
             guard change.path.namesPriority, !change.value.isNull, let parent = change.path.parent else { return false }
@@ -262,7 +264,7 @@ enum PriorityCheck {
     }
 }
 
-/// The places at which changes put something: a tree of their keys.
+/// The paths at which changes set values: a tree of their keys.
 private struct MadePlaces {
     private struct Place {
         var children: [Key: Int] = [:]
@@ -286,7 +288,7 @@ private struct MadePlaces {
         }
     }
 
-    /// Whether anything is put at the path, above it or below it.
+    /// Whether a value is set at the path, above it or below it.
     func touches(_ path: Path) -> Bool {
         var place = 0
         for key in path.keys {
@@ -294,16 +296,16 @@ private struct MadePlaces {
             guard let next = places[place].children[key] else { return false }
             place = next
         }
-        // A place is only there for something at it or below it.
+        // A node of this tree exists only for a value at it or below it.
         return places.count > 1 || places[0].isMade
     }
 }
 
-/// Judges a large write before it is queued, so that what is refused in the end costs no committer anything.
+/// Evaluates a large write before it is queued, so that a write that is refused in the end costs committers nothing.
 public enum WriteTrial {
-    /// What would become of a write as of a snapshot, if it would not be done; nil where it would. Any thread.
+    /// Returns the outcome that refuses a write to a snapshot; nil if the write would be executed. Any thread.
     ///
-    /// Final where the snapshot is no older than the request: see `LiveNamespace.withCurrentSnapshot`.
+    /// Final if the snapshot is no older than the request: see `LiveNamespace.withCurrentSnapshot`.
     ///
     /// - Parameter now: milliseconds since 1970.
     public static func refusal(of write: Write, on snapshot: Snapshot, now: Int64) -> WriteOutcome? {

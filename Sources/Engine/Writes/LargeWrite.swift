@@ -2,20 +2,21 @@ import LogStore
 import Runtime
 import Tree
 
-/// A large write that is evaluated and whose rows are in an open transaction: what is left is to make it the next entry.
+/// A large write that is evaluated and whose rows are in an open transaction. It only remains to make it the next
+/// entry.
 ///
-/// It goes from the large writer's thread to the committer that works on the namespace, and comes back with a result; only
-/// the one that has it touches it.
+/// The large writer's thread passes it to the committer that works on the namespace, and gets it back with a result;
+/// only the thread that has it accesses it.
 ///
-/// @unchecked Sendable is safe: the large writer's thread hands it over through the namespace's queue, and does nothing with
-/// it or with its connection until `result` is there.
+/// @unchecked Sendable is safe: the large writer's thread passes it on through the namespace's queue, and does not
+/// touch it or its connection until `result` is set.
 final class LargeWrite: @unchecked Sendable {
     enum Result: Sendable {
-        /// Its outcome has been told.
+        /// The writer has received the outcome.
         case done
-        /// Nothing was written, and it has to be prepared anew.
+        /// No entry was written, and the write has to be prepared again.
         case again
-        /// It may have been committed, and nobody could find out in time.
+        /// The write may have been committed, and the outcome could not be determined in time.
         case failed(EngineError)
         /// The connection was lost or the transaction failed: nothing was written.
         case connectionFailed(LogStoreError)
@@ -27,10 +28,10 @@ final class LargeWrite: @unchecked Sendable {
     let parts: Int32
     let record: Batch.Record
     let changes: [Change]
-    /// As the writer is told of them.
+    /// The changes as the writer receives them.
     let told: [Change]
     let id = Batch.makeID()
-    /// The tree after it, with what others have written since it was evaluated.
+    /// The tree after the write, including the entries of others since its evaluation.
     var tree: MergedTree
 
     private let result = Condition<Result?>(nil)
@@ -52,36 +53,37 @@ final class LargeWrite: @unchecked Sendable {
             condition: item.write.expectedHash == nil ? nil : item.write.path)
     }
 
-    /// Says what became of it; called once, by whoever has it.
+    /// Sets the result; called once, by the thread that has the write.
     func finish(_ value: Result) { result.broadcast { $0 = value } }
 
-    /// Waits until the committer is done with it.
+    /// Waits until the committer has set the result.
     func wait() -> Result { result.wait { $0 } ?? .again }
 }
 
-/// The tree after a large write, with what others have written since the write was evaluated. A value.
+/// The tree after a large write, including the entries of others since its evaluation. A value.
 ///
-/// The write's rows are those of the tree that it was evaluated on. They are the right ones after the others' entries, too, if
-/// those touch other places, and what is above both is there before and after.
+/// The write's rows are those of the tree on which it was evaluated. They are also right after the entries of others,
+/// if those entries touch other paths and the nodes above both exist before and after.
 struct MergedTree {
     /// The tree that the write was evaluated on.
     let base: Snapshot
-    /// The tree after the write and after the others' entries.
+    /// The tree after the write and after the entries of others.
     private(set) var root: Node
-    /// The last entry of the others.
+    /// The seq of the last entry of others.
     private(set) var seq: Int64
-    /// The batch of that entry, where it is known.
+    /// The batch of that entry; nil if unknown.
     private(set) var batch: [UInt8]?
-    /// The tree after the others' entries alone; kept where its root has a priority, which goes with the last child.
+    /// The tree after the entries of others alone. Kept only if its root has a priority, which is removed with the last
+    /// child.
     private var others: Node?
     private let paths: TouchedPaths
-    /// The place whose value the write depends on.
+    /// The path whose value the write depends on.
     private let condition: Path?
 
     /// - Parameters:
-    ///   - root: the tree right after the write.
-    ///   - changes: the write's, with their server values filled in.
-    ///   - condition: the place whose value the write depends on, if it does.
+    ///   - root: the tree directly after the write.
+    ///   - changes: the write's changes, with resolved server values.
+    ///   - condition: the path whose value the write depends on, if any.
     init(_ base: Snapshot, after root: Node, changes: [Change], condition: Path?) {
         self.base = base
         self.root = root
@@ -92,7 +94,8 @@ struct MergedTree {
         others = base.root.priority.isNull ? nil : base.root
     }
 
-    /// Puts entries that others wrote before the write. False where that can't be done: it has to be evaluated anew.
+    /// Inserts entries of others before the write. Returns false if that is impossible and the write has to be
+    /// evaluated again.
     mutating func take(_ logged: [LoggedEntry]) -> Bool {
         for one in logged {
             let entry = one.entry
@@ -108,7 +111,7 @@ struct MergedTree {
             seq = entry.seq
             batch = one.batchID
         }
-        // The root's own priority goes with the last child, and would come back with the next.
+        // The root's own priority is removed with the last child, and would return with the next.
         return logged.isEmpty || !root.isNull && root.priority == base.root.priority && !base.root.isNull
     }
 }
@@ -117,8 +120,8 @@ extension Path {
     fileprivate func overlaps(_ other: Path) -> Bool { contains(other) || other.contains(self) }
 }
 
-/// The places that a write touches, for asking whether another write could have been made before or after it with the same
-/// result.
+/// The paths that a write touches. They show whether another write could have been made before or after it with the
+/// same result.
 struct TouchedPaths {
     private final class Place {
         var children: [Key: Place] = [:]
@@ -126,11 +129,11 @@ struct TouchedPaths {
     }
 
     private let root = Place()
-    /// First keys of places where something is removed: what that leaves empty goes, with its priority.
+    /// First keys of paths at which a value is removed: a parent that becomes empty is removed, with its priority.
     private var emptied: Set<Key> = []
     private var first: Set<Key> = []
 
-    /// - Parameter changes: with their server values filled in.
+    /// - Parameter changes: the changes with resolved server values.
     init(_ changes: [Change]) {
         for change in changes {
             var place = root
@@ -150,7 +153,7 @@ struct TouchedPaths {
         }
     }
 
-    /// Whether the order of this write and a change of another one could matter. In doubt it says that it could.
+    /// Whether the order of this write and a change of another one could matter. True in case of doubt.
     func conflicts(with change: Change) -> Bool {
         let keys = Self.keys(of: change)
         guard let key = keys.first else { return true }
@@ -161,11 +164,11 @@ struct TouchedPaths {
             guard let child = place.children[key] else { return false }
             place = child
         }
-        // Something at or below it is touched.
+        // The write touches a path at or below the change's path.
         return true
     }
 
-    /// A priority belongs to what it is the priority of.
+    /// Returns the keys of the value that a change affects: a priority belongs to its value.
     private static func keys(of change: Change) -> ArraySlice<Key> {
         change.path.namesPriority ? change.path.keys.dropLast() : change.path.keys[...]
     }

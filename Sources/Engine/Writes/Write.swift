@@ -2,19 +2,19 @@ public import LogStore
 public import Rules
 public import Tree
 
-/// A write as a client asked for it: its values may still hold server values.
+/// A write as a client requested it: its values may contain unresolved server values.
 public struct Write: Sendable {
     public enum Action: Sendable {
-        /// Replaces what is at the path (null: removes it). The path may end in `.priority`.
+        /// Replaces the value at the path; null removes it. The path may end in `.priority`.
         case set(Path, Node)
-        /// Replaces several places below the base, all or none.
+        /// Replaces several values below the base, all or none.
         case update(base: Path, [Change])
-        /// Makes these the namespace's rules.
+        /// Sets the namespace's rules.
         case rules(RuleSet)
-        /// Executes a session's onDisconnect operations, each as a write of its own; a denied one is left out. They are
-        /// executed once, whichever gateways try.
+        /// Executes a session's onDisconnect operations, each as a write of its own; denied ones are skipped. They are
+        /// executed once, however many gateways try.
         case disconnect(SessionClaim, operations: [[Change]])
-        /// Does nothing: asks whether the write of its name was done, and is refused where it was not.
+        /// Changes nothing: checks whether the write of this name was executed, and is refused if it was not.
         case recall
     }
 
@@ -22,20 +22,20 @@ public struct Write: Sendable {
     /// The hash that the value at the path must have (`""` for nothing), or nil.
     public let expectedHash: String?
     public let operation: Tree.Operation
-    /// Whether anything in it is a server value.
+    /// Whether it contains a server value.
     public let hasServerValue: Bool
-    /// About the size of its values; for the bounds on batches and queues.
+    /// The approximate size of its values in bytes, for the limits of batches and queues.
     public let byteCount: Int
-    /// The most rows that it may touch, if the client has set a limit.
+    /// Maximum number of rows that it may touch, if the client has set a limit.
     public let rowLimit: Int?
-    /// Whom the rules judge.
+    /// The identity to which the rules apply.
     public let auth: AuthContext
-    /// Who makes it, for the log.
+    /// The author for the log.
     public let origin: Origin?
-    /// What its client calls it: a write of this name that is in the log already is not done again.
+    /// The client's name for the write: a write whose name is already in the log is not executed again.
     public let name: WriteName?
-    /// Whether its client waits for its outcome before it makes another: then, if it is large, it may be prepared beside
-    /// others, which are done before it.
+    /// Whether its client waits for the outcome before it sends another write. A large write of such a client may be
+    /// prepared separately, and other writes are executed before it.
     public var mayBeOvertaken: Bool
 
     public init(
@@ -55,7 +55,7 @@ public struct Write: Sendable {
         self.origin = origin
     }
 
-    /// The identity that writes under its writer's name belong to.
+    /// The identity that owns writes under this writer name.
     var writerIdentity: WriterIdentity {
         if auth.isAdmin { return .administrator }
         if auth.auth.isNull { return .nobody }
@@ -63,7 +63,7 @@ public struct Write: Sendable {
         return .user("auth \(auth.auth.hash)")
     }
 
-    /// The rows that it brings, and its places.
+    /// The number of rows that it brings, plus its paths.
     public var rowCount: Int {
         switch action {
         case .set(_, let node): node.rowCount + 1
@@ -72,28 +72,28 @@ public struct Write: Sendable {
         }
     }
 
-    /// Whether it would keep the others of its namespace waiting for long. Asked on event loops.
+    /// Whether the write would delay the other writes of its namespace for long. Called on event loops.
     func isLarge(_ settings: EngineSettings, _ root: Node) -> Bool {
         isLarge(bytes: settings.largeWriteBytes, rows: settings.largeWriteRows, root)
     }
 
-    /// Whether it is of more than so many bytes, or touches more than so many rows.
+    /// Whether the write has more than so many bytes, or touches more than so many rows.
     func isLarge(bytes: Int, rows most: Int, _ root: Node) -> Bool {
         if byteCount > bytes { return true }
         switch action {
         case .set(let path, let node): return Self.has(root, at: path, moreRowsThan: most - node.rowCount)
         case .update(let base, let changes):
-            // Many places are many rows.
+            // Many paths mean many rows.
             if changes.count > most / 5 { return true }
             let brought = changes.reduce(0) { $0 + $1.value.rowCount }
-            // The places are below the base: where all of that is little, they need not be looked at.
+            // The paths are below the base. If the whole base has few rows, the paths need not be checked.
             guard Self.has(root, at: base, moreRowsThan: most - brought) else { return false }
             return changes.reduce(brought) { $0 + root[$1.path].rowCount } > most
         case .rules, .disconnect, .recall: return false
         }
     }
 
-    /// Whether there are more rows at a place. Goes down no further than to where there are so few that it needs not.
+    /// Whether there are more rows than `most` at a path. Descends only as far as necessary.
     private static func has(_ root: Node, at path: Path, moreRowsThan most: Int) -> Bool {
         var node = root
         for key in path.keys {
@@ -108,7 +108,7 @@ public struct Write: Sendable {
         if case .disconnect = action { true } else { false }
     }
 
-    /// The place that the request named.
+    /// The path of the request.
     public var path: Path {
         switch action {
         case .set(let path, _): path
@@ -118,23 +118,23 @@ public struct Write: Sendable {
     }
 }
 
-/// What became of a write.
+/// The outcome of a write.
 public enum WriteOutcome: Sendable {
-    /// Durable in the log at `seq`; the changes have their server values filled in, but for sums with what the writer may
+    /// Durable in the log at `seq`. The changes have resolved server values, except sums of values that the writer may
     /// not read.
     case committed(seq: Int64, changes: [Change])
-    /// The value at the path is not the one that the write named. `current`: what it is; nil where the writer may not
-    /// read that.
+    /// The value at the path is not the expected one. `current` is the present value; nil if the writer may not read
+    /// it.
     case preconditionFailed(seq: Int64, current: Node?)
     case denied(Denial)
-    /// It would touch more rows than its limit.
+    /// The write would touch more rows than its limit.
     case tooLarge
-    /// It can't be applied to what is there.
+    /// The write cannot be applied to the present tree.
     case refused(String)
     case failed(EngineError)
 }
 
-/// Receives outcomes, in the order in which the writes were made. Called on committer threads; must return soon.
+/// Receives outcomes, in the order of the writes. Called on committers' threads; must return soon.
 public protocol WriteSink: AnyObject, Sendable {
     func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)])
 }

@@ -1,7 +1,8 @@
 import Runtime
 import Tree
 
-/// The writes of a namespace that wait for the next batch. Bounded: see `EngineSettings`. A value; its owner locks.
+/// The writes of a namespace that wait for the next batch. Bounded: see `EngineSettings`.
+/// A value; its owner locks.
 struct WriteQueue {
     struct Waiting: Sendable {
         let write: Write
@@ -9,7 +10,7 @@ struct WriteQueue {
         let token: UInt64
         /// Monotonic milliseconds after which the write fails instead of waiting for the database.
         let deadline: Milliseconds
-        /// Set where its rows are written, and the rest is to be done.
+        /// Set for a large write whose rows are written and which remains to be committed.
         var large: LargeWrite?
 
         /// Whether it has to be the only write of its SQL transaction.
@@ -25,7 +26,7 @@ struct WriteQueue {
     /// Whether the next write has to be the only one of its transaction.
     var isNextAlone: Bool { !isEmpty && waiting[first].goesAlone }
 
-    /// False when the queue is full.
+    /// Appends a write. Returns false if the queue is full.
     mutating func append(_ item: Waiting, _ settings: EngineSettings) -> Bool {
         guard count < settings.maxWaitingWrites,
             isEmpty || byteCount + item.write.byteCount <= settings.maxWaitingBytes
@@ -39,16 +40,16 @@ struct WriteQueue {
         byteCount += item.write.byteCount
     }
 
-    /// Puts back what was taken last: it comes first again.
+    /// Puts the writes back that were taken last; they come first again.
     mutating func putBack(_ items: [Waiting]) {
         waiting.replaceSubrange(0..<first, with: items)
         first = 0
         for item in items { byteCount += item.write.byteCount }
     }
 
-    /// The writes for one batch, at least one if there is any.
+    /// Takes the writes for one batch, at least one if there is any.
     ///
-    /// - Parameter most: about how many bytes of values; what the settings say if nil.
+    /// - Parameter most: approximate number of bytes of values; taken from the settings if nil.
     mutating func takeBatch(_ settings: EngineSettings, bytes most: Int? = nil) -> [Waiting] {
         let most = most ?? settings.maxBatchBytes
         var bytes = 0
@@ -72,9 +73,9 @@ struct WriteQueue {
         return batch
     }
 
-    /// Whether all that waits is little enough to be among others, and something waits.
+    /// Whether writes are waiting, and all of them together are small enough for a shared transaction.
     ///
-    /// - Parameter root: what the writes come to. Removing needs no room to be asked for, and may touch many rows.
+    /// - Parameter root: the tree to which the writes apply. A removal brings no rows, but may touch many.
     func fits(rows: Int, bytes: Int, _ settings: EngineSettings, _ root: Node) -> Bool {
         guard !isEmpty, count <= rows, byteCount <= bytes else { return false }
         let most = min(settings.jointRows, settings.largeWriteRows)
@@ -98,13 +99,13 @@ struct WriteQueue {
     }
 }
 
-/// Tells the writers what became of their writes.
+/// Passes the outcomes to the writers.
 struct WriteAnswers {
     private let metrics: EngineMetrics
 
     init(_ metrics: EngineMetrics) { self.metrics = metrics }
 
-    /// Answers each write with its outcome: one call a sink, in the order of the writes.
+    /// Answers each write with its outcome: one call per sink, in the order of the writes.
     func complete(_ waiting: [WriteQueue.Waiting], _ outcomes: [WriteOutcome]) {
         if let sink = waiting.first?.sink, waiting.allSatisfy({ $0.sink === sink }) {
             var told: [(token: UInt64, outcome: WriteOutcome)] = []
@@ -131,9 +132,9 @@ struct WriteAnswers {
         }
     }
 
-    /// Answers all of them with an error.
+    /// Answers all writes with an error.
     func fail(_ waiting: [WriteQueue.Waiting], _ error: EngineError) {
-        // The large writer has the rest to do.
+        // The large writer handles the failure.
         if let large = waiting.first?.large { return large.finish(.failed(error)) }
         metrics.failedWrites.add(waiting.count)
         complete(waiting, Array(repeating: .failed(error), count: waiting.count))
