@@ -1,4 +1,4 @@
-/// How long to pause between tries of something that fails: each pause is twice the one before, up to a limit.
+/// The pauses between attempts at an operation that fails: each is twice the previous one, up to a limit.
 public struct Backoff: Sendable, Equatable {
     private let firstMilliseconds: Milliseconds
     private let longestMilliseconds: Milliseconds
@@ -6,20 +6,20 @@ public struct Backoff: Sendable, Equatable {
 
     /// - Parameters:
     ///   - firstMilliseconds: the pause after the first failure.
-    ///   - longestMilliseconds: no pause is longer.
+    ///   - longestMilliseconds: maximum pause.
     public init(firstMilliseconds: Milliseconds, longestMilliseconds: Milliseconds) {
         self.firstMilliseconds = min(firstMilliseconds, longestMilliseconds)
         self.longestMilliseconds = longestMilliseconds
         upcomingMilliseconds = self.firstMilliseconds
     }
 
-    /// The pause after one more failure.
+    /// Returns the pause after one more failure.
     public mutating func nextMilliseconds() -> Int64 {
         let pause = upcomingMilliseconds
         upcomingMilliseconds = pause > longestMilliseconds / 2 ? longestMilliseconds : pause * 2
         return pause
     }
 
-    /// Something has succeeded: the next failure is a first one again.
+    /// Records a success: the next failure counts as the first.
     public mutating func reset() { upcomingMilliseconds = firstMilliseconds }
 }

@@ -1,4 +1,4 @@
-/// Reads and writes sizes: `512KiB`, `64MiB`, `50GB`. A number without a unit is no size.
+/// Reads and writes sizes: `512KiB`, `64MiB`, `50GB`. A number without a unit is not a size.
 public enum ByteCount {
     /// In the order in which `exactText` tries them.
     private static let units: [(name: String, bytes: Int64)] = [
@@ -8,7 +8,7 @@ public enum ByteCount {
 
     /// Reads a whole number and a unit (B, KiB, MiB, GiB, TiB, kB, MB, GB or TB, in upper or lower case).
     ///
-    /// - Returns: bytes; nil for another text, and for a size beyond 2^63 bytes.
+    /// - Returns: bytes; nil for any other text, and for a size beyond 2^63 bytes.
     public static func parse(_ text: String) -> Int? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text.dropFirst(digits.count).lowercased()
@@ -25,7 +25,7 @@ public enum ByteCount {
         return "\(bytes)B"
     }
 
-    /// Writes a size for people, rounded to two or three digits: `512 bytes`, `1.5 GB`.
+    /// Writes a size for display, rounded to two or three digits: `512 bytes`, `1.5 GB`.
     public static func text(_ bytes: Int64) -> String {
         guard bytes >= 1_000 else { return "\(bytes) bytes" }
         var tenths = bytes / 100

@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// Times of the system.
+/// The system's clocks.
 public enum Clock {
-    /// Milliseconds since 1970; may step.
+    /// Milliseconds since 1970; may jump when the clock is set.
     public static var unixMilliseconds: Milliseconds {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    /// Nanoseconds since some moment; never steps back. For durations and deadlines.
+    /// Nanoseconds since an arbitrary time; never decreases. For durations and deadlines.
     public static var monotonicNanoseconds: UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -18,15 +18,15 @@ public enum Clock {
 
     public static var monotonicMilliseconds: Milliseconds { Int64(monotonicNanoseconds / 1_000_000) }
 
-    /// The same moments as `monotonicMilliseconds`, to the kernel's tick (a few milliseconds), and cheaper to read: for
-    /// loops that look at the time with every request.
+    /// `monotonicMilliseconds` with the precision of the kernel's tick (a few milliseconds) and cheaper to read: for
+    /// loops that read the time with every request.
     public static var coarseMilliseconds: Milliseconds {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    /// Seconds since 1970, to the kernel's tick.
+    /// Seconds since 1970, with the precision of the kernel's tick.
     public static var coarseUnixSeconds: Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME_COARSE, &time)
@@ -34,11 +34,11 @@ public enum Clock {
     }
 }
 
-/// A span of time, or a moment of `Clock`, in milliseconds. One width everywhere, so that spans and moments add up
-/// without conversions; whose moment it is (monotonic, or since 1970) the name of the variable says.
+/// A duration, or a time of `Clock`, in milliseconds. All code uses this type, so durations and times add up without
+/// conversions. The name of a variable shows whether a time is monotonic or since 1970.
 public typealias Milliseconds = Int64
 
-/// Reads and writes durations: `250ms`, `5s`, `10m`, `24h`, `30d`, `2w`. A number without a unit is no duration.
+/// Reads and writes durations: `250ms`, `5s`, `10m`, `24h`, `30d`, `2w`. A number without a unit is not a duration.
 public enum TimeSpan {
     /// In the order in which `text` tries them.
     private static let units: [(name: String, milliseconds: Milliseconds)] = [
@@ -47,7 +47,7 @@ public enum TimeSpan {
 
     /// Reads a whole number and a unit.
     ///
-    /// - Returns: nil for another text, and for a duration beyond 2^63 milliseconds.
+    /// - Returns: nil for any other text, and for a duration beyond 2^63 milliseconds.
     public static func milliseconds(_ text: some StringProtocol) -> Milliseconds? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text.dropFirst(digits.count)
@@ -59,7 +59,7 @@ public enum TimeSpan {
 
     /// Reads a duration of whole seconds.
     ///
-    /// - Returns: nil for another text, and for a duration such as `1500ms`.
+    /// - Returns: nil for any other text, and for a duration such as `1500ms`.
     public static func seconds(_ text: some StringProtocol) -> Int64? {
         guard let span = milliseconds(text), span % 1_000 == 0 else { return nil }
         return span / 1_000
@@ -77,7 +77,7 @@ public enum TimeSpan {
 
 /// Times as text.
 public enum Timestamp {
-    /// `2026-01-31T23:59:59.123Z`
+    /// Formats a time as `2026-01-31T23:59:59.123Z`.
     public static func iso8601(unixMilliseconds: Milliseconds) -> String {
         var seconds = time_t(unixMilliseconds / 1000)
         var rest = Int(unixMilliseconds % 1000)
@@ -89,7 +89,7 @@ public enum Timestamp {
         gmtime_r(&seconds, &parts)
         let year = Int(parts.tm_year) + 1900
         guard (0...9_999).contains(year) else {
-            // Only clocks that are far off say this.
+            // Only a clock that is far off gets here.
             return
                 "\(year)-\(parts.tm_mon + 1)-\(parts.tm_mday)T\(parts.tm_hour):\(parts.tm_min):\(parts.tm_sec).\(rest)Z"
         }

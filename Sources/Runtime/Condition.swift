@@ -1,9 +1,9 @@
 internal import Glibc
 internal import Synchronization
 
-/// A lock with a condition: for the few places where a thread waits for another.
+/// A lock with a condition variable, for threads that wait for one another.
 ///
-/// @unchecked Sendable is safe: `value` is only touched with the lock held, and the lock and condition have stable
+/// @unchecked Sendable is safe: `value` is only accessed with the lock held, and the lock and condition have stable
 /// addresses of their own until `deinit`.
 public final class Condition<Value: Sendable>: @unchecked Sendable {
     private var value: Value
@@ -57,8 +57,8 @@ public final class Condition<Value: Sendable>: @unchecked Sendable {
         return body(&value)
     }
 
-    /// Waits until `body` returns something; nil at the deadline, a monotonic time in nanoseconds. `body` runs with the lock held,
-    /// once at the start and after every wake.
+    /// Waits until `body` returns a value; returns nil at the deadline, a monotonic time in nanoseconds. `body` runs
+    /// with the lock held, once at the start and after every wake.
     public func wait<Result>(untilNanoseconds deadline: UInt64, _ body: (inout Value) -> Result?) -> Result? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -69,11 +69,11 @@ public final class Condition<Value: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// Waits until `body` returns something; nil at the deadline. `body` runs with the lock held, once at the start and
-    /// after every wake.
+    /// Waits until `body` returns a value; returns nil after `milliseconds`. `body` runs with the lock held, once at
+    /// the start and after every wake.
     public func wait<Result>(milliseconds: Milliseconds? = nil, until body: (inout Value) -> Result?) -> Result? {
         if let milliseconds {
-            // As good as for ever, and no overflow.
+            // 35 years at most, so that the sum does not overflow.
             let left = UInt64(min(max(0, milliseconds), 1 << 40)) * 1_000_000
             return wait(untilNanoseconds: Clock.monotonicNanoseconds + left, body)
         }
@@ -86,13 +86,13 @@ public final class Condition<Value: Sendable>: @unchecked Sendable {
     }
 }
 
-/// A value that several threads share by reference, behind a lock.
+/// A value that several threads share by reference, protected by a lock.
 public final class MutexBox<Value: Sendable>: Sendable {
     private let mutex: Mutex<Value>
 
     public init(_ value: Value) { mutex = Mutex(value) }
 
-    /// Runs the body with the value, alone.
+    /// Runs `body` with the lock held.
     public func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         mutex.withLock { value in body(&value) }
     }

@@ -1,4 +1,4 @@
-/// Hands things from one thread to another, in order; who makes them waits while a few are there already.
+/// Passes items from one thread to another, in order. The producer waits while `capacity` items are queued.
 public final class Conveyor<Item: Sendable>: Sendable {
     private struct State {
         var items: [Item] = []
@@ -10,10 +10,11 @@ public final class Conveyor<Item: Sendable>: Sendable {
     private let state = Condition(State())
     private let capacity: Int
 
-    /// - Parameter capacity: how many items may wait.
+    /// - Parameter capacity: maximum number of waiting items.
     public init(capacity: Int) { self.capacity = max(1, capacity) }
 
-    /// Adds an item, once there is room. False where nobody takes any more; then the item is lost.
+    /// Adds an item, waiting until the queue is no longer full. Returns false if the consumer has left; then the item
+    /// is dropped.
     public func put(_ item: Item) -> Bool {
         let isWanted =
             state.wait { [capacity] state -> Bool? in
@@ -28,7 +29,7 @@ public final class Conveyor<Item: Sendable>: Sendable {
             }
     }
 
-    /// Says that nothing more comes, because of a failure if there is one. Only the first time counts.
+    /// Ends the queue, with a failure if there is one. Only the first call counts.
     public func end(_ failure: (any Error)? = nil) {
         state.broadcast { state in
             guard !state.isEnded else { return }
@@ -37,24 +38,24 @@ public final class Conveyor<Item: Sendable>: Sendable {
         }
     }
 
-    /// The next item; nil at the end. Waits for it.
+    /// Waits for the next item and returns it; returns nil at the end.
     ///
-    /// - Throws: the failure with which it ended, behind all items that came before.
+    /// - Throws: the failure passed to `end`, after all items that were added before.
     public func next() throws -> Item? {
         let taken = state.wait { state -> Result<Item?, any Error>? in
             if !state.items.isEmpty { return .success(state.items.removeFirst()) }
             guard state.isEnded else { return nil }
             return state.failure.map { .failure($0) } ?? .success(nil)
         }
-        // There is room again.
+        // Wakes a producer that waits for a free slot.
         state.broadcast { _ in }
         return try taken?.get() ?? nil
     }
 
-    /// Whether nobody takes anything any more.
+    /// Whether the consumer has left.
     public var isLeft: Bool { state.withLock { $0.isLeft } }
 
-    /// Takes nothing any more: whoever makes things hears so from `put`.
+    /// Ends the consumer's side: from now on, `put` returns false.
     public func leave() {
         state.broadcast { state in
             state.isLeft = true

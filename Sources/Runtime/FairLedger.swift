@@ -25,7 +25,7 @@ public struct FairLedger<Group: Hashable & Sendable, Member: Hashable & Sendable
     /// - Parameter capacity: The units that exist. At least one.
     public init(capacity: Int) { self.capacity = max(1, capacity) }
 
-    /// The units that no one has taken. Never negative.
+    /// The units that are not taken. Never negative.
     public var free: Int { max(0, capacity - used) }
 
     /// The number of groups that hold something.
@@ -61,8 +61,8 @@ public struct FairLedger<Group: Hashable & Sendable, Member: Hashable & Sendable
         return true
     }
 
-    /// Takes units for a member without asking the rule: for a first item that must go through whatever its size, and for costs that are
-    /// known only afterwards.
+    /// Takes units for a member without checking the rule: for a first item that must be admitted at any size, and for
+    /// costs that are known only afterwards.
     public mutating func charge(_ amount: Int, to member: Member, of group: Group) {
         guard amount > 0 else { return }
         used += amount
@@ -70,7 +70,7 @@ public struct FairLedger<Group: Hashable & Sendable, Member: Hashable & Sendable
         groups[group, default: Holdings()].members[member, default: 0] += amount
     }
 
-    /// Returns units that a member has taken. Units beyond what the member holds are ignored.
+    /// Returns units that a member has taken. Units beyond those that the member holds are ignored.
     public mutating func release(_ amount: Int = 1, by member: Member, of group: Group) {
         guard var holdings = groups.removeValue(forKey: group) else { return }
         let held = holdings.members[member] ?? 0

@@ -1,11 +1,13 @@
-/// Items that wait for one of a fixed number of slots, served fairly: first between groups, then between the members of a group.
+/// Items that wait for one of a fixed number of slots, served fairly: first between groups, then between the members of
+/// a group.
 ///
-/// `FairLedger` holds the rule for both bounds, the slots and the places to wait. Among the members that may take a slot, the queue serves
-/// the group and the member with the fewest items in service, and among equals the one that was served longest ago. Each member's
-/// items leave in the order of their arrival, urgent ones first. An item that waits past its deadline is handed back by `expire`.
+/// `FairLedger` holds the rule for both bounds: the items in service and the waiting items. Among the members that may
+/// take a slot, the queue serves the group and the member with the fewest items in service, and among equals the one
+/// that was served longest ago. Each member's items leave in the order of their arrival, urgent ones first.
+/// `expire` returns the items that have waited past their deadline.
 ///
-/// Every operation takes O(log n). The queue is a value without locks, clocks or I/O; its owner calls `finish` once for each item that
-/// `next` returned.
+/// Every operation takes O(log n). The queue is a value without locks, clocks or I/O; its owner calls `finish` once for
+/// each item that `next` returned.
 public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable, Item> {
     /// Identifies an item that waits.
     public struct Ticket: Hashable, Sendable {
@@ -25,7 +27,7 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
         let member: Member
     }
 
-    /// Who is served first: the fewest in service, then the longest unserved.
+    /// The order of service: fewest items in service first, then longest unserved.
     private struct Turn: Comparable {
         let inService: Int
         let servedAt: UInt64
@@ -47,7 +49,8 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
 
     private struct Line {
         var arrivals = IndexedHeap<Ticket, Arrival>()
-        /// A line that begins counts as served just now. Otherwise a member with one item at a time would always overtake the others.
+        /// A new line counts as served just now. Otherwise a member with one item at a time would always overtake the
+        /// others.
         var servedAt: UInt64
     }
 
@@ -84,12 +87,13 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
     /// Returns the number of a group's items in service.
     public func inService(of group: Group) -> Int { slots.held(by: group) }
 
-    /// Lets an item wait for a slot.
+    /// Queues an item for a slot.
     ///
     /// - Parameters:
     ///   - isUrgent: Whether the item overtakes the other items of its member.
-    ///   - deadline: The time, by the owner's clock, after which `expire` hands the item back.
-    /// - Returns: Nil if there is no place to wait. The item is not kept then.
+    ///   - deadline: The time, by the owner's clock, after which `expire` returns the item.
+    /// - Returns: Nil if the waiting items of the member or its group have reached their limit. The item is not kept
+    ///   then.
     public mutating func add(
         _ item: Item, for member: Member, of group: Group, isUrgent: Bool = false, deadline: Milliseconds? = nil
     ) -> Ticket? {
@@ -136,7 +140,7 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
         return found.item
     }
 
-    /// Removes the items whose deadline has come, in the order of their deadlines.
+    /// Removes the items whose deadline has passed, in the order of their deadlines.
     public mutating func expire(at now: Milliseconds) -> [Item] {
         var expired: [Item] = []
         while let (ticket, deadline) = deadlines.first, deadline <= now {
@@ -158,11 +162,11 @@ public struct FairQueue<Group: Hashable & Sendable, Member: Hashable & Sendable,
         arrange(item.member, of: item.group)
     }
 
-    /// Puts a member and its group where they belong after a change. A group's turn is that of its first member, because the rule counts
-    /// both.
+    /// Updates the order of a member and its group after a change. A group's turn is that of its first member, because
+    /// the rule counts both.
     private mutating func arrange(_ member: Member, of group: Group) {
         guard let line = lines[group]?.lines[member] else {
-            // Its own service may have ended, which concerns the other members of the group.
+            // An item of the member may have ended, which concerns the other members of the group.
             return arrange(group)
         }
         if line.arrivals.isEmpty {

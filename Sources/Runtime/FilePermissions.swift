@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// Who may open a file, as far as its mode says.
+/// The permissions of a file according to its mode.
 public struct FilePermissions: Sendable, Equatable {
-    /// The lower twelve bits.
+    /// The lower twelve bits of the mode.
     public let mode: UInt32
     /// The owner's user id.
     public let owner: UInt32
@@ -12,19 +12,19 @@ public struct FilePermissions: Sendable, Equatable {
         self.owner = owner
     }
 
-    /// The file's at a path, links followed; nil where there is nothing, what is there is no file (a pipe has no readers
-    /// but those it was made for), or it can't be reached.
+    /// Reads the permissions of the file at a path, following links. Nil if there is no file, if it is not a regular
+    /// file (a pipe has only its intended readers), or if it cannot be reached.
     public init?(ofFile path: String) {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
         self.init(mode: status.st_mode, owner: status.st_uid)
     }
 
-    /// Whether anybody besides the owner may read or change it: its group, or the world. Root always may, and doesn't
-    /// count. Where a file has an access list, the middle digit is the most that the list gives anybody.
+    /// Whether users other than the owner may read or change the file: its group, or all users. Root always may, and
+    /// does not count. For a file with an access control list, the middle digit is the maximum that the list grants.
     public var areForOthers: Bool { mode & 0o066 != 0 }
 
-    /// The mode as it is usually written: `0640`.
+    /// The mode as usually written: `0640`.
     public var modeText: String {
         let digits = String(mode, radix: 8)
         return "0" + String(repeating: "0", count: max(0, 3 - digits.count)) + digits

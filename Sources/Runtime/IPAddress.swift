@@ -2,26 +2,26 @@ internal import Glibc
 
 /// An IPv4 or IPv6 address without a port. IPv4 within IPv6 (`::ffff:a.b.c.d`) is the IPv4 address.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
-    /// The address as a number; IPv4 has only the lower 32 bits.
+    /// The address as a number; IPv4 uses only the lower 32 bits.
     public let high: UInt64
     public let low: UInt64
     public let isVersion4: Bool
 
-    /// From its 32 bits, the first byte being the highest.
+    /// Creates an IPv4 address from its 32 bits; the first byte is the highest.
     public init(version4 bits: UInt32) {
         high = 0
         low = UInt64(bits)
         isVersion4 = true
     }
 
-    /// From the two halves of an IPv6 address.
+    /// Creates an address from the two halves of an IPv6 address.
     public init(high: UInt64, low: UInt64) {
         isVersion4 = high == 0 && low >> 32 == 0xFFFF
         self.high = high
         self.low = isVersion4 ? low & 0xFFFF_FFFF : low
     }
 
-    /// From the bytes of a C `sockaddr`; nil where it is of another family, or too short.
+    /// Creates an address from the bytes of a C `sockaddr`; nil if it has another family or is too short.
     public init?(socketAddress bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= MemoryLayout<sa_family_t>.size else { return nil }
         switch Int32(bytes.loadUnaligned(as: sa_family_t.self)) {
@@ -40,7 +40,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         self.init(high: UInt64(bigEndian: words.0), low: UInt64(bigEndian: words.1))
     }
 
-    /// Reads `192.0.2.1`, `2001:db8::1`; nil for anything else. Nothing is looked up.
+    /// Reads `192.0.2.1`, `2001:db8::1`; nil for anything else. Does not look up names.
     public init?(_ text: String) {
         // `inet_pton` stops at a NUL.
         guard !text.utf8.contains(0) else { return nil }
@@ -57,11 +57,11 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     /// 127.0.0.0/8, ::1 and their mapped forms.
     public var isLoopback: Bool { isVersion4 ? low >> 24 == 127 : high == 0 && low == 1 }
 
-    /// Whom limits count as one: an IPv4 address; the /64 network of an IPv6 address, as a single customer has at least
-    /// that many.
+    /// The key under which limits count the address: an IPv4 address itself, and the /64 network of an IPv6 address,
+    /// because a single customer has at least that many addresses.
     public var limitKey: IPAddress { isVersion4 ? self : IPAddress(high: high, low: 0) }
 
-    /// In its usual text form.
+    /// The address in its usual text form.
     public var description: String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in
             guard let base = text.baseAddress else { return "" }
@@ -78,9 +78,9 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// All addresses that begin with the same bits: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
+/// All addresses with the same leading bits: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
 public struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
-    /// The first address; the bits behind the prefix are 0.
+    /// The first address; the bits after the prefix are 0.
     public let base: IPAddress
     /// 0...32 for IPv4, 0...128 for IPv6.
     public let prefixLength: Int
@@ -88,8 +88,8 @@ public struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     private let highMask: UInt64
     private let lowMask: UInt64
 
-    /// Reads `ADDRESS/BITS`, or `ADDRESS` alone; nil for anything else, also where bits behind the prefix are set (such
-    /// a network is a slip of the pen more often than not).
+    /// Reads `ADDRESS/BITS`, or `ADDRESS` alone; nil for anything else, also if bits after the prefix are set, which is
+    /// usually a mistake.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let address = IPAddress(String(parts[0])) else { return nil }
@@ -109,12 +109,12 @@ public struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
         guard address.low & ~lowMask == 0, address.isVersion4 || address.high & ~highMask == 0 else { return nil }
     }
 
-    /// The first `bits` of 64 set; all or none beyond that.
+    /// Returns a mask with the first `bits` of 64 bits set; none or all bits outside that range.
     private static func mask(_ bits: Int) -> UInt64 {
         bits <= 0 ? 0 : bits >= 64 ? .max : ~(.max >> UInt64(bits))
     }
 
-    /// Whether an address is of this network.
+    /// Whether an address belongs to this network.
     public func contains(_ address: IPAddress) -> Bool {
         address.isVersion4 == base.isVersion4 && address.high & highMask == base.high
             && address.low & lowMask == base.low
@@ -124,10 +124,12 @@ public struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension IPAddress {
-    /// Whether the address may be anywhere on the internet: it is not of this machine, its networks, or a cloud's inside.
+    /// Whether the address may be anywhere on the internet, and not on this machine, in its networks, or inside a
+    /// cloud.
     ///
-    /// For IPv4 all that IANA lists as not globally reachable is refused; for IPv6 only the global unicast range counts, less what
-    /// leads back to IPv4 addresses (6to4, Teredo) or is set aside. An address of NAT64 is as public as the IPv4 address in it.
+    /// For IPv4, all ranges that IANA lists as not globally reachable are excluded. For IPv6, only the global unicast
+    /// range counts, without reserved ranges and those that lead back to IPv4 addresses (6to4, Teredo). A NAT64 address
+    /// is as public as the IPv4 address in it.
     public var isPublic: Bool {
         if isVersion4 { return !Self.reservedVersion4.contains { $0.contains(self) } }
         if Self.nat64.contains(where: { $0.contains(self) }) {
@@ -137,7 +139,7 @@ extension IPAddress {
         return !Self.reservedVersion6.contains { $0.contains(self) }
     }
 
-    /// The tables of `isPublic`, for the test that sees that all of them could be read.
+    /// The tables of `isPublic`, for the test that all entries can be read.
     static let reservedNetworkTexts = reservedVersion4Texts + reservedVersion6Texts + nat64Texts
     static var reservedNetworks: [IPNetwork] { reservedVersion4 + reservedVersion6 + nat64 }
 
@@ -148,13 +150,13 @@ extension IPAddress {
     private static let reservedVersion4Texts = [
         "0.0.0.0/8",  // this network
         "10.0.0.0/8",  // private
-        "100.64.0.0/10",  // carriers' NAT, and some clouds' inside
+        "100.64.0.0/10",  // carrier-grade NAT, and internal networks of some clouds
         "127.0.0.0/8",  // this machine
-        "169.254.0.0/16",  // link-local: clouds' metadata services
+        "169.254.0.0/16",  // link-local: metadata services of clouds
         "172.16.0.0/12",  // private
         "192.0.0.0/24",  // protocol assignments
         "192.0.2.0/24",  // documentation
-        "192.88.99.0/24",  // relays of 6to4
+        "192.88.99.0/24",  // 6to4 relays
         "192.168.0.0/16",  // private
         "198.18.0.0/15",  // benchmarking
         "198.51.100.0/24",  // documentation

@@ -1,9 +1,9 @@
 internal import Glibc
 internal import Synchronization
 
-/// Writes structured lines to standard error: one event a line, `key=value` text or JSON.
+/// Writes structured lines to standard error: one event per line, as `key=value` text or JSON.
 public final class Logger: Sendable {
-    /// What loggers of one output have in common.
+    /// The output that several loggers share.
     private final class Output: Sendable {
         private let descriptor: Int32
         private let isWriting = Mutex(())
@@ -14,7 +14,7 @@ public final class Logger: Sendable {
             isWriting.withLock { _ in
                 var text = line
                 text.withUTF8 { buffer in
-                    // A log that can't be written must not stop the service.
+                    // A log that cannot be written must not stop the service.
                     _ = Glibc.write(descriptor, buffer.baseAddress, buffer.count)
                 }
             }
@@ -41,7 +41,7 @@ public final class Logger: Sendable {
     private let level: Level
     private let format: Format
     private let output: Output
-    /// Behind those of each line.
+    /// Fields that are added after those of each line.
     private let common: [(String, String)]
 
     public init(level: Level = .info, format: Format = .text, descriptor: Int32 = 2) {
@@ -58,10 +58,10 @@ public final class Logger: Sendable {
         common = logger.common + fields
     }
 
-    /// A logger for the same output that adds some fields to each line.
+    /// Returns a logger for the same output that adds some fields to each line.
     public func adding(_ fields: [(String, String)]) -> Logger { Logger(self, fields) }
 
-    /// Writes a line, if the level is one that is wanted. Fields keep their order.
+    /// Writes a line if its level is enabled. Fields keep their order.
     public func log(_ level: Level, _ message: String, _ fields: [(String, String)] = []) {
         guard level >= self.level else { return }
         let fields = fields + common
@@ -79,18 +79,18 @@ public final class Logger: Sendable {
         output.write(line)
     }
 
-    /// For whoever looks for a defect.
+    /// Logs a detail for debugging.
     public func debug(_ message: String, _ fields: [(String, String)] = []) { log(.debug, message, fields) }
-    /// What happens in the ordinary course of things.
+    /// Logs an event of normal operation.
     public func info(_ message: String, _ fields: [(String, String)] = []) { log(.info, message, fields) }
-    /// What an operator may want to know of.
+    /// Logs an event that operators may want to know.
     public func notice(_ message: String, _ fields: [(String, String)] = []) { log(.notice, message, fields) }
-    /// What an operator should look at when there is time.
+    /// Logs a problem that operators should check when they have time.
     public func warning(_ message: String, _ fields: [(String, String)] = []) { log(.warning, message, fields) }
-    /// What an operator has to look at.
+    /// Logs a problem that operators have to check.
     public func error(_ message: String, _ fields: [(String, String)] = []) { log(.error, message, fields) }
 
-    /// `2026-01-31T23:59:59.123Z`
+    /// The current time as `2026-01-31T23:59:59.123Z`.
     private static func timestamp() -> String {
         let milliseconds = Clock.unixMilliseconds
         return Timestamp.iso8601(unixMilliseconds: milliseconds)

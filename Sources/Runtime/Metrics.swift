@@ -4,7 +4,7 @@ internal import Synchronization
 public final class Counter: Sendable {
     private let value = Atomic<Int>(0)
     public init() {}
-    /// Counts; on any thread.
+    /// Adds to the counter; on any thread.
     public func add(_ count: Int = 1) { value.wrappingAdd(count, ordering: .relaxed) }
     public var current: Int { value.load(ordering: .relaxed) }
 }
@@ -23,7 +23,7 @@ public final class Gauge: Sendable {
 /// Counts observations in buckets with fixed upper bounds.
 public final class Histogram: Sendable {
     public struct Snapshot: Sendable {
-        /// Cumulative counts, one a bound, as Prometheus wants them.
+        /// Cumulative counts, one per bound, as Prometheus requires them.
         public let cumulative: [Int]
         public let count: Int
         public let sum: Double
@@ -41,7 +41,7 @@ public final class Histogram: Sendable {
         state = Mutex(State(counts: Array(repeating: 0, count: bounds.count)))
     }
 
-    /// Counts a value into its bucket; on any thread.
+    /// Adds a value to its bucket; on any thread.
     public func observe(_ value: Double) {
         let bucket = bounds.firstIndex { value <= $0 }
         state.withLock { state in
@@ -63,7 +63,7 @@ public final class Histogram: Sendable {
     }
 }
 
-/// What a family of metrics measures, as the text format names it.
+/// The kind of a metric family, as the text format names it.
 public enum MetricKind: String, Sendable, CaseIterable {
     case counter, gauge, histogram
 }
@@ -87,7 +87,8 @@ public struct MetricsText {
 
     /// Writes a family with its samples.
     ///
-    /// - Parameter label: the name of the label by which a reading with several numbers tells them apart; otherwise unused.
+    /// - Parameter label: the name of the label that distinguishes the numbers of a reading; unused for a reading with
+    ///   one number.
     public mutating func write(
         _ name: String, _ kind: MetricKind, _ help: String, label: String? = nil, _ reading: MetricReading
     ) {

@@ -1,30 +1,31 @@
 internal import Glibc
 
-/// Why a scratch file can't be had or used.
+/// The reason why a scratch file cannot be created or used.
 public struct ScratchFileError: Error, Sendable, CustomStringConvertible {
-    /// What was tried.
+    /// The operation that failed.
     public let action: String
     public let code: Int32
 
-    /// The system's words for the code.
+    /// The system's description of the code.
     public var reason: String { String(cString: strerror(code)) }
     public var description: String { "\(action): \(reason)" }
 }
 
-/// A file without a name, which only this process can read and which is gone when the process ends, however it ends. Any thread.
+/// A file without a name, which only this process can read and which disappears when the process ends for any reason.
+/// Any thread.
 public final class ScratchFile: Sendable {
     private let descriptor: Int32
-    /// Linux's `__O_TMPFILE`, which its header hides.
+    /// Linux's `__O_TMPFILE`, which its header does not expose to Swift.
     private static let withoutName: Int32 = 0o20_000_000
 
-    /// Makes one in a directory.
+    /// Creates a file in a directory.
     public init(in directory: String) throws(ScratchFileError) {
         let unnamed = open(directory, Self.withoutName | O_DIRECTORY | O_RDWR | O_CLOEXEC, 0o600)
         if unnamed >= 0 {
             descriptor = unnamed
             return
         }
-        // Some file systems have no files without names: this one loses its name at once.
+        // Some file systems do not support files without names: this file loses its name at once.
         var name = Array("\(directory)/pathmirror-XXXXXX".utf8CString)
         let named = mkstemp(&name)
         guard named >= 0 else { throw ScratchFileError(action: "a file can't be made in \(directory)", code: errno) }
@@ -37,7 +38,7 @@ public final class ScratchFile: Sendable {
 
     /// Writes all of the bytes.
     ///
-    /// - Parameter offset: in bytes from the beginning; the file grows as it has to.
+    /// - Parameter offset: in bytes from the beginning; the file grows as needed.
     public func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(ScratchFileError) {
         var done = 0
         while done < bytes.count {
@@ -67,6 +68,6 @@ public final class ScratchFile: Sendable {
         }
     }
 
-    /// Gives the disk all of its bytes back.
+    /// Returns all of the file's bytes to the disk.
     public func empty() { ftruncate(descriptor, 0) }
 }

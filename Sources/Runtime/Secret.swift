@@ -1,4 +1,4 @@
-/// Holds what must not be shown: printing, dumping or interpolating it gives a fixed text.
+/// Holds a value that must not be shown: printing, dumping or interpolating it produces a fixed text.
 public struct Secret<Value: Sendable>: Sendable, CustomStringConvertible, CustomDebugStringConvertible,
     CustomReflectable
 {
@@ -6,7 +6,7 @@ public struct Secret<Value: Sendable>: Sendable, CustomStringConvertible, Custom
 
     public init(_ value: Value) { self.value = value }
 
-    /// The secret itself. The name is meant to be seen in reviews.
+    /// Returns the secret itself. The name is conspicuous for reviews.
     public func revealed() -> Value { value }
 
     public var description: String { "****" }

@@ -18,7 +18,7 @@ public final class SocketPoller: Sendable {
     private let descriptor: Int32
     private let waker: Int32
     private static let mostEvents = 256
-    /// The number of the waker, which no socket may have.
+    /// The waker's number, which no socket may have.
     private static let wakerID = UInt64.max
 
     /// Nil if the system has no more descriptors.
@@ -46,9 +46,10 @@ public final class SocketPoller: Sendable {
         set(EPOLL_CTL_ADD, socket, id, read, write)
     }
 
-    /// Changes what a socket is waited for.
+    /// Changes the events that a socket is polled for.
     ///
-    /// - Returns: False if the socket was not added, or was closed since: the system forgets a socket when it is closed.
+    /// - Returns: False if the socket was not added, or was closed since: the system forgets a socket when it is
+    ///   closed.
     @discardableResult
     public func change(_ socket: Int32, id: UInt64, read: Bool, write: Bool) -> Bool {
         set(EPOLL_CTL_MOD, socket, id, read, write)
@@ -64,7 +65,7 @@ public final class SocketPoller: Sendable {
     /// Ends a `wait`, or the next one.
     public func wake() {
         var one: UInt64 = 1
-        // It can only fail with a full counter, and then the thread is about to wake.
+        // The write can only fail if the counter is full, and then the thread is about to wake.
         _ = write(waker, &one, MemoryLayout<UInt64>.size)
     }
 

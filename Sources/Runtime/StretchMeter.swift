@@ -1,17 +1,17 @@
 internal import Synchronization
 
-/// Measures for how long a thread that others wait for (an event loop, a committer) does one thing without a pause: the
-/// longest stretch of the last minutes, and a word to somebody when one was too long.
+/// Measures the stalls of a thread that others wait for (an event loop, a committer): how long it works on one task
+/// without a pause. Keeps the longest stall of the last minutes, and reports stalls that were too long.
 ///
-/// `measure` and `elapsedNanoseconds` are for the thread itself, the rest for any.
+/// `measure` and `elapsedNanoseconds` are for the measured thread only; any thread may use the rest.
 //
-// @unchecked Sendable: what is no atomic is touched by the measured thread only.
+// @unchecked Sendable: only the measured thread accesses the fields that are not atomic.
 public final class StretchMeter: @unchecked Sendable {
-    /// Told of a stretch over `tooLongNanoseconds`: what it was mostly spent on, and for how long. Not more often than once a
-    /// second; then also how many there have been since.
+    /// Receives a stall of at least `tooLongNanoseconds`: its main cause and its duration. Called at most once per
+    /// second, with the number of such stalls since the last call.
     public typealias Warning = @Sendable (_ kind: String, _ nanoseconds: UInt64, _ count: Int) -> Void
 
-    /// For how long a stretch counts as of the last minutes: between one and two of these.
+    /// Length of one of the two windows over which `longest` is computed.
     private static let windowNanoseconds: UInt64 = 60_000_000_000
 
     public let name: String
@@ -25,13 +25,13 @@ public final class StretchMeter: @unchecked Sendable {
 
     private var began: UInt64 = 0
     private var depth = 0
-    /// What took the largest part of the current stretch.
+    /// The task that took the largest part of the current stall.
     private var kind: StaticString = ""
     private var kindNanoseconds: UInt64 = 0
     private var lastWarning: UInt64 = 0
     private var unsaid = 0
 
-    /// - Parameter now: nanoseconds of a clock that never goes back.
+    /// - Parameter now: nanoseconds of a clock that never decreases.
     public init(
         name: String, tooLongMilliseconds: Milliseconds,
         now: @escaping @Sendable () -> UInt64 = { Clock.monotonicNanoseconds },
@@ -43,7 +43,7 @@ public final class StretchMeter: @unchecked Sendable {
         self.warning = warning
     }
 
-    /// Does something that others have to wait for. Within another `measure` it is a part of that stretch.
+    /// Runs a task for which other work has to wait. Within another `measure`, the task counts as part of that stall.
     @inline(__always)
     public func measure<Result>(_ kind: StaticString, _ body: () -> Result) -> Result {
         let start = begin(kind)
@@ -51,10 +51,10 @@ public final class StretchMeter: @unchecked Sendable {
         return body()
     }
 
-    /// How long the current stretch has lasted; 0 outside of one.
+    /// The duration of the current stall; 0 outside of one.
     public var elapsedNanoseconds: UInt64 { depth > 0 ? now() - began : 0 }
 
-    /// The longest stretch of the last minute or two, in nanoseconds.
+    /// The longest stall of the last one to two minutes, in nanoseconds.
     public var longest: UInt64 {
         let time = now()
         let began = windowBegan.load(ordering: .relaxed)
@@ -63,7 +63,7 @@ public final class StretchMeter: @unchecked Sendable {
         return time < began + 2 * Self.windowNanoseconds ? current : 0
     }
 
-    /// How many stretches were too long.
+    /// The number of stalls that were too long.
     public var tooLongCount: Int { tooLong.load(ordering: .relaxed) }
 
     private func begin(_ kind: StaticString) -> UInt64 {
@@ -111,9 +111,9 @@ public final class StretchMeter: @unchecked Sendable {
 }
 
 extension Logger {
-    /// Warns that a thread that others wait for was kept busy for too long.
+    /// Warns about a stall of a thread that others wait for.
     ///
-    /// - Parameter count: such stretches since the last warning.
+    /// - Parameter count: the number of such stalls since the last warning.
     public func longStretch(of thread: String, _ kind: String, _ nanoseconds: UInt64, _ count: Int) {
         self.warning(
             "kept from all else for too long",

@@ -1,7 +1,8 @@
 internal import Glibc
 internal import Synchronization
 
-/// A thread of its own, for work that blocks: never the cooperative pool's, which has one a core.
+/// A thread of its own for blocking work, which must not run on the cooperative pool, because that has one thread per
+/// core.
 public final class Thread: Sendable {
     private struct State {
         var handle: pthread_t?
@@ -10,14 +11,14 @@ public final class Thread: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Starts `body` on a new thread at once. Where the system refuses to make one, the process says so in one line and
-    /// ends: without the thread it would answer some requests and leave others waiting for ever.
+    /// Starts `body` on a new thread at once. If the system cannot create a thread, the process writes one line and
+    /// exits: without the thread it would answer some requests and leave others waiting forever.
     ///
     /// - Parameters:
-    ///   - name: at most 15 bytes are shown by the system's tools.
-    ///   - isVital: false where the caller looks at `isStarted` and can do without.
-    ///   - blocksSignals: true where no signal may interrupt what the thread waits in. What a thread does to itself it still
-    ///     gets: blocked, it would end the process without a word of where.
+    ///   - name: the system's tools show at most 15 bytes.
+    ///   - isVital: false if the caller checks `isStarted` and can continue without the thread.
+    ///   - blocksSignals: true if no signal may interrupt the thread's waits. Signals that a thread causes itself are
+    ///     not blocked: if blocked, they would end the process without showing where.
     public init(
         name: String, isVital: Bool = true, blocksSignals: Bool = false, _ body: @escaping @Sendable () -> Void
     ) {
@@ -47,7 +48,7 @@ public final class Thread: Sendable {
         return (nil, status)
     }
 
-    /// Runs `body` with all signals blocked but those that a thread causes itself. A new thread inherits the mask.
+    /// Runs `body` with all signals blocked except those that a thread causes itself. A new thread inherits the mask.
     private static func withSignalsBlocked<Result>(_ body: () -> Result) -> Result {
         var all = sigset_t()
         var before = sigset_t()
@@ -58,7 +59,7 @@ public final class Thread: Sendable {
         return body()
     }
 
-    /// Tells the system's tools the thread's name. Swift sees neither of the two calls made for it.
+    /// Sets the thread's name for the system's tools. Swift can call neither of the two functions made for it.
     fileprivate static func name(_ name: String) {
         let file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
         guard file >= 0 else { return }
@@ -67,14 +68,14 @@ public final class Thread: Sendable {
         close(file)
     }
 
-    /// False when the system refused to make the thread.
+    /// Whether the thread was created.
     public var isStarted: Bool { state.withLock { $0.handle != nil } }
 
-    /// Why the system refused; nil when the thread was made.
+    /// The error of a failed creation; nil if the thread was created.
     public var errorNumber: Int32? { state.withLock { $0.errorNumber } }
 
-    /// Lets go of the thread, which goes on: the system takes its memory back when the body has returned. Nobody can join
-    /// it any more.
+    /// Releases the thread, which continues to run: the system frees its memory when the body has returned. The thread
+    /// can no longer be joined.
     public func detach() {
         let handle = state.withLock { state -> pthread_t? in
             guard !state.isJoined else { return nil }

@@ -1,8 +1,8 @@
 /// A few threads that run jobs in the order of arrival: work too long for an event loop, such as encoding a large tree.
-/// The queue is bounded; over the bound `submit` refuses.
+/// The queue is bounded; `submit` rejects jobs beyond the bound.
 public final class WorkerPool: Sendable {
     fileprivate struct State {
-        /// Jobs that were taken are nil: what they held is let go of.
+        /// Nil for jobs that were taken, so that their captures are released.
         var jobs: [(@Sendable () -> Void)?] = []
         var next = 0
         var isStopping = false
@@ -26,7 +26,7 @@ public final class WorkerPool: Sendable {
         }
     }
 
-    /// Queues a job. False when the queue is full or the pool is stopping: the job will not run.
+    /// Queues a job. Returns false if the queue is full or the pool is stopping: the job will not run.
     public func submit(_ job: @escaping @Sendable () -> Void) -> Bool {
         state.signal { state in
             guard !state.isStopping, state.jobs.count - state.next < capacity else { return false }
@@ -35,7 +35,7 @@ public final class WorkerPool: Sendable {
         }
     }
 
-    /// Lets the jobs that run finish and ends the threads. Jobs that are still queued don't run.
+    /// Waits for the running jobs and ends the threads. Queued jobs do not run.
     public func stop() {
         state.broadcast { state in
             state.isStopping = true
