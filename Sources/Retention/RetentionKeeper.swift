@@ -2,7 +2,7 @@ import LogStore
 import Postgres
 import Runtime
 
-/// What the thread does.
+/// The work of the retention thread.
 struct RetentionKeeper {
     let url: PostgresURL
     let settings: RetentionSettings
@@ -11,7 +11,7 @@ struct RetentionKeeper {
     let metrics: RetentionMetrics
     let servers: ServerFence
     let stopping: Condition<Bool>
-    /// The connection of the look that is under way, for who ends it.
+    /// The connection of the pass in progress, which `RetentionService.stop` abandons.
     let connection: MutexBox<PostgresCancelHandle?>
 
     private static let silenceMilliseconds: Milliseconds = 120_000
@@ -19,7 +19,7 @@ struct RetentionKeeper {
     func run() {
         var last: Int64 = 0
         var (shortens, forgets) = (true, true)
-        // A gateway that has just started has more important things to do.
+        // A gateway that has just started has more important work.
         var nextLook = time(after: settings.intervalMilliseconds)
         var nextForgetting = time(after: settings.forgettingMilliseconds)
         while !stops(within: max(1, min(nextLook, nextForgetting) - Clock.monotonicMilliseconds)) {
@@ -43,16 +43,16 @@ struct RetentionKeeper {
         milliseconds > 0 ? Clock.monotonicMilliseconds + milliseconds : .max
     }
 
-    /// Does some work.
+    /// Executes one kind of work and catches its errors.
     ///
-    /// - Parameter succeeded: whether the last attempt at it did.
-    /// - Returns: whether this one did.
+    /// - Parameter succeeded: whether the last attempt succeeded.
+    /// - Returns: whether this attempt succeeded.
     private func attempt(_ failure: String, after succeeded: Bool, _ work: () throws(LogStoreError) -> Void) -> Bool {
         do throws(LogStoreError) {
             try work()
             return true
         } catch {
-            // The committers say that the database is away; what is else wrong is said once.
+            // The committers log that the database is away; other errors are logged once.
             if succeeded, !error.isConnectionLost, !isStopping { logger.warning(failure, [("reason", "\(error)")]) }
             return false
         }
@@ -60,7 +60,7 @@ struct RetentionKeeper {
 
     private func connect() throws(LogStoreError) -> LogConnection {
         var settings = connectionSettings
-        // Large trees are copied, and large partitions looked through, statement by statement: none takes longer than this.
+        // The pass copies large trees and scans large partitions statement by statement: none takes longer than this.
         settings.connection.statementTimeoutMilliseconds = Self.silenceMilliseconds
         let opened = try servers.open(url.withApplicationName("pathmirror retention"), settings)
         connection.withLock { $0 = opened.cancelHandle }
@@ -72,7 +72,8 @@ struct RetentionKeeper {
         opened.close()
     }
 
-    /// Forgets names of writes, also if this gateway shortens no logs. Has a turn of its own, so that it does not fail a `retention run`.
+    /// Removes old names of writes, even if this gateway does not shorten logs. The task has a lock of its own, so that
+    /// it does not make a `retention run` fail.
     private func forgetWriters() throws(LogStoreError) {
         let connection = try connect()
         defer { disconnect(connection) }
@@ -80,7 +81,9 @@ struct RetentionKeeper {
         _ = try connection.forgetWriters(unusedForDays: settings.rememberedWriteDays)
     }
 
-    /// - Returns: the last namespace whose log was checked; 0 if the next round starts with the first namespace again.
+    /// Shortens the logs of the next namespaces.
+    ///
+    /// - Returns: the last namespace whose log was checked; 0 if the next pass starts with the first namespace again.
     private func look(after last: Int64) throws(LogStoreError) -> Int64 {
         let connection = try connect()
         defer { disconnect(connection) }
@@ -117,7 +120,7 @@ struct RetentionKeeper {
 
     private var isStopping: Bool { stopping.withLock { $0 } }
 
-    /// Waits; true where it was told to stop.
+    /// Pauses the thread; returns true if the service is stopping.
     private func stops(within milliseconds: Milliseconds) -> Bool {
         stopping.wait(milliseconds: milliseconds) { $0 ? true : nil } ?? false
     }

@@ -2,42 +2,43 @@ public import LogStore
 public import Postgres
 public import Runtime
 
-/// How often logs are looked at, and what is counted.
+/// The intervals and limits of retention.
 public struct RetentionSettings: Sendable {
-    /// Between two looks; 0 for none by this gateway.
+    /// Milliseconds between two passes; 0: this gateway shortens no logs.
     public var intervalMilliseconds: Milliseconds = 60_000
-    /// Namespaces that one look is for; the next one goes on behind them.
+    /// Maximum number of namespaces in one pass; the next pass continues after them.
     public var namespacesAtOnce: Int64 = 1_000
 
-    /// How long the names of a client's writes are kept after its last one.
+    /// Days for which the names of a client's writes are kept after its last write.
     public var rememberedWriteDays: Int64 = 30
-    /// Between two looks for names of writes that are to be forgotten, by this gateway or another one.
+    /// Milliseconds between two removals of old names of writes, by this gateway or another one.
     public var forgettingMilliseconds: Milliseconds = 60_000
 
     public init() {}
 }
 
-/// What this gateway has done about logs.
+/// Metrics of this gateway's retention.
 public final class RetentionMetrics: Sendable {
     public let droppedEntries = Counter()
     public let failures = Counter()
-    /// Namespaces of the last look whose log somebody still needs more of than their policy keeps.
+    /// Namespaces of the last pass whose log a reader still needs beyond their policy.
     public let heldBack = Gauge()
 
     public init() {}
 }
 
-/// Shortens logs by itself, as `pathmirror.retention` says, and forgets names of writes: one thread, which connects for each look. Of
-/// many gateways one does each of the two at a time.
+/// Shortens logs according to `pathmirror.retention` and removes old names of writes: one thread, which connects for
+/// each pass. Among many gateways, only one at a time does each of the two tasks.
 public final class RetentionService: Sendable {
     private let stopping: Condition<Bool>
     private let connection = MutexBox<PostgresCancelHandle?>(nil)
     private let thread: Thread
     public let metrics: RetentionMetrics
 
-    /// Starts; the database may be absent, and come later.
+    /// Starts the thread. The database may be unavailable at first.
     ///
-    /// - Parameter servers: which servers are gone on with; one for all that this program does with the database.
+    /// - Parameter servers: decides which database servers are accepted; shared by everything in this program that uses
+    ///   the database.
     public init(
         url: PostgresURL, settings: RetentionSettings, connectionSettings: LogConnection.Settings, logger: Logger,
         metrics: RetentionMetrics = RetentionMetrics(), servers: ServerFence = ServerFence()
@@ -51,7 +52,7 @@ public final class RetentionService: Sendable {
         thread = Thread(name: "retention") { keeper.run() }
     }
 
-    /// Ends the work at once: what was under way is rolled back, and done again by the next look.
+    /// Stops at once: the work in progress is rolled back, and the next pass repeats it.
     public func stop() {
         stopping.broadcast { $0 = true }
         connection.withLock { $0?.abandon() }
