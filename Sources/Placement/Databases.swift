@@ -3,16 +3,17 @@ public import Feeds
 public import LogStore
 import Synchronization
 
-/// The databases of a gateway, and which of them has which namespace: each has an engine, and feeds, of its own, which know of no
-/// other one. Any thread may use it. Where there is no database besides the home, it costs one load a question.
+/// The databases of a gateway, and which of them has which namespace. Each has an engine and feeds of its own, which do
+/// not know the others. Any thread may use it.
+/// If there is only the primary database, a lookup costs one atomic load.
 public final class Databases: Sendable {
-    /// One of them.
+    /// One of the databases.
     public struct Member: Sendable {
         /// See `EngineSettings.database`.
         public let number: Int
         public let name: String
         public let engine: Engine
-        /// Nil where this gateway has no feeds.
+        /// Nil if this gateway runs no feeds.
         public let feeds: FeedService?
 
         public init(number: Int, name: String, engine: Engine, feeds: FeedService?) {
@@ -28,19 +29,19 @@ public final class Databases: Sendable {
     private struct State: Sendable {
         var others: [Member] = []
         var places: [String: Int] = [:]
-        /// Names of those that there are; those that were not added could not be reached yet.
+        /// The names of the configured databases. Those that were not added could not be reached yet.
         var awaited: [String] = []
-        /// Names of those that the home has forgotten, or knows as another database by now.
+        /// The names of databases that the primary database has removed, or has replaced by another database.
         var withdrawn: Set<String> = []
         var onAdded: (@Sendable (Member) -> Void)?
     }
     private let state = Mutex(State())
 
-    /// - Parameter map: which namespace is where; all are in the home as long as it says nothing.
+    /// - Parameter map: the placements of namespaces; all are in the primary database as long as it has none.
     public init(home: Engine, feeds: FeedService? = nil, map: PlacementMap = PlacementMap()) {
         self.home = Member(number: 0, name: DatabaseRecord.home, engine: home, feeds: feeds)
         self.map = map
-        // The map is kept here, and must not keep this.
+        // The map is retained here, and must not retain this object.
         map.beforeArrivals { [weak self] arrivals in
             for arrival in arrivals {
                 self?.member(named: arrival.database)?.engine.expect(arrival.namespace, wasAway: arrival.isNewThere)
@@ -48,13 +49,13 @@ public final class Databases: Sendable {
         }
     }
 
-    /// All of them, the home first.
+    /// All databases, the primary one first.
     public var all: [Member] { [home] + state.withLock { $0.others } }
 
-    /// The number of the next one that is added.
+    /// The number of the next database to be added.
     public var nextNumber: Int { state.withLock { $0.others.count } + 1 }
 
-    /// Adds one, with the number that `nextNumber` says, and tells who wants to know.
+    /// Adds a database, which must have the number `nextNumber`, and calls the function set by `forEachOther`.
     public func add(_ member: Member) {
         let onAdded = state.withLock { state in
             state.places[member.name] = state.others.count
@@ -64,10 +65,10 @@ public final class Databases: Sendable {
         onAdded?(member)
     }
 
-    /// Says which databases there are besides the home. Those that are not added do not answer yet.
+    /// Sets the names of the databases besides the primary one. Those that are not added do not answer yet.
     public func await(_ names: [String]) { state.withLock { $0.awaited = names } }
 
-    /// From now on these, and no others, have no namespaces. Those that had some before.
+    /// Sets the names of the databases without namespaces. Returns the names that are new among them.
     public func withdraw(_ names: Set<String>) -> [String] {
         state.withLock { state in
             defer { state.withdrawn = names }
@@ -75,7 +76,7 @@ public final class Databases: Sendable {
         }
     }
 
-    /// The name of each, and whether it answers, the home first.
+    /// The name of each database, and whether it answers, the primary one first.
     public var reachable: [(name: String, isUp: Bool)] {
         let (others, awaited) = state.withLock { state in
             (
@@ -86,7 +87,8 @@ public final class Databases: Sendable {
         return ([home] + others).map { ($0.name, $0.engine.health.isUp) } + awaited.map { ($0, false) }
     }
 
-    /// Calls back with each one but the home: those that are there now, and each that is added.
+    /// Calls back with each database except the primary one: the present ones now, and each further one when it is
+    /// added.
     public func forEachOther(_ body: @escaping @Sendable (Member) -> Void) {
         let known = state.withLock { state in
             state.onAdded = body
@@ -95,17 +97,17 @@ public final class Databases: Sendable {
         for member in known { body(member) }
     }
 
-    /// By its number.
+    /// The database with this number; the primary one if there is none.
     public subscript(_ number: Int) -> Member {
         number == 0 ? home : state.withLock { $0.others.indices.contains(number - 1) ? $0.others[number - 1] : home }
     }
 
-    /// The one in which a namespace lives; nil where that is not known here yet.
+    /// Returns the database of a namespace; nil if that database is not connected yet.
     public func member(of namespace: String) -> Member? {
         member(named: map.database(of: namespace))
     }
 
-    /// - Parameter database: nil for the home.
+    /// - Parameter database: nil for the primary database.
     private func member(named database: String?) -> Member? {
         guard let database else { return home }
         return state.withLock { state in
@@ -115,10 +117,10 @@ public final class Databases: Sendable {
 
     // MARK: Namespaces
 
-    /// The namespace, if it is in use already.
+    /// Returns the namespace if it is in memory.
     public func liveNamespace(_ name: String) -> LiveNamespace? { member(of: name)?.engine.liveNamespace(name) }
 
-    /// Calls back with the namespace once it is loaded: at once where it is in use, else from another thread.
+    /// Calls back with the namespace once it is loaded: immediately if it is in memory, otherwise from another thread.
     public func withNamespace(
         _ name: String, _ body: @escaping @Sendable (Result<LiveNamespace, EngineError>) -> Void
     ) {
@@ -128,10 +130,11 @@ public final class Databases: Sendable {
         member.engine.withNamespace(name, body)
     }
 
-    /// The same for a request that need not have the namespace where its rules refuse that whatever is stored: calls back with nil
-    /// then.
+    /// Calls back with the namespace, or with nil if its rules refuse the request independently of the tree. The tree
+    /// is not read for a request that the rules refuse.
     ///
-    /// - Parameter isRefused: Whether rules do. Called on any thread, and not where the namespace is in use.
+    /// - Parameter isRefused: Returns whether the rules refuse the request. Called on any thread; not called if the
+    ///   namespace is loaded.
     public func withNamespace(
         _ name: String, unless isRefused: @escaping @Sendable (RulesVersion) -> Bool,
         _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
@@ -142,10 +145,10 @@ public final class Databases: Sendable {
         member.engine.withNamespace(name, unless: isRefused, body)
     }
 
-    /// The engine of a namespace that was got here.
+    /// Returns the engine of a namespace that came from this object.
     public func engine(of namespace: LiveNamespace) -> Engine { self[namespace.key.database].engine }
 
-    /// What the namespaces in memory take of it, together.
+    /// The memory use of the namespaces of all databases.
     public var memory: MemoryFacts {
         let others = state.withLock { $0.others }
         return others.reduce(home.engine.memory) { $0.adding($1.engine.memory) }
