@@ -1,18 +1,18 @@
 internal import CZlib
 
-/// Why bytes can't be unpacked.
+/// The reason why bytes cannot be decompressed.
 public enum GzipError: Error, Sendable, Equatable {
-    /// Not gzip, damaged, or cut short.
+    /// The bytes are not gzip, damaged, or truncated.
     case damaged
-    /// More than `limit` bytes would come out.
+    /// The output would exceed `limit` bytes.
     case tooLarge(limit: Int)
-    /// Whoever was asked for room had none.
+    /// The memory budget is exhausted.
     case noRoom
 }
 
-/// Gzip of whole byte arrays. Pure: no state, any thread.
+/// Gzip for whole byte arrays. Pure: no state, any thread.
 public enum Gzip {
-    /// Packs; `level` 1 (fast) to 9 (small).
+    /// Compresses bytes; `level` 1 (fast) to 9 (small). Returns nil if zlib fails.
     public static func compress(_ bytes: [UInt8], level: Int32 = 1) -> [UInt8]? {
         var stream = z_stream()
         guard pathmirror_deflate_init_gzip(&stream, level) == Z_OK else { return nil }
@@ -21,7 +21,7 @@ public enum Gzip {
         var isDone = false
         let packed = [UInt8](unsafeUninitializedCapacity: capacity) { output, count in
             bytes.withUnsafeBufferPointer { input in
-                // zlib does not write to its input; its type only forgets to say so.
+                // zlib does not write to its input; its type only lacks `const`.
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.avail_in = UInt32(clamping: input.count)
                 stream.next_out = output.baseAddress
@@ -33,9 +33,10 @@ public enum Gzip {
         return isDone ? packed : nil
     }
 
-    /// Unpacks gzip or zlib data to at most `limit` bytes, so that a small body can't become a huge one.
+    /// Decompresses gzip or zlib data to at most `limit` bytes, so that a small body cannot become a huge one.
     ///
-    /// - Parameter hasRoom: asked for room for so many bytes more before they are made.
+    /// - Parameter hasRoom: called before output is appended, with its number of bytes; returns false if the memory
+    ///   budget is exhausted.
     public static func decompress(
         _ bytes: [UInt8], limit: Int, hasRoom: (Int) -> Bool = { _ in true }
     ) throws(GzipError) -> [UInt8] {
@@ -46,15 +47,15 @@ public enum Gzip {
         return unpacked
     }
 
-    /// True for bytes that begin as gzip files do.
+    /// Returns true for bytes that begin like a gzip file.
     public static func isGzip(_ bytes: some Collection<UInt8>) -> Bool {
         bytes.starts(with: [0x1F, 0x8B])
     }
 
-    /// Unpacks a stream that comes in pieces.
+    /// Decompresses a stream that arrives in pieces.
     public struct Unpacker: ~Copyable {
         private let stream: UnsafeMutablePointer<z_stream>
-        /// The last piece ended where a gzip member ends.
+        /// Whether the last piece ended at the end of a gzip member.
         public private(set) var isAtEnd = false
 
         public init() throws(GzipError) {
@@ -71,7 +72,7 @@ public enum Gzip {
             stream.deallocate()
         }
 
-        /// Unpacks a piece and appends what comes out.
+        /// Decompresses a piece and appends the output.
         public mutating func append(
             _ bytes: [UInt8], to output: inout [UInt8], limit: Int = .max,
             hasRoom: (Int) -> Bool = { _ in true }
@@ -82,7 +83,7 @@ public enum Gzip {
                 stream.pointee.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.pointee.avail_in = UInt32(clamping: input.count)
                 repeat {
-                    // A file may hold several members, one after another.
+                    // A file may contain several members, one after another.
                     if isAtEnd, stream.pointee.avail_in > 0 {
                         inflateReset(stream)
                         isAtEnd = false
