@@ -156,7 +156,7 @@ extension LogSlice {
 public struct LogView: Sendable {
     public let namespace: Int64
     public let name: String
-    /// Only changes at, above or below this path; the root for everything.
+    /// Only changes that touch this path, narrowed to it; the root for everything.
     public let path: Path
     /// Whether lines contain the authors of entries.
     public let hasOrigins: Bool
