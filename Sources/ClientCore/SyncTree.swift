@@ -1,11 +1,11 @@
 public import Tree
 
-/// What one database of a client knows: the server's data, the client's own writes that the server has not answered,
-/// who listens, and what each of them was told.
+/// The state of one database of a client: the server's data, the client's own unanswered writes, the listeners, and the
+/// events that each of them has received.
 ///
-/// Pure but for its cache, and confined to the thread of its database. Each call returns what follows from it; nothing
-/// is told that mixes two states. The cost of a change depends on its size and on whose view it alters, not on the size
-/// of the tree or on other listeners, other queries at the same place included.
+/// Pure except for its cache, and confined to the thread of its database. Each call returns its results; no event mixes
+/// two states. The cost of a change depends on its size and on the views that it alters.
+/// It does not depend on the size of the tree or on other listeners, not even on other queries at the same path.
 ///
 ///     app: apply(write)            server: applyServer(data)
 ///           |                            |
@@ -17,28 +17,29 @@ public import Tree
 ///           +----- laid over ------------+
 ///                      |
 ///                      v
-///                Place.local       what this client has at a path with listeners
+///                Place.local       this client's value at a path with listeners
 ///                      |  query: order, bounds, limit
 ///                      v
 ///                View.shown        compared with the value before: SyncEffects.events
 ///
-/// - A filtered query with `View.own` chooses from those children, under the writes, instead of from `Place.local`.
-/// - A write is in the tree from `apply` to `acknowledge`. After a refusal listeners see the server's data again. For an
-///   accepted write, `assume` puts the values, except increments, into the client's copy of paths whose listens the
-///   server has not answered. For all other paths the server has sent its data before it answers the write.
+/// - A filtered query with `View.own` selects from those children, under the writes, instead of from `Place.local`.
+/// - A write is in the tree from `apply` to `acknowledge`. After a refusal listeners see the server's data again.
+///   For an accepted write, `assume` puts the values, except increments without a known base value, into the client's
+///   copy of paths whose listens the server has not answered. For all other paths the server has sent its data before
+///   it answers the write.
 /// - `Place` objects form a tree of the paths that have listeners or known values, and of the paths above those.
-/// - `SyncEffects.listens` says which listens the connection has to start and stop. One listen for all data of a path
-///   serves all queries at and below the path.
-/// - `refresh` (SyncTree+Refresh.swift) visits only the places at, above and below a change, and emits its events.
+/// - `SyncEffects.listens` contains the listens that the connection has to start and stop. One listen for all data of a
+///   path serves all queries at and below the path.
+/// - `refresh` (SyncTree+Refresh.swift) visits only the paths at, above and below a change, and emits its events.
 ///
-/// The other files of this type: SyncTree+Listening.swift adds and removes listeners; SyncTree+Server.swift takes the
+/// The other files of this type: SyncTree+Listening.swift adds and removes listeners; SyncTree+Server.swift applies the
 /// server's data; SyncTree+Accepting.swift handles listens without an answer and accepted writes; SyncTree+Marks.swift
 /// tracks the log positions of values.
 public final class SyncTree {
-    /// - Parameter cache: what is kept across restarts; nil for a database that keeps nothing.
+    /// - Parameter cache: the data kept across restarts; nil for a database without persistence.
     public convenience init(cache: CacheManager? = nil) { self.init(cache: cache, many: 8) }
 
-    /// - Parameter many: from how many queries on a place has an index of them.
+    /// - Parameter many: the number of queries at a path from which on they have an index.
     init(cache: CacheManager?, many: Int) {
         self.cache = cache
         self.many = many
@@ -49,10 +50,10 @@ public final class SyncTree {
     let root = Place(path: .root, parent: nil)
     let writes = WriteTree()
     let cache: CacheManager?
-    /// Filtered queries that the server is asked for.
+    /// Filtered queries that have a listen of their own.
     var tagged: [ListenTag: (place: Place, view: View)] = [:]
     private var lastTag: Int64 = 0
-    /// How often a view was brought up to date: what a change costs.
+    /// The number of updates of views, which measures the cost of a change.
     var updates = 0
 
     func makeTag() -> ListenTag {
@@ -62,12 +63,12 @@ public final class SyncTree {
 
     // MARK: The client's writes
 
-    /// Lays a write over what is known. It must have a greater number than all writes before, but for one that was found
-    /// in the cache after a restart.
+    /// Applies a write over the known data. Its number must be greater than those of all earlier writes, except for a
+    /// write that was found in the cache after a restart.
     ///
     /// - Parameters:
-    ///   - estimate: the content with its timestamps filled in (`estimate`); increments count from what is locally there,
-    ///     now and whenever that changes, and wait where that is unknown.
+    ///   - estimate: the content with resolved timestamps (`estimate`). Increments are computed from the local value,
+    ///     once it is known.
     ///   - isVisible: false for a transaction that is not applied locally.
     public func apply(_ write: PendingWrite, estimate: PendingWrite.Content, isVisible: Bool = true) -> SyncEffects {
         let record = writes.add(write.id, at: write.path, estimate, isVisible: isVisible, over: known)
@@ -75,7 +76,8 @@ public final class SyncTree {
         return refresh(touched(by: record))
     }
 
-    /// The server has answered: its own data decides now. `isRefused`: the write is taken back.
+    /// Removes a write that the server has answered, so that the server's data decides. `isRefused`: the write is
+    /// rolled back.
     public func acknowledge(_ id: WriteID, isRefused: Bool) -> SyncEffects {
         guard let record = writes.records[id] else { return SyncEffects() }
         let shadowed = record.changes.map { writes.isShadowed(id, at: $0.path) && !concernsPriorities(above: $0.path) }
@@ -110,10 +112,11 @@ public final class SyncTree {
 
     // MARK: Reading
 
-    /// What a listener at the path would see, pending writes in it; nil where it is not completely known.
+    /// Returns the value that a listener at the path would see, including pending writes; nil if it is not completely
+    /// known.
     ///
     /// - Parameters:
-    ///   - excluding: writes to leave out.
+    ///   - excluding: writes to ignore.
     ///   - includingHidden: whether transactions that are not applied locally count.
     public func localValue(
         at path: Path, excluding: Set<WriteID> = [], includingHidden: Bool = false
@@ -121,7 +124,7 @@ public final class SyncTree {
         value(at: path, WriteFilter(excluded: excluding, includesHidden: includingHidden))
     }
 
-    /// What a query would see, where that is completely known. Its order and limits are applied.
+    /// Returns the value that a query would see, with its order and limits applied; nil if it is not completely known.
     public func localValue(of spec: QuerySpec) -> Node? {
         if let node = writes.value(at: spec.path, over: known(spec.path) ?? childOfQuery(above: spec.path)) {
             return spec.query.selectsAll ? node : spec.query.select(from: node)
@@ -130,7 +133,8 @@ public final class SyncTree {
         return view.shown
     }
 
-    /// What the server has sent of a query, complete or not, for the hashes of a listen that is sent again.
+    /// Returns the data that the server has sent for a query, complete or not, for the hashes of a listen that is sent
+    /// again.
     public func serverValue(of spec: QuerySpec) -> (node: Node, isComplete: Bool) {
         if let node = serverValue(at: spec.path) {
             return (spec.query.selectsAll ? node : spec.query.select(from: node), true)
@@ -141,9 +145,9 @@ public final class SyncTree {
         return (Node(children: children), false)
     }
 
-    /// The content with its timestamps filled in. Its increments stay as they are.
+    /// Returns the content with resolved timestamps and unchanged increments.
     ///
-    /// - Parameter timestamp: what the server's clock shows now, in milliseconds since 1970.
+    /// - Parameter timestamp: the present time of the server's clock, in milliseconds since 1970.
     public static func estimate(_ content: PendingWrite.Content, timestamp: Int64) -> PendingWrite.Content {
         switch content {
         case .overwrite(let node): .overwrite(node.withTimestamps(timestamp))

@@ -1,16 +1,18 @@
 public import Tree
 
-/// What the client has that the server has not confirmed since it was asked for it over this connection: from the file, from
-/// before the connection was lost, from the client's accepted writes.
+/// The client's data that the server has not confirmed over this connection since the listen was sent: from the file,
+/// from before the connection was lost, and from the client's accepted writes.
 ///
-/// That takes accepted writes on. What the server tells itself doesn't: it sends its own data before it answers a write, and
-/// others' later data may have come already. Its answer to a listen is about what the client had when it asked, so that the
-/// writes that were taken on since are taken off before it is heard.
+/// Accepted writes are added to this data. They are not added to data that the server sends itself: the server sends
+/// its own data before it answers a write, and later data of other clients may already have arrived. The server's
+/// answer to a listen refers to the data that the client had when it sent the listen, so the writes accepted since are
+/// removed before the answer is applied.
 extension SyncTree {
-    /// A listen is being sent, for the first time or again, with what the client has of it now.
+    /// Records that a listen is being sent, for the first time or again, with the client's present data for it.
     ///
-    /// - Parameter resumes: whether it is to go on behind an entry. The answer then is all entries since, the client's own among them, one after
-    ///   the other: they are taken together when the listen is complete, as each of them is older than what is shown.
+    /// - Parameter resumes: whether the listen is to resume after an entry. The answer then consists of all entries
+    ///   since, including the client's own, one after another. They are applied together when the listen is complete,
+    ///   because each of them is older than the value shown.
     public func sent(_ spec: QuerySpec, tag: ListenTag?, resumes: Bool = false) {
         let has = serverValue(of: spec)
         let asked = Asked.waiting(has.isComplete ? has.node : nil)
@@ -25,7 +27,7 @@ extension SyncTree {
         }
     }
 
-    /// What the client had of a place when it asked for it, which the server's answer goes out from.
+    /// Returns the client's data for a path when the listen was sent, on which the server's answer is based.
     public func askedValue(at path: Path) -> Node {
         guard let place = listeningPlace(above: path), case .waiting(let node?) = place.asked else {
             return serverValue(of: QuerySpec(path: path)).node
@@ -33,10 +35,11 @@ extension SyncTree {
         return node[path.dropFirst(place.path.depth)]
     }
 
-    /// The server has answered the listen without a tag that is for a path: it tells all that the listen brings from now on.
+    /// Records that the server has answered the listen without a tag that covers a path: from now on it sends all
+    /// changes of the listen's data.
     func heard(at path: Path, _ touched: inout Touched) {
         guard let place = listeningPlace(above: path), case .waiting(let asked) = place.asked else { return }
-        // A part, where the client had nothing that it could be laid over: the rest is to come.
+        // This is a part of the data, and the client has no base value for it: the rest is still to come.
         if asked == nil, path != place.path {
             place.toldParts.insert(path)
             return
@@ -47,7 +50,7 @@ extension SyncTree {
         absorb(asked, at: place.path, isMerge: false, nil, &touched)
     }
 
-    /// The same of a listen for a filtered query.
+    /// Records that the server has answered a listen for a filtered query.
     func heard(_ view: View, at path: Path) {
         guard case .waiting(let asked) = view.asked else { return }
         view.asked = .answered
@@ -71,7 +74,7 @@ extension SyncTree {
 
     // MARK: Accepted writes
 
-    /// The server has taken a write: those who listen but have not been sent the server's data keep what they see.
+    /// Applies an accepted write, so that listeners whose data the server has not sent keep the value they see.
     func assume(_ value: Node, at path: Path) {
         guard let value = withToldParts(value, at: path) else { return }
         var place = root
@@ -91,8 +94,8 @@ extension SyncTree {
         assume(value, for: place)
     }
 
-    /// A written value with those parts of it as they are that the server has told before the rest. Nil for a value that is in such a
-    /// part.
+    /// Returns a written value with those parts replaced that the server has already sent. Returns nil for a value
+    /// inside such a part.
     private func withToldParts(_ value: Node, at path: Path) -> Node? {
         var parts = listeningPlace(above: path)?.toldParts ?? []
         root.find(path.keys[...])?.forEachBelow { below in
@@ -109,7 +112,8 @@ extension SyncTree {
 
     private func assume(_ value: Node, for place: Place) {
         if place.isTold || changeKnown(of: place, value, at: .root) { return }
-        // Queries that the server has told nothing of choose from all that is there, as later writes may let more of it in.
+        // Queries for which the server has sent nothing select from the whole local data, as later writes may add more
+        // of it to the selection.
         if place.hasDefault || (place.parent?.hasDefault ?? false) || isUntold(place) {
             for view in place.views { cache?.doubt(QuerySpec(path: place.path, query: view.query)) }
             return setKnown(value, at: place, nil)
@@ -125,7 +129,7 @@ extension SyncTree {
         for (key, below) in place.children { assume(value.child(key), for: below) }
     }
 
-    /// Whether somebody listens to the place, and the server has told nothing of it or of what is below.
+    /// Whether the path has listeners, and the server has sent nothing for it or for paths below it.
     private func isUntold(_ place: Place) -> Bool {
         guard !place.views.isEmpty, !place.views.contains(where: \.isTold) else { return false }
         var isUntold = true
@@ -142,7 +146,8 @@ extension SyncTree {
         cache?.doubt(QuerySpec(path: place.path, query: view.query))
     }
 
-    /// Returns whether all of the place is known. What the server tells of it itself stays as it is.
+    /// Changes the known value, and returns whether the path's whole value is known. Parts that the server itself has
+    /// sent stay unchanged.
     private func changeKnown(of place: Place, _ value: Node, at path: Path) -> Bool {
         guard let known = place.known else { return false }
         var changed = known.replacing(path, with: value)
@@ -157,7 +162,8 @@ extension SyncTree {
             changed = changed.replacing(rest, with: known[rest])
             return false
         }
-        // The answer to a get may have become what a query chooses from that the server tells of itself.
+        // The answer to a get may have become a child that a query selects and for which the server itself sends
+        // changes.
         for view in place.views where view.isTold {
             for key in path.keys.first.map({ [$0] }) ?? known.childKeys + changed.childKeys {
                 let (before, after) = (known.child(key), changed.child(key))
@@ -173,10 +179,10 @@ extension SyncTree {
     }
 }
 
-/// How far the server is with a listen.
+/// The state of a listen at the server.
 enum Asked {
-    /// It has not answered. With what the client had when it asked, where that was complete.
+    /// The server has not answered. With the client's data when the listen was sent, if that was complete.
     case waiting(Node?)
-    /// It tells what changes.
+    /// The server sends the changes.
     case answered
 }

@@ -3,18 +3,18 @@ public import Wire
 
 /// The server's data.
 extension SyncTree {
-    /// The server has set a place.
+    /// Applies a value that the server has set.
     ///
     /// - Parameters:
     ///   - tag: of the listen that the data belongs to; nil for default listens.
-    ///   - mark: as of which entry all data of that listen is with it; nil where the server did not say, or where it is not
-    ///     the server's at all.
+    ///   - mark: the log position of all data of that listen after this change; nil if the server did not send it, or
+    ///     if the data is not the server's.
     public func applyServer(_ value: Node, at path: Path, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
         let changes = [Change(path: .root, value: value)]
         return apply(ToldChanges(changes: changes, path: path, isMerge: false, mark: mark), tag)
     }
 
-    /// The server has set several places below the path, relative to it, at once.
+    /// Applies several values below the path, with paths relative to it, that the server has set at once.
     public func applyServer(
         _ changes: [Change], at path: Path, tag: ListenTag?, mark: LogMark? = nil
     ) -> SyncEffects {
@@ -36,7 +36,7 @@ extension SyncTree {
         return refresh(view, at: place, touched)
     }
 
-    /// The client supposes that this is there from now on, until the server says what is. It is nobody's answer.
+    /// Applies a value that the client assumes until the server sends the actual one. The value answers no request.
     public func suppose(_ value: Node, at path: Path) -> SyncEffects {
         var touched = Touched.nothing
         take(
@@ -44,13 +44,13 @@ extension SyncTree {
         return refresh(touched)
     }
 
-    /// The server has sent all that a listen selects.
+    /// Records that the server has sent all data that a listen selects.
     ///
-    /// - Parameter mark: as of which entry; nil where that is what the data said, or not known.
+    /// - Parameter mark: the log position of the data; nil if it is the position of the last change, or unknown.
     public func completeListen(_ spec: QuerySpec, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
         if let tag {
             guard let (place, view) = tagged[tag] else { return SyncEffects() }
-            // The server had nothing new: what the query selects of what was there is its own from now on.
+            // The server had no changes: the query's selection of the former data is its own data from now on.
             let touched = releaseCovers(of: place)
             let held = view.held ?? []
             heard(view, at: place.path)
@@ -100,13 +100,13 @@ extension SyncTree {
         }
     }
 
-    /// Takes a value for all who listen at, above or below its place.
+    /// Applies a value for all listeners at, above or below its path.
     func absorb(
         _ value: Node, at path: Path, isMerge: Bool, _ mark: LogMark?, _ touched: inout Touched
     ) {
         var above = root
         var depth = 0
-        // From the root down to the place: what is known as a whole changes; filtered queries take single children.
+        // From the root down to the path: whole known values are changed; filtered queries receive single children.
         while true {
             if let known = above.known {
                 let below = path.dropFirst(depth)
@@ -140,16 +140,16 @@ extension SyncTree {
             }
             touched.insert(path)
         } else if depth == path.depth - 1, above.hasDefault, !isMerge || above.knowsChildren {
-            // A child of what is not known as a whole.
+            // A child of a path whose whole value is unknown.
             setKnown(value, at: above.descend(path.dropFirst(depth)), mark)
             touched.insert(path)
         }
     }
 
-    /// Whether somebody listens on the way to a path or at it. What a query there has been sent completely is then changed
-    /// by its own listen alone: the server tells one listen of several entries before it tells another of the same ones,
-    /// so that these may be older than what the query has. As the query is told changes only, what they let in or take out
-    /// would stay so.
+    /// Whether there is a listener at a path or at a node above it. Data that a query there has been sent completely is
+    /// then changed only by the query's own listen: the server sends several entries to one listen before it sends them
+    /// to another, so the entries may be older than the query's data. As the query is sent changes only, a child that
+    /// such an entry adds or removes would stay so.
     private func isListening(_ path: Path, _ place: Place) -> Bool {
         var place = place
         for key in path.keys {
@@ -160,11 +160,11 @@ extension SyncTree {
         return false
     }
 
-    /// Whether the place is of use to somebody who listens to its parent, which isn't known as a whole.
+    /// Whether the path is a child that is needed by a listener at its parent, whose whole value is unknown.
     private func isKnownChild(_ place: Place) -> Bool { place.parent?.hasDefault ?? false }
 
-    /// The highest place on the way whose kind a change has altered: a leaf that became a branch, a branch that
-    /// vanished. What the client has written there is laid over something else from then on.
+    /// Returns the topmost path on the way at which a change has altered the kind of node: a leaf that became a branch,
+    /// or a branch that vanished. From then on, the client's writes there apply to a different base.
     private static func top(of path: Path, _ old: Node, _ new: Node) -> Path {
         var before = old
         var after = new
@@ -176,7 +176,7 @@ extension SyncTree {
         return path
     }
 
-    /// The place's whole value is known from now on, and read here by all below.
+    /// Sets the whole known value of a path, which all paths below read from here.
     func setKnown(_ value: Node, at place: Place, _ mark: LogMark?) {
         place.known = value
         place.mark = mark
@@ -190,7 +190,7 @@ extension SyncTree {
         dropEmpty(below: place)
     }
 
-    /// Gives the topmost places below, which somebody listens to, their own values.
+    /// Gives the topmost paths below that have listeners values of their own.
     private func settleBelow(_ place: Place, _ mark: LogMark?, _ value: (Path) -> Node) {
         var listening: [Place] = []
         place.forEachBelow { below in
@@ -212,10 +212,10 @@ extension SyncTree {
         for below in empty { below.prune() }
     }
 
-    /// A place that was known as a whole no longer is: those below who listen keep their part.
+    /// Releases a whole known value: listeners below keep their part of it.
     func release(_ place: Place) {
         guard let known = place.known else { return }
-        // The resumption is of the place's own listen.
+        // The resumption belongs to the path's own listen.
         let mark = place.mark.map { LogMark(seq: $0.seq) }
         place.known = nil
         place.mark = nil
@@ -225,7 +225,8 @@ extension SyncTree {
         }
     }
 
-    /// All was there though nobody had asked for it; from now on only a part is brought up to date. Returns where.
+    /// Releases whole values that were present without a listen, because only a part of them is updated from now on.
+    /// Returns their paths.
     private func releaseCovers(of place: Place) -> Touched {
         var touched = Touched.nothing
         while let cover = place.cover {
@@ -235,8 +236,8 @@ extension SyncTree {
         return touched
     }
 
-    /// What a filtered query keeps of a whole value: what it selects, and what it shows in place of what was taken out
-    /// locally.
+    /// Returns the part of a whole value that a filtered query keeps: its selection, and the children that it shows in
+    /// place of locally removed ones.
     private func chosen(by view: View, from known: Node) -> Node {
         var node = view.query.select(from: known)
         guard case .branch(let shown) = view.shown else { return node }
@@ -273,7 +274,7 @@ extension SyncTree {
         if let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
     }
 
-    /// Gives a filtered query a value below its place. Returns whether that concerns it.
+    /// Applies a value below a filtered query's path to the query. Returns whether the value concerns the query.
     func take(_ value: Node, at path: Path, _ view: View, _ place: Place, trims: Bool = true) -> Bool {
         if view.own == nil { view.own = ServerSet() }
         guard let key = view.own?.apply(value, at: path, of: view.query) else { return false }
@@ -285,10 +286,10 @@ extension SyncTree {
 }
 
 extension SyncTree {
-    /// The server has answered a question for what a query selects. Who listens and has not been sent it yet has it from
-    /// here; what nobody listens to is kept for later, where anything is.
+    /// Applies the server's answer to a get. Listeners that have not been sent the data get it from here; data without
+    /// listeners is kept for later if anything is known of it.
     ///
-    /// What is known completely already is brought up to date by its own listen, in order: the answer adds nothing.
+    /// Data that is already completely known is updated by its own listen, in order, so the answer adds nothing.
     public func applyAnswer(_ value: Node, of spec: QuerySpec, seq: Int64?) -> SyncEffects {
         guard !serverValue(of: spec).isComplete else { return SyncEffects() }
         let mark = seq.map { LogMark(seq: $0) }
@@ -306,13 +307,14 @@ extension SyncTree {
     }
 }
 
-/// Listens that go on behind an entry: they are told of each later entry by itself, the client's own among them. Each of these states is older
-/// than what is shown, so that they are taken together when the listen is complete; where the connection is lost before, none of them is.
+/// Listens that resume after an entry: the server sends each later entry separately, including the client's own. Each
+/// of these states is older than the value shown, so they are applied together when the listen is complete. If the
+/// connection is lost before, none of them is applied.
 extension SyncTree {
-    /// Keeps what belongs to a listen that goes on where it was, until that is complete. Returns whether it does.
+    /// Holds a change that belongs to a resuming listen until the listen is complete. Returns whether it was held.
     func hold(_ told: ToldChanges, _ tag: ListenTag?) -> Bool {
         if let tag {
-            // What is not below the query's place is none of its data.
+            // A change that is not below the query's path is not part of its data.
             guard let (place, view) = tagged[tag], view.held != nil, place.path.contains(told.path) else {
                 return false
             }
@@ -324,8 +326,9 @@ extension SyncTree {
         return true
     }
 
-    /// Gives the cache what has become of the children that a query was told of, entry by entry. What came in between is not for the cache:
-    /// others, who share it, have been told later things, and a child that leaves the query may stay.
+    /// Passes the final state of the children that the server sent for a query, entry by entry, to the cache. The
+    /// states in between are not for the cache: other queries that share it have been sent later data, and a child that
+    /// leaves the query may remain.
     func keep(_ selected: Node, changedBy held: [ToldChanges], of spec: QuerySpec) {
         guard let cache, let last = held.last else { return }
         let places = held.flatMap { told in
@@ -342,11 +345,11 @@ extension SyncTree {
     }
 }
 
-/// What the server has told at or below a path: of one entry.
+/// The changes of one entry that the server has sent at or below a path.
 struct ToldChanges {
     let changes: [Change]
     let path: Path
-    /// Whether several places were set at once.
+    /// Whether several paths were set at once.
     let isMerge: Bool
     let mark: LogMark?
 }

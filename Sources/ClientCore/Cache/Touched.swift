@@ -1,10 +1,10 @@
 import Tree
 
-/// The places at and below a place at which data may have changed.
+/// The paths at and below a path at which data may have changed.
 enum Touched {
-    /// The place itself, with all below it.
+    /// The path itself, with everything below it.
     case whole
-    /// One place that these keys lead to.
+    /// The one path given by these keys.
     case one(ArraySlice<Key>)
     case many([Key: Touched])
 
@@ -20,7 +20,7 @@ enum Touched {
         if case .many(let children) = self { children.isEmpty } else { false }
     }
 
-    /// The children at or below which something is touched; nothing useful when the whole is.
+    /// The children at or below which data may have changed; empty if the whole value may have.
     var keys: [Key] {
         switch self {
         case .whole: []
@@ -29,7 +29,7 @@ enum Touched {
         }
     }
 
-    /// What is touched of a child.
+    /// The touched part of a child; nil if none.
     subscript(key: Key) -> Touched? {
         switch self {
         case .whole: return .whole
@@ -65,7 +65,7 @@ enum Touched {
         self = .many(children)
     }
 
-    /// Visits the touched places as paths from here.
+    /// Visits the touched paths, relative to this one.
     func forEachPath(_ body: (Path) -> Void) { forEach(Path(), body) }
 
     private func forEach(_ path: Path, _ body: (Path) -> Void) {

@@ -1,7 +1,7 @@
 public import Tree
 public import Wire
 
-/// The number of one try to connect; greater with each.
+/// The number of one attempt to connect; greater with each attempt.
 public struct ConnectionNumber: Sendable, Hashable, Comparable {
     public let rawValue: UInt64
 
@@ -10,39 +10,41 @@ public struct ConnectionNumber: Sendable, Hashable, Comparable {
     public static func < (left: ConnectionNumber, right: ConnectionNumber) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// What is to be done for a connection, in the order in which it is told.
+/// A task for the owner of a connection, to be executed in order.
 public enum ConnectionEffect: Sendable, Equatable {
-    /// Connect; the transport's events come back with this number. An older connection has been told to close before.
+    /// Connect; the transport's events are passed back with this number. An older connection was closed by an earlier
+    /// effect.
     case open(RealtimeAddress, ConnectionNumber)
     /// Send one text message over the connection that was opened last.
     case send([UInt8])
-    /// Ask for the hash of what is known of the listen's query now, and send the listen's messages with it.
+    /// Compute the hash of the data known for the listen's query now, and send the listen's messages with it.
     case sendListen(ListenRequest)
-    /// Close the connection that was opened last. What it tells after this is ignored.
+    /// Close the connection that was opened last. Its later events are ignored.
     case close(reason: String)
-    /// Get a token from the app, and answer by `tokenProvided` or `tokenFailed`. `isForced`: not one that was given before.
+    /// Get a token from the app, and answer by `tokenProvided` or `tokenFailed`. `isForced`: the token must differ from
+    /// those given before.
     case askForToken(isForced: Bool)
     /// Get a proof that the app is genuine, and answer by `setAppCheckToken`.
     case askForAppCheckToken
     case report(ConnectionReport)
 }
 
-/// A listen that is to be sent.
+/// A listen to be sent.
 public struct ListenRequest: Sendable, Equatable {
     public let spec: QuerySpec
     public let tag: ListenTag?
     let number: Int64
-    /// Whether the server can be asked to go on behind what is known (`SyncTree.resumption`); where it refused to, it is asked
-    /// with hashes.
+    /// Whether the server can be asked to resume after the known data (`SyncTree.resumption`). After a refusal, the
+    /// listen is sent with hashes.
     public let mayResume: Bool
 
-    /// The texts to send, in order.
+    /// Returns the texts to send, in order.
     ///
     /// - Parameters:
-    ///   - hash: of what is known of the listen's data (`Node.hash`, of a query's data without the node's own priority);
-    ///     empty for nothing.
-    ///   - compound: of the same, where that is complete and large enough to be worth it. For default listens only.
-    ///   - behind: by which the server may go on where the listen was, instead of hashes.
+    ///   - hash: of the known data of the listen (`Node.hash`; for a query's data without the node's own priority);
+    ///     empty if there is none.
+    ///   - compound: the compound hash of that data, if it is complete and large enough. For default listens only.
+    ///   - behind: the position after which the server may resume the listen, instead of hashes.
     public func messages(hash: String, compound: CompoundHash? = nil, behind: String? = nil) -> [[UInt8]] {
         let target = ListenTarget(
             path: spec.path, query: spec.loadsAllData ? nil : spec.query, tag: tag?.rawValue)
@@ -51,63 +53,64 @@ public struct ListenRequest: Sendable, Equatable {
     }
 }
 
-/// The number that the owner gives a request that is no write, unique within a database.
+/// The number that the owner gives a request other than a write, unique within a database.
 public struct RequestID: Sendable, Hashable {
     public let rawValue: UInt64
 
     public init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// What a connection tells its owner, in the order in which it happened.
+/// An event that a connection reports to its owner, in the order in which events happened.
 public enum ConnectionReport: Sendable, Equatable {
-    /// The server has greeted. `serverTime`: its clock in milliseconds since 1970, now; less the own clock's time it is the
-    /// server's time offset.
+    /// The server has greeted. `serverTime`: the server's present clock in milliseconds since 1970; minus the local
+    /// time, it is the server's time offset.
     case connected(serverTime: Int64)
-    /// The connection ended that `connected` was told of. What was lost with it has been told before.
+    /// The connection reported by `connected` has ended. Requests lost with it have been reported before.
     case disconnected(reason: String)
-    /// A try to connect failed; the next one begins in so many milliseconds.
+    /// An attempt to connect failed; the next one begins after `retryAfter` milliseconds.
     case connectFailed(reason: String, retryAfter: Int64)
 
-    /// Data of listens, at a path from the root on. `tag`: of the listen that it belongs to; nil for default listens.
-    /// `mark`: as of which entry the listen's data is with it, where the server says so.
+    /// Data of listens, at a path from the root. `tag`: of the listen that the data belongs to; nil for default
+    /// listens. `mark`: the log position of the listen's data after this change, if the server sends it.
     case changed(ChangeEvent, tag: ListenTag?, mark: LogMark? = nil)
     /// Parts of the data at the path, for `RangeMerge.apply`.
     case ranges(Path, [RangeMerge], tag: ListenTag?, mark: LogMark? = nil)
-    /// All that the listen selects has been told.
+    /// All data that the listen selects has been reported.
     case listenCompleted(QuerySpec, tag: ListenTag?, lacksIndex: Bool, mark: LogMark? = nil)
-    /// The server refused the listen, or revoked it: it is gone.
+    /// The server refused the listen, or revoked it: it has ended.
     case listenRefused(QuerySpec, tag: ListenTag?, RequestFailure)
 
-    /// Told exactly once for each write.
-    /// `seq`: of the write's entry in the server's log, where it was done and the server says so.
+    /// Reported exactly once for each write. `seq`: of the write's entry in the server's log, if it was executed and
+    /// the server sends the seq.
     case writeAnswered(WriteID, RequestOutcome, seq: Int64? = nil)
-    /// Told exactly once for each request.
+    /// Reported exactly once for each request.
     case onDisconnectAnswered(RequestID, RequestOutcome)
-    /// Told exactly once for each request that was not cancelled.
+    /// Reported exactly once for each request that was not cancelled.
     case getAnswered(RequestID, GetOutcome)
-    /// Told once for each wait that was not cancelled.
+    /// Reported once for each wait that was not cancelled.
     case waitAnswered(RequestID, WaitOutcome)
 
-    /// The login was accepted; with what the server tells of it, if anything.
+    /// The login was accepted; with the server's data about it, if any.
     case signedIn(LoginAnswer?)
-    /// Nobody is signed in any more.
+    /// No user is signed in any more.
     case signedOut
-    /// The server refused or revoked the login. It is tried again with a new token. `count`: how often in a row.
+    /// The server refused or revoked the login. The machine retries with a new token.
+    /// `count`: the number of consecutive failures.
     case signInFailed(RequestFailure, count: Int)
-    /// The app has no token to give, for this reason: nothing is sent before it has one.
+    /// The app has no token, for this reason: nothing is sent until it has one.
     case tokenMissing(reason: String)
-    /// The server says that this database is never to be connected to again.
+    /// The server has asked clients never to connect to this database again.
     case shutDown(reason: String)
-    /// The text of a debugging login.
+    /// The text of a login in debug mode.
     case securityDebug(String)
-    /// Something odd about the server, for the log. Bounded in length and in number.
+    /// An irregularity of the server, for the log. Limited in length and number.
     case note(String)
 }
 
-/// Why the server did not do something.
+/// The reason why the server did not execute a request.
 public struct RequestFailure: Error, Sendable, Equatable {
     public let status: RealtimeStatus
-    /// The server's words, if it had any; of bounded length.
+    /// The server's explanation, if any; of limited length.
     public let explanation: String?
 
     public init(status: RealtimeStatus, explanation: String? = nil) {
@@ -116,30 +119,31 @@ public struct RequestFailure: Error, Sendable, Equatable {
     }
 }
 
-/// What became of a write.
+/// The outcome of a write.
 public enum RequestOutcome: Sendable, Equatable {
     case done
     case refused(RequestFailure)
-    /// It was sent, the connection ended, and nobody knows whether it was done: a transaction, which isn't sent twice.
+    /// The write was sent, the connection ended, and the outcome is unknown. Only for transactions, which are not sent
+    /// twice.
     case lost
-    /// The owner took it back before it was answered (`purgeWrites`). It may have been done.
+    /// The owner cancelled the write before it was answered (`purgeWrites`). It may have been executed.
     case purged
 }
 
-/// What a question for data came to.
+/// The outcome of a get.
 public enum GetOutcome: Sendable, Equatable {
-    /// `seq`: as of which entry of the server's log, where it says so.
+    /// `seq`: the log position of the value, if the server sends it.
     case value(Node, seq: Int64? = nil)
     case refused(RequestFailure)
-    /// There is no connection to ask over, or it ended before the answer.
+    /// There is no connection, or it ended before the answer.
     case lost
 }
 
-/// What a wait for an entry of the server's log came to.
+/// The outcome of a wait for an entry of the server's log.
 public enum WaitOutcome: Sendable, Equatable {
-    /// Everything up to the entry has been told of all listens that were wanted when the wait began.
+    /// Everything up to the entry has been reported for all listens that were wanted when the wait began.
     case reached(seq: Int64)
-    /// The server tells who may read nothing nothing of its log, or did not understand.
+    /// The server reveals nothing of its log to clients that may read nothing, or did not understand the request.
     case refused(RequestFailure)
     /// The server does not know the gateway's extension.
     case unsupported

@@ -2,7 +2,7 @@ import Tree
 import Wire
 
 extension ConnectionMachine {
-    /// What the transport tells. Events of a connection that is over are ignored.
+    /// Handles an event of the transport. Events of a connection that has ended are ignored.
     public mutating func transport(_ event: TransportEvent, of number: ConnectionNumber, now: Int64) {
         guard connection?.number == number else { return }
         connection?.lastReceived = now
@@ -72,12 +72,13 @@ extension ConnectionMachine {
         signIn(now: now)
     }
 
-    /// The server wants the client at another host.
+    /// Follows the server's request to connect to another host.
     private mutating func sendElsewhere(_ host: String, now: Int64) {
         guard let next = ServerPlace(host, isSecure: settings.isSecure) else {
             return fail("it sends the client to what is no host: \(host)", now: now)
         }
-        // A greeting alone is no sign that the way has ended: who greets and sends on at once would be asked for ever.
+        // A greeting alone does not end the sequence of redirects: a server that greets and redirects at once could
+        // otherwise redirect the client forever.
         if let greetedAt = connection?.greetedAt, now - greetedAt >= settings.goodConnection { redirects = 0 }
         redirects += 1
         guard redirects <= Self.mostRedirects else {
@@ -116,7 +117,7 @@ extension ConnectionMachine {
     }
 
     private mutating func listenAnswered(_ serial: UInt64, _ answer: ServerResponse) {
-        // Nobody listens any more.
+        // The listen has been stopped.
         guard let listen = listens[serial] else { return }
         if answer.status == .ok {
             listens.noteAnswered(serial)
@@ -132,7 +133,8 @@ extension ConnectionMachine {
     private mutating func queuedAnswered(_ serial: UInt64, _ answer: ServerResponse) throws(MessageError) {
         guard let content = queue[serial] else { return }
         if case .get(let id, _) = content, answer.status == .ok {
-            // Read while the question still stands: what is no value ends the connection, and the question is lost.
+            // Parsed while the get is still queued: an invalid value ends the connection, and the get is then reported
+            // as lost.
             let value = try answer.value()
             _ = queue.remove(serial)
             effects.append(.report(.getAnswered(id, .value(value, seq: answer.mark?.seq))))
@@ -174,17 +176,17 @@ extension ConnectionMachine {
         }
     }
 
-    /// Nil for what nobody listens to (any more). A listen that was stopped may still be sent something, and that is older than what
-    /// other listens have been sent, or than the hashes that they were sent with: a query would take it for news, and where the
-    /// server says that a listen's data is the same, it would stay.
+    /// Returns nil for data without a listener. A stopped listen may still be sent data.
+    /// It is older than the data of other listens, or than the hashes that they were sent with: a query would take it
+    /// for a change, and it would remain if the server then reports that the listen's data is unchanged.
     private func listenTag(_ tag: Int64?, _ path: Path) -> (tag: ListenTag?, Void)? {
         guard let tag else { return isForUntagged(path) ? (nil, ()) : nil }
         let known = ListenTag(rawValue: tag)
         return listens.has(known) ? (known, ()) : nil
     }
 
-    /// Whether data without a tag is of the listen that is there now. The server does requests in their order: one that was ended
-    /// before this one was sent is told nothing more once its end has been confirmed.
+    /// Whether data without a tag belongs to the present listen. The server executes requests in order: a listen that
+    /// was ended before this one was sent receives nothing more once its end has been confirmed.
     private func isForUntagged(_ path: Path) -> Bool {
         guard let listen = listens.untagged(for: path), let number = listen.number else { return false }
         guard !listen.isAnswered, let ending = connection?.ending else { return true }
@@ -202,7 +204,7 @@ extension ConnectionMachine {
         }
     }
 
-    /// Something that a good server doesn't do, and that changes nothing.
+    /// Reports an irregularity of the server without consequences.
     private mutating func note(_ text: String) {
         guard let left = connection?.notesLeft, left > 0 else { return }
         connection?.notesLeft -= 1
@@ -211,7 +213,7 @@ extension ConnectionMachine {
 }
 
 extension ChangeEvent {
-    /// The place that the event is about.
+    /// The path of the event.
     fileprivate var path: Path {
         switch self {
         case .put(let path, _), .patch(let path, _): path

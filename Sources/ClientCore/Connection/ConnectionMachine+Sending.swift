@@ -2,12 +2,12 @@ import Tree
 import Wire
 
 extension ConnectionMachine {
-    /// Takes the number for one more request, which the caller sends.
+    /// Allocates the number of one more request, which the caller sends.
     mutating func nextRequest(_ request: OpenConnection.Request, now: Int64) -> Int64 {
         connection?.ask(request, now: now) ?? 0
     }
 
-    /// Sends a request that does not wait its turn.
+    /// Sends a request without queueing it.
     mutating func send(_ action: ClientAction, as request: OpenConnection.Request, now: Int64) {
         let number = nextRequest(request, now: now)
         for text in OutgoingMessage.frames(ClientRequest(number: number, action: action)) {
@@ -15,8 +15,8 @@ extension ConnectionMachine {
         }
     }
 
-    /// The login is settled: all that waits is sent, the listens first. What the server tells of them then stands on what
-    /// it had before the writes, and each write's echo comes after.
+    /// Sends everything that waits once the login is settled, listens first. So the server's data for the listens is
+    /// based on the state before the writes, and each write's echo comes after it.
     mutating func becomeReady(now: Int64) {
         phase = .ready
         for serial in listens.beginAgain() { sendListen(serial, now: now) }
@@ -25,7 +25,7 @@ extension ConnectionMachine {
         sendWaits(now: now)
     }
 
-    /// Sends what waits its turn, as far ahead of the server's answers as the settings let it.
+    /// Sends queued requests, as far ahead of the server's answers as the settings allow.
     mutating func sendQueued(now: Int64) {
         guard phase == .ready else { return }
         while connection?.hasRoom(settings) == true, let (serial, content) = queue.next(writes: !areWritesHeld) {
@@ -38,7 +38,7 @@ extension ConnectionMachine {
         let name = connection?.isExtended == true ? content.name : nil
         let texts = OutgoingMessage.frames(ClientRequest(number: number, action: content.action, name: name))
         guard !texts.isEmpty else {
-            // Longer than a client can say.
+            // The request is longer than the protocol allows.
             _ = queue.remove(serial)
             tell(content, .refused(RequestFailure(status: .tooBig, explanation: "The request is too large to be sent")))
             return
@@ -50,7 +50,7 @@ extension ConnectionMachine {
         for text in texts { effects.append(.send(text)) }
     }
 
-    /// Tells the owner what became of a request of the queue.
+    /// Reports the outcome of a queued request to the owner.
     mutating func tell(_ content: QueuedRequest.Content, _ outcome: RequestOutcome, seq: Int64? = nil) {
         switch content {
         case .write(let write, _): effects.append(.report(.writeAnswered(write.id, outcome, seq: seq)))
@@ -65,12 +65,12 @@ extension ConnectionMachine {
 }
 
 extension QueuedRequest.Content {
-    /// What the server is to know it by when it comes again. A transaction is not sent twice.
+    /// The name by which the server recognizes a write that is sent again. A transaction is not sent twice.
     var name: WriteName? {
         if case .write(let write, nil) = self { write.name } else { nil }
     }
 
-    /// What is asked of the server.
+    /// The action that the request asks of the server.
     var action: ClientAction {
         switch self {
         case .write(let write, let hash):
@@ -88,7 +88,7 @@ extension QueuedRequest.Content {
     }
 }
 
-/// The texts of a request: one, or a count and the pieces of a long one.
+/// The frames of a request: one text, or a count and the segments of a long one.
 enum OutgoingMessage {
     static func frames(_ request: ClientRequest) -> [[UInt8]] {
         guard let text = request.text, let pieces = Segments.split(text) else { return [] }

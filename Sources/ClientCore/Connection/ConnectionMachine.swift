@@ -1,11 +1,11 @@
 public import Tree
 import Wire
 
-/// What one database of a client says to its server, when, and what it makes of the answers. Pure: it has no clock, no
-/// socket and no thread, and is confined to the thread of its database.
+/// Decides which messages one database of a client sends to its server and when, and handles the answers. Pure: it has
+/// no clock, no socket and no thread, and is confined to the thread of its database.
 ///
-/// After each call (or several), the owner takes the effects and carries them out in order, then sees to it that
-/// `timePassed` is called at `deadline`. Times are in milliseconds of a clock that never steps back.
+/// After each call (or several), the owner takes the effects and executes them in order, then arranges that
+/// `timePassed` is called at `deadline`. Times are in milliseconds of a monotonic clock.
 ///
 ///                  goOnline               server's greeting             login accepted, or no user
 ///     idle ------------------> opening -------------------> signingIn ----------------------------> ready
@@ -20,15 +20,15 @@ import Wire
 /// (1) `goOnline` or a new token ends a pause, too.
 ///
 /// If the server names another host, the machine closes the connection and goes to `opening` without a pause, at most
-/// five times in a row. In `ready` it sends listens first, then `queue` (writes, onDisconnect operations and gets in the
-/// order of the calls), and `waits` once the server has answered the listens that may resume. After a lost
+/// five times in a row. In `ready` it sends listens first, then `queue` (writes, onDisconnect operations and gets in
+/// the order of the calls), and `waits` once the server has answered the listens that may resume. After a lost
 /// connection the machine keeps listens, writes, onDisconnect operations and waits for the next one; it reports gets
 /// and sent transactions as lost.
 public struct ConnectionMachine: Sendable {
     let settings: ConnectionSettings
     var effects: [ConnectionEffect] = []
     var phase = Phase.idle
-    /// There is one from `opening` on.
+    /// The present connection; not nil from `opening` on.
     var connection: OpenConnection?
     var listens = WantedListens()
     var queue = RequestQueue()
@@ -40,41 +40,41 @@ public struct ConnectionMachine: Sendable {
     var isShutDown = false
     var areWritesHeld = false
     private var lastNumber: UInt64 = 0
-    /// Where the next connection goes: the settings' place, or where the server has sent the client.
+    /// The address of the next connection: from the settings, or the one to which the server has redirected the client.
     var place: ServerPlace
-    /// How often the client was sent elsewhere since a connection that lasted.
+    /// The number of redirects since the last connection that lasted.
     var redirects = 0
-    /// The session that the server may forget: the one before.
+    /// The previous session, which the server may discard.
     var lastSession: String?
 
     enum Phase: Sendable, Equatable {
-        /// Nobody wants a connection.
+        /// No connection is wanted.
         case idle
-        /// Between two tries.
+        /// Between two attempts.
         case pausing(until: Int64)
-        /// From the try to connect to the server's greeting.
+        /// From the attempt to connect to the server's greeting.
         case opening(since: Int64)
-        /// Greeted; the token isn't there yet, or the login not answered.
+        /// Greeted; the token is not available yet, or the login is not answered.
         case signingIn(since: Int64)
         case ready
     }
 
-    /// A machine begins offline.
+    /// Creates a machine, which is offline at first.
     ///
-    /// - Parameter seed: of the random numbers that spread tries to connect over time.
+    /// - Parameter seed: of the random numbers that spread attempts to connect over time.
     public init(_ settings: ConnectionSettings, seed: UInt64) {
         self.settings = settings
         retry = RetryDelay(settings, seed: seed)
         place = ServerPlace(host: settings.host, port: settings.port)
     }
 
-    /// What is to be done since the last call, in order.
+    /// Takes the effects since the last call, in order.
     public mutating func takeEffects() -> [ConnectionEffect] {
         defer { effects = [] }
         return effects
     }
 
-    /// Whether the server has greeted and the connection stands.
+    /// Whether the server has greeted and the connection is open.
     public var isConnected: Bool {
         switch phase {
         case .idle, .pausing, .opening: false
@@ -84,8 +84,8 @@ public struct ConnectionMachine: Sendable {
 
     // MARK: Being online
 
-    /// Connects at once, and again whenever the connection ends. Does nothing while a connection is made or stands, and
-    /// after the server has shut the database down.
+    /// Connects at once, and reconnects whenever the connection ends. Does nothing while a connection is being opened
+    /// or is open, and after the server has shut the database down.
     public mutating func goOnline(now: Int64) {
         wantsOnline = true
         guard !isShutDown else { return }
@@ -97,14 +97,15 @@ public struct ConnectionMachine: Sendable {
         }
     }
 
-    /// Ends the connection and makes none until `goOnline`. Gets are lost, sent transactions too; all else waits.
+    /// Ends the connection and opens none until `goOnline`. Gets and sent transactions are lost; all other requests
+    /// wait.
     public mutating func goOffline(now: Int64) {
         wantsOnline = false
         end(reason: "the app went offline", closes: true, .never, now: now)
         phase = .idle
     }
 
-    /// Begins a try to connect.
+    /// Begins an attempt to connect.
     mutating func open(now: Int64) {
         lastNumber += 1
         let number = ConnectionNumber(rawValue: lastNumber)
@@ -116,14 +117,14 @@ public struct ConnectionMachine: Sendable {
 
     // MARK: Listening
 
-    /// The spec is as the server needs it: one that loads all data is the default query. `tag` is nil for those. A listen
-    /// is sent again with each connection until `unlisten`, or until it is told as refused.
+    /// Adds a listen. `spec` is in the form that the server needs: one that loads all data is the default query, with
+    /// `tag` nil. The listen is sent again over each connection until `unlisten`, or until it is reported as refused.
     public mutating func listen(_ spec: QuerySpec, tag: ListenTag?, now: Int64) {
         guard let serial = listens.add(spec, tag: tag) else { return }
         if phase == .ready { sendListen(serial, now: now) }
     }
 
-    /// Nothing more is told of the listen.
+    /// Stops a listen; its data is no longer reported.
     public mutating func unlisten(_ spec: QuerySpec, tag: ListenTag?, now: Int64) {
         guard let listen = listens.remove(spec, tag: tag), listen.isSent, phase == .ready else { return }
         let target = ListenTarget(path: spec.path, query: spec.loadsAllData ? nil : spec.query, tag: tag?.rawValue)
@@ -144,59 +145,60 @@ public struct ConnectionMachine: Sendable {
 
     // MARK: Requests
 
-    /// - Parameter hash: of the value that a transaction has seen; with it the write is sent once at most.
+    /// - Parameter hash: of the value that a transaction has read; with a hash the write is sent at most once.
     public mutating func write(_ write: PendingWrite, hash: String? = nil, now: Int64) {
         add(.write(write, hash: hash), now: now)
     }
 
-    /// While writes are held, neither they nor onDisconnect operations are sent: until the user has signed in again.
+    /// Holds or releases writes and onDisconnect operations: while they are held, none is sent until the user has
+    /// signed in again.
     public mutating func holdWrites(_ isHeld: Bool, now: Int64) {
         areWritesHeld = isHeld
         sendQueued(now: now)
     }
 
-    /// Takes back all writes and onDisconnect operations that were not answered: each is told as purged.
+    /// Cancels all unanswered writes and onDisconnect operations: each is reported as purged.
     public mutating func purgeWrites(now: Int64) {
         for content in queue.removeWrites() { tell(content, .purged) }
         sendQueued(now: now)
     }
 
-    /// Has the server write a value once this connection has ended.
+    /// Makes the server write a value once this connection has ended.
     public mutating func onDisconnectPut(_ id: RequestID, at path: Path, _ value: Node, now: Int64) {
         add(.onDisconnect(id, .onDisconnectPut(path, value)), now: now)
     }
 
-    /// Has the server merge changes once this connection has ended. Their paths are relative to `path`.
+    /// Makes the server merge changes once this connection has ended. Their paths are relative to `path`.
     public mutating func onDisconnectMerge(_ id: RequestID, at path: Path, _ changes: [Change], now: Int64) {
         let absolute = changes.map { Change(path: path.appending($0.path), value: $0.value) }
         add(.onDisconnect(id, .onDisconnectMerge(path, absolute)), now: now)
     }
 
-    /// Takes back what the server was to do at the path and below.
+    /// Cancels the onDisconnect operations at and below the path.
     public mutating func onDisconnectCancel(_ id: RequestID, at path: Path, now: Int64) {
         add(.onDisconnect(id, .onDisconnectCancel(path)), now: now)
     }
 
-    /// Asks the server for what a query selects. While a connection is being made the question waits for it; without one
-    /// it is lost at once.
+    /// Gets the data that a query selects from the server. The request waits while a connection is being opened;
+    /// without one it is lost at once.
     public mutating func get(_ id: RequestID, _ spec: QuerySpec, now: Int64) {
         guard phase != .idle else { return effects.append(.report(.getAnswered(id, .lost))) }
         add(.get(id, spec), now: now)
     }
 
-    /// The answer is not waited for any more; nothing is told.
+    /// Cancels a get; its outcome is not reported.
     public mutating func cancelGet(_ id: RequestID, now: Int64) { queue.removeGet(id) }
 
-    /// Asks to be told when all listens have been told everything up to an entry of the server's log. Waits through lost
-    /// connections.
+    /// Waits until all listens have been sent everything up to an entry of the server's log. The wait continues after
+    /// lost connections.
     ///
-    /// - Parameter path: a place that was read, if any: it shows the server that the client may know of its log.
+    /// - Parameter path: a path that was read, if any: it shows the server that the client may learn about its log.
     public mutating func wait(_ id: RequestID, for seq: Int64, path: Path?, now: Int64) {
         waits.add(id, seq, path)
         sendWaits(now: now)
     }
 
-    /// Nothing is told of the wait any more.
+    /// Cancels a wait; its outcome is not reported.
     public mutating func cancelWait(_ id: RequestID) { waits.remove(id) }
 
     private mutating func add(_ content: QueuedRequest.Content, now: Int64) {
@@ -206,21 +208,22 @@ public struct ConnectionMachine: Sendable {
 }
 
 extension ConnectionMachine {
-    /// When there is to be another connection.
+    /// The time of the next connection.
     enum Again: Equatable {
         case never
         /// After a pause.
         case later
-        /// The server has said where to go.
+        /// The machine reconnects at once, to the host that the server has named.
         case atOnce
     }
 
-    /// The connection is over, or is to be, or did not come about.
+    /// Handles a connection that has ended, has to be closed, or could not be opened.
     ///
-    /// - Parameter closes: whether the transport is to close it; false where that has told of its end.
+    /// - Parameter closes: whether the transport has to close the connection; false if the transport has reported its
+    ///   end.
     mutating func end(reason: String, closes: Bool, _ again: Again, now: Int64) {
         guard let open = connection else {
-            // Between two tries: gets have been waiting for the next one.
+            // Between two attempts: gets have been waiting for the next one.
             if again == .never { lose() }
             return
         }
@@ -232,7 +235,7 @@ extension ConnectionMachine {
         if let greetedAt = open.greetedAt {
             if now - greetedAt >= settings.goodConnection { retry.reset() }
         } else if again == .later {
-            // Nobody greets where the server had sent the client.
+            // No server has greeted at the present address: the client returns to the configured one.
             place = ServerPlace(host: settings.host, port: settings.port)
         }
         if wasConnected { effects.append(.report(.disconnected(reason: reason))) }
@@ -250,21 +253,21 @@ extension ConnectionMachine {
         for content in queue.connectionEnded() { tell(content, .lost) }
     }
 
-    /// The server breaks the protocol.
+    /// Closes the connection because the server violated the protocol.
     mutating func fail(_ reason: String, now: Int64) {
         end(
             reason: "the server sent what is no message of the protocol: \(Self.bounded(reason))", closes: true, .later,
             now: now)
     }
 
-    /// Text of a server's, of a length that a log can bear.
+    /// Returns text from the server, cut to a length suitable for a log.
     static func bounded(_ text: String, _ length: Int = 300) -> String {
         text.utf8.count <= length ? text : String(text.unicodeScalars.prefix(length)) + "…"
     }
 }
 
 extension ConnectionMachine {
-    /// When `timePassed` wants to be called; nil for never. It changes with every call of the machine.
+    /// The time at which `timePassed` has to be called; nil for never. Every call of the machine may change it.
     public var deadline: Int64? {
         switch phase {
         case .idle: return nil
@@ -277,7 +280,7 @@ extension ConnectionMachine {
         }
     }
 
-    /// Does what is due. To be called at `deadline` or a little later; calls before it do nothing.
+    /// Executes due work. Call it at `deadline` or a little later; earlier calls have no effect.
     public mutating func timePassed(now: Int64) {
         switch phase {
         case .idle: return
@@ -323,8 +326,8 @@ extension ConnectionMachine {
     }
 }
 
-/// How long to pause between tries to connect: longer with each failure, up to a limit, and spread by chance so that the
-/// clients of a server that comes back don't come all at once.
+/// The pauses between attempts to connect: longer with each failure, up to a limit, and randomized so that the clients
+/// of a restarted server do not all reconnect at the same time.
 struct RetryDelay: Sendable {
     private let first: Int64
     private let longest: Int64
@@ -338,20 +341,20 @@ struct RetryDelay: Sendable {
         random = seed
     }
 
-    /// Something has succeeded, or the app asks for a try: the next failure is a first one again.
+    /// Records a success, or an attempt requested by the app: the next failure counts as the first.
     mutating func reset() { upcoming = Double(first) }
 
-    /// The next pause is the longest one: what failed will fail again.
+    /// Makes the next pause the longest one, because another attempt would fail again.
     mutating func giveUpForNow() { upcoming = Double(longest) }
 
-    /// The pause after one more failure, in milliseconds: between half of what is due and all of it.
+    /// Returns the pause after one more failure, in milliseconds: between half of the computed pause and all of it.
     mutating func next() -> Int64 {
         let pause = min(upcoming, Double(longest))
         upcoming = min(pause * 1.5, Double(longest))
         return Int64(pause / 2 + pause / 2 * fraction())
     }
 
-    /// From 0 to 1, by the generator SplitMix64.
+    /// Returns a number from 0 to 1, by the generator SplitMix64.
     private mutating func fraction() -> Double {
         random &+= 0x9E37_79B9_7F4A_7C15
         var mixed = random

@@ -1,34 +1,34 @@
-/// How a connection behaves. Times are in milliseconds.
+/// The settings of a connection. Times are in milliseconds.
 public struct ConnectionSettings: Sendable, Equatable {
-    /// The server's host, port and security; its target is made by the machine.
+    /// The server's host, port and security; the machine creates the request target.
     public var host: String
     public var port: UInt16
     public var isSecure: Bool
     /// The database's name on the server.
     public var namespace: String
 
-    /// From the beginning of a connection until the server's greeting, and again until the token is there and accepted.
+    /// Maximum time until the server's greeting, and again until the token is available and accepted.
     public var connectTimeout: Int64 = 30_000
-    /// A keep-alive is sent when nothing else was sent for so long.
+    /// Time without other messages after which a keep-alive is sent.
     public var keepAlive: Int64 = 45_000
-    /// The server is pinged when nothing came from it for so long: while it owes an answer, and while it owes none.
+    /// Time without data from the server after which it is pinged: while it owes an answer, and while it owes none.
     public var pingWhenOwed: Int64 = 15_000
     public var pingWhenIdle: Int64 = 60_000
-    /// The server is taken for dead when nothing comes for so long after a ping.
+    /// Time without data after a ping after which the server is considered dead.
     public var pongTimeout: Int64 = 20_000
-    /// Between tries to connect: at first, and at most.
+    /// The pause between attempts to connect: at first, and at most.
     public var firstRetry: Int64 = 1_000
     public var longestRetry: Int64 = 30_000
-    /// A connection that lasted so long was a good one: the next try is a first one again.
+    /// Minimum duration of a connection that counts as successful: the next failure then counts as the first.
     public var goodConnection: Int64 = 30_000
-    /// The longest message that is taken from the server, its segments put together.
+    /// Maximum size of a message from the server, with its segments combined.
     public var maxMessageBytes = 256 << 20
-    /// How much is sent ahead of the server's answers.
+    /// Maximum number and bytes of requests that are sent ahead of the server's answers.
     public var maxRequestsInFlight = 1_000
     public var maxBytesInFlight = 8 << 20
-    /// Whether the host that the server's greeting names is used for the next connections.
+    /// Whether the next connections use the host that the server's greeting names.
     public var followsGreeting = false
-    /// Whether the server is asked for the gateway's extension. Others pass over the question.
+    /// Whether the client asks the server for the gateway's extension. Other servers ignore the request.
     public var asksForExtension = true
 
     public init(host: String, port: UInt16, isSecure: Bool, namespace: String) {

@@ -1,13 +1,13 @@
 import Tree
 import Wire
 
-/// Those who wait for entries of the server's log, in the order in which they came.
+/// The waits for entries of the server's log, in order of arrival.
 struct LogWaits: Sendable {
     struct Wait: Sendable {
         let id: RequestID
         let seq: Int64
         let path: Path?
-        /// Over the connection that stands.
+        /// Whether it was sent over the present connection.
         var isSent = false
     }
 
@@ -21,14 +21,14 @@ struct LogWaits: Sendable {
 
     func has(_ id: RequestID) -> Bool { all.contains { $0.id == id } }
 
-    /// The next one to send, which thereby counts as sent.
+    /// Returns the next wait to send and marks it as sent.
     mutating func next() -> Wait? {
         guard let index = all.firstIndex(where: { !$0.isSent }) else { return nil }
         all[index].isSent = true
         return all[index]
     }
 
-    /// It is to be sent again.
+    /// Marks a wait to be sent again.
     mutating func again(_ id: RequestID) {
         guard let index = all.firstIndex(where: { $0.id == id }) else { return }
         all[index].isSent = false
@@ -45,12 +45,12 @@ struct LogWaits: Sendable {
 }
 
 extension ConnectionMachine {
-    /// The most waits that are sent ahead of the server's answers.
+    /// Maximum number of waits that are sent ahead of the server's answers.
     private static var maxWaitsInFlight: Int { 8 }
-    /// How long after a wait that the server has given up it is asked again, in milliseconds.
+    /// Milliseconds after which a wait that the server has abandoned is sent again.
     private static var waitPause: Int64 { 1_000 }
 
-    /// Sends waits behind the listens: those that the server may still refuse to go on with are settled first.
+    /// Sends waits after the listens, once the server can no longer refuse to resume one of those.
     mutating func sendWaits(now: Int64) {
         guard phase == .ready, !waits.all.isEmpty, let open = connection else { return }
         guard open.isExtended else {
@@ -83,7 +83,7 @@ extension ConnectionMachine {
         sendWaits(now: now)
     }
 
-    /// The listen was answered. Returns whether it has been asked for again, with hashes.
+    /// Handles the answer to a listen. Returns whether the listen has been sent again, with hashes.
     mutating func resumptionAnswered(_ serial: UInt64, _ answer: ServerResponse, now: Int64) -> Bool {
         guard connection?.resuming.remove(serial) != nil else { return false }
         guard answer.status == .notResumed else { return false }

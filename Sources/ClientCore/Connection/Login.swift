@@ -1,29 +1,30 @@
 public import Wire
 
-/// Who is signed in, as far as the machine knows, and what was made of it.
+/// The machine's knowledge of the signed-in user, and the state of the login.
 struct Login: Sendable {
-    /// The token for the connection that stands or is made.
+    /// The token for the present or next connection.
     enum Token: Sendable {
         case unknown
-        /// The app has been asked.
+        /// The app has been asked for a token.
         case asked(isForced: Bool)
         case known(AuthRequest?)
     }
 
     var token = Token.unknown
-    /// The app is to give another token than the one before: that was refused.
+    /// Whether the app has to provide another token, because the last one was refused.
     var needsNewToken = false
-    /// The pause between two tries is there for the want of a token that is good: a new one ends it.
+    /// Whether the pause between two attempts is due to the lack of a valid token; a new token ends it.
     var isPausingForToken = false
-    /// Of the login that was sent last.
+    /// The number of the login that was sent last.
     var serial: UInt64 = 0
-    /// Refused one after the other.
+    /// The number of consecutive refused logins.
     var failures = 0
-    /// When a new token is to be asked for; the one in use ends soon.
+    /// The time at which a new token is requested, because the one in use expires soon.
     var refreshAt: Int64?
     var appCheckToken: String?
 
-    /// For a new connection a token is asked for, unless the app has just given one. Nil where it need not be asked.
+    /// Prepares the token for a new connection. Returns whether the app has to provide a token other than the last one,
+    /// or nil if the app has just provided one.
     mutating func askForConnection() -> Bool? {
         isPausingForToken = false
         if case .known = token { return nil }
@@ -32,7 +33,7 @@ struct Login: Sendable {
         return needsNewToken
     }
 
-    /// A token is good for one connection only: the next asks the app again.
+    /// Discards the token, which is valid for one connection only: the next connection asks the app again.
     mutating func connectionEnded() {
         token = .unknown
         refreshAt = nil
@@ -40,17 +41,17 @@ struct Login: Sendable {
 }
 
 extension AuthRequest {
-    /// A login with a token as apps have it: a signed one (a JWT) is a user's, anything else an administrator's.
+    /// Creates a login from an app's token: a signed token (a JWT) is a user's, any other an administrator's.
     public init(token: String) {
         self.init(credential: token, isGoogle: token.split(separator: ".", omittingEmptySubsequences: false).count != 3)
     }
 }
 
 extension ConnectionMachine {
-    /// The answer to `askForToken`, or news of the app's: who is signed in now. Nil: nobody.
+    /// Handles the answer to `askForToken`, or a change of the signed-in user in the app. Nil: no user.
     ///
-    /// While connected the new login is sent over the connection that stands; where a try to connect waits for want of a
-    /// good token, it begins at once.
+    /// While connected, the new login is sent over the present connection. If an attempt to connect is waiting for a
+    /// valid token, it begins at once.
     public mutating func tokenProvided(_ credential: AuthRequest?, now: Int64) {
         let before = login.token
         login.token = .known(credential)
@@ -62,7 +63,7 @@ extension ConnectionMachine {
             retry.reset()
             open(now: now)
         case .signingIn:
-            // What was sent of an older token is answered, too, and looked at no more.
+            // The server also answers the login with the older token, but that answer is ignored.
             guard case .known(let old) = before else {
                 signIn(now: now)
                 break
@@ -75,8 +76,9 @@ extension ConnectionMachine {
         }
     }
 
-    /// The answer to `askForToken` where there can be no token now. Nothing is sent without one: the connection is closed
-    /// and tried again later, or when `tokenProvided` is called. A connection that stands goes on with the token it has.
+    /// Handles the answer to `askForToken` if no token is available now. The connection is closed, because nothing is
+    /// sent without a token, and is retried later, or when `tokenProvided` is called. An open connection continues with
+    /// its present token.
     public mutating func tokenFailed(reason: String, now: Int64) {
         switch phase {
         case .idle, .pausing: return
@@ -90,13 +92,14 @@ extension ConnectionMachine {
         }
     }
 
-    /// A proof that the app is genuine; nil takes it back. The answer to `askForAppCheckToken`, or news of the app's.
+    /// Sets the proof that the app is genuine; nil removes it. Answers `askForAppCheckToken`, or reports a change in
+    /// the app.
     public mutating func setAppCheckToken(_ token: String?, now: Int64) {
         login.appCheckToken = token
         if isConnected { send(.appCheck(token: token), as: .appCheck, now: now) }
     }
 
-    /// The server has greeted, or the token is there: what is missing of the two is waited for.
+    /// Sends the login once both the server's greeting and the token are there.
     mutating func signIn(now: Int64) {
         guard case .known(let credential) = login.token else { return }
         guard let credential else { return becomeReady(now: now) }
@@ -113,10 +116,10 @@ extension ConnectionMachine {
     }
 
     mutating func loginAnswered(_ serial: UInt64, _ answer: ServerResponse, now: Int64) {
-        // A newer login decides.
+        // The answer to a newer login decides.
         guard serial == login.serial else { return }
         guard answer.status == .ok else { return loginFailed(failure(answer), now: now) }
-        // The pauses had become long because of the tokens.
+        // The pauses had become long because of the refused tokens.
         if login.failures > 0 { retry.reset() }
         login.failures = 0
         login.refreshAt = answer.login?.expires.flatMap { refreshTime(expires: $0, now: now) }
@@ -128,12 +131,12 @@ extension ConnectionMachine {
         if phase != .ready { becomeReady(now: now) }
     }
 
-    /// The server has refused the login, or ended it: all that was asked with it has to be asked again.
+    /// Handles a login that the server has refused or revoked: everything requested under it has to be requested again.
     mutating func loginFailed(_ failure: RequestFailure, now: Int64) {
         login.failures += 1
         login.needsNewToken = true
         effects.append(.report(.signInFailed(failure, count: login.failures)))
-        // The app seems to have no good token: not soon again.
+        // The app seems to have no valid token, so the next attempt is delayed.
         if login.failures >= Self.mostLoginFailures { retry.giveUpForNow() }
         end(reason: "the login was refused (\(failure.status.rawValue))", closes: true, .later, now: now)
         login.isPausingForToken = true
@@ -141,7 +144,8 @@ extension ConnectionMachine {
 
     private static var mostLoginFailures: Int { 3 }
 
-    /// A minute before the token ends, or when three quarters of its time are over; nil where that can't be told.
+    /// Returns the time for a new token: a minute before the present one expires, or after three quarters of its
+    /// lifetime; nil if unknown.
     private func refreshTime(expires: Int64, now: Int64) -> Int64? {
         guard let connection, let greetedAt = connection.greetedAt, let serverTime = connection.serverTime else {
             return nil
@@ -149,7 +153,7 @@ extension ConnectionMachine {
         let (end, isTooMuch) = expires.multipliedReportingOverflow(by: 1_000)
         guard !isTooMuch else { return nil }
         let (left, isOver) = end.subtractingReportingOverflow(serverTime + (now - greetedAt))
-        // What ends in the far future, or has ended, tells nothing.
+        // An expiry in the far future or in the past is useless.
         guard !isOver, left > 0, left < 1 << 50 else { return nil }
         return now + max(left - 60_000, left / 4 * 3)
     }

@@ -1,48 +1,49 @@
 import Tree
 import Wire
 
-/// What a machine keeps of one connection, from the try to open it to its end.
+/// The machine's state of one connection, from the attempt to open it to its end.
 struct OpenConnection: Sendable {
     let number: ConnectionNumber
     var assembler: SegmentAssembler
-    /// Requests that the server has not answered, by the number that it answers with.
+    /// Unanswered requests, by the number in the server's answer.
     var requests: [Int64: Request] = [:]
     var nextNumber: Int64 = 1
-    /// When the first of `requests` was asked, of those since there was none.
+    /// The time since which the server has owed an answer: that of its last answer, or of the first request after all
+    /// were answered.
     var owedSince: Int64
     var lastReceived: Int64
     var lastSent: Int64
-    /// When the server was asked for a sign of life; nil where it has given one since.
+    /// The time at which the server was pinged; nil if it has sent data since.
     var pingedAt: Int64?
-    /// When the server greeted.
+    /// The time of the server's greeting.
     var greetedAt: Int64?
-    /// The server's clock at that moment, in milliseconds since 1970.
+    /// The server's clock at that time, in milliseconds since 1970.
     var serverTime: Int64?
-    /// Of the queue's requests that are in `requests`.
+    /// Bytes and number of the queue's requests in `requests`.
     var bytesInFlight = 0
     var requestsInFlight = 0
-    /// How many more oddities of this server are told.
+    /// The number of further irregularities of this server that are reported.
     var notesLeft = 20
     /// Whether the server speaks the gateway's extension.
     var isExtended = false
-    /// Listens that may have been asked to go on where they were, and are not answered.
+    /// Unanswered listens that may have been asked to resume.
     var resuming: Set<UInt64> = []
-    /// Ended listens without a tag whose end the server has not confirmed, by the request's number: what it sends of their
-    /// places until then may be theirs.
+    /// Ended listens without a tag whose end the server has not confirmed, by the request's number: until then, data
+    /// for their paths may belong to them.
     var ending: [Int64: Path] = [:]
-    /// Waits that are not answered.
+    /// The number of unanswered waits.
     var waitsInFlight = 0
-    /// When waits are asked again that the server has given up; nil for none.
+    /// The time at which waits that the server has abandoned are sent again; nil if there are none.
     var waitsAgainAt: Int64?
 
-    /// What a request was sent for.
+    /// The purpose of a request.
     enum Request: Sendable {
         case listen(UInt64)
         case queued(UInt64, byteCount: Int)
         case login(UInt64)
         case appCheck
         case wait(RequestID)
-        /// Its answer changes nothing.
+        /// The answer has no effect.
         case unimportant
     }
 
@@ -54,7 +55,7 @@ struct OpenConnection: Sendable {
         lastSent = now
     }
 
-    /// Takes the number for one more request.
+    /// Allocates the number of one more request.
     mutating func ask(_ request: Request, now: Int64) -> Int64 {
         defer { nextNumber += 1 }
         if requests.isEmpty { owedSince = now }
@@ -63,12 +64,12 @@ struct OpenConnection: Sendable {
         return nextNumber
     }
 
-    /// Whether one more request of the queue may go ahead of the server's answers.
+    /// Whether one more queued request may be sent ahead of the server's answers.
     func hasRoom(_ settings: ConnectionSettings) -> Bool {
         requestsInFlight < settings.maxRequestsInFlight && bytesInFlight < settings.maxBytesInFlight
     }
 
-    /// When the server's silence asks for something: for a ping, or for the end.
+    /// Returns the time at which the server's silence requires a ping, or the end of the connection.
     func silenceEnds(_ settings: ConnectionSettings) -> Int64 {
         if let pingedAt { return pingedAt + settings.pongTimeout }
         if requests.isEmpty { return lastReceived + settings.pingWhenIdle }

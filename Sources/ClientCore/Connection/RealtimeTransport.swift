@@ -1,52 +1,54 @@
-/// Makes the connections of a client: one implementation for each kind of platform, and one for tests.
+/// Opens the connections of a client: one implementation for each kind of platform, and one for tests.
 public protocol RealtimeTransport: Sendable {
     /// Begins to connect and returns at once.
     ///
-    /// - Parameter observer: is told what happens, on a thread of the transport's, one event after the other: `opened` at
-    ///   most once, then what is received, in order, and `closed` exactly once and last (also after `close()`). It must
-    ///   return soon, and may call the channel.
+    /// - Parameter observer: is called with each event, on a thread of the transport, one after another: `opened` at
+    ///   most once, then the received messages in order, and `closed` exactly once and last (also after `close()`). It
+    ///   must return soon, and may call the channel.
     func connect(
         to address: RealtimeAddress, _ observer: @escaping @Sendable (TransportEvent) -> Void
     ) -> any RealtimeChannel
 }
 
-/// One connection of a transport. All calls may come from any thread and return at once; those after the end do nothing.
+/// One connection of a transport. All calls may come from any thread and return at once; those after the end do
+/// nothing.
 public protocol RealtimeChannel: Sendable {
-    /// Sends one text message, after all those before it. What is not sent when the connection ends is dropped.
+    /// Sends one text message, after all those before it. Messages not sent when the connection ends are dropped.
     func send(_ text: [UInt8])
-    /// Says goodbye behind what is still to be sent, and ends the connection even if the peer doesn't answer.
+    /// Sends a close frame after the messages still to be sent, and ends the connection even if the peer does not
+    /// answer.
     func close()
-    /// So many bytes of what was received have been dealt with. A transport stops reading while much of what it has told
-    /// its observer has not been: each `received` must be followed by this call, with the message's number of bytes.
+    /// Reports that so many received bytes have been processed. A transport stops reading while its observer has not
+    /// processed much of the data: each `received` must be followed by this call, with the message's number of bytes.
     func processed(_ byteCount: Int)
 }
 
-/// What a transport tells of one connection.
+/// An event of one connection.
 public enum TransportEvent: Sendable, Equatable {
-    /// The upgrade to WebSocket has been answered; what is sent from now on goes out.
+    /// The upgrade to WebSocket has been answered; messages are transmitted from now on.
     case opened
     /// One whole text message.
     case received([UInt8])
-    /// Bytes have come, but no whole message yet: the peer lives. Told at most once a second.
+    /// Data has arrived, but no complete message yet: the peer is alive. Reported at most once a second.
     case progress
     case closed(TransportClosure)
 }
 
-/// Why a connection ended, or did not come about.
+/// The reason why a connection ended or could not be opened.
 public enum TransportClosure: Error, Sendable, Equatable, CustomStringConvertible {
     /// `close()` was called.
     case byUs
     /// The peer closed, with the code and the reason of its close frame (1005 and "" without one).
     case byPeer(code: UInt16, reason: String)
-    /// The name is not known, or nobody takes connections there.
+    /// The host name is unknown, or no server accepts connections there.
     case unreachable(String)
     /// The peer's certificate is not accepted, or TLS failed otherwise.
     case insecure(String)
-    /// The peer answered the upgrade with something else, by this status (0: it was no HTTP).
+    /// The peer did not answer the upgrade with WebSocket, but with this status (0: the answer was not HTTP).
     case refused(status: Int, String)
     /// The connection broke.
     case broken(String)
-    /// The peer broke the rules of the WebSocket protocol, or went over a limit.
+    /// The peer violated the WebSocket protocol, or exceeded a limit.
     case violation(String)
 
     public var description: String {
@@ -62,12 +64,12 @@ public enum TransportClosure: Error, Sendable, Equatable, CustomStringConvertibl
     }
 }
 
-/// Where a realtime connection goes.
+/// The address of a realtime connection.
 public struct RealtimeAddress: Sendable, Hashable {
-    /// A name or an IP address (IPv6 without brackets).
+    /// A host name or an IP address (IPv6 without brackets).
     public var host: String
     public var port: UInt16
-    /// TLS, with the certificate checked against `host`.
+    /// Whether the connection uses TLS, with the certificate checked against `host`.
     public var isSecure: Bool
     /// The path and query of the upgrade request.
     public var target: String
@@ -79,7 +81,7 @@ public struct RealtimeAddress: Sendable, Hashable {
         self.target = target
     }
 
-    /// The request's `Host` header: without the port where it is the usual one.
+    /// The request's `Host` header, without the port if it is the default one.
     public var hostHeader: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"

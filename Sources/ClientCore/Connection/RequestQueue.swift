@@ -1,7 +1,7 @@
 import Tree
 import Wire
 
-/// A request that waits to be sent, or for its answer.
+/// A request that waits to be sent or answered.
 struct QueuedRequest: Sendable {
     enum Content: Sendable {
         case write(PendingWrite, hash: String?)
@@ -10,21 +10,21 @@ struct QueuedRequest: Sendable {
     }
 
     let content: Content
-    /// Over the connection that stands.
+    /// Whether it was sent over the present connection.
     var isSent = false
 
     var isGet: Bool { if case .get = content { true } else { false } }
 
-    /// Whether it may not be sent twice: a transaction, whose hash would be that of a value from before its own success.
+    /// Whether it must not be sent twice: a transaction, whose hash may refer to the value before its own success.
     var isSentOnce: Bool { if case .write(_, .some) = content { true } else { false } }
 }
 
-/// Writes, onDisconnect operations and gets in the order in which the owner gave them: the order in which they are sent.
+/// Writes, onDisconnect operations and gets in the order of the owner's calls, in which they are sent.
 struct RequestQueue: Sendable {
     private var requests: [UInt64: QueuedRequest] = [:]
     private var gets: [RequestID: UInt64] = [:]
     private var lastSerial: UInt64 = 0
-    /// What was not sent yet, in order; some of it may be gone.
+    /// Serials of unsent requests, in order; some of the requests may have been removed.
     private var unsentWrites = SerialQueue()
     private var unsentGets = SerialQueue()
 
@@ -41,7 +41,7 @@ struct RequestQueue: Sendable {
         }
     }
 
-    /// The next one to send, which thereby counts as sent.
+    /// Returns the next request to send and marks it as sent.
     mutating func next(writes: Bool) -> (serial: UInt64, content: QueuedRequest.Content)? {
         let write = writes ? unsentWrites.first { requests[$0] != nil } : nil
         let get = unsentGets.first { requests[$0] != nil }
@@ -54,7 +54,7 @@ struct RequestQueue: Sendable {
 
     subscript(serial: UInt64) -> QueuedRequest.Content? { requests[serial]?.content }
 
-    /// The request has been dealt with; nil where that was so before.
+    /// Removes a request that is finished; returns nil if it was removed before.
     mutating func remove(_ serial: UInt64) -> QueuedRequest.Content? {
         guard let request = requests.removeValue(forKey: serial) else { return nil }
         if case .get(let id, _) = request.content { gets[id] = nil }
@@ -65,15 +65,16 @@ struct RequestQueue: Sendable {
         if let serial = gets[id] { _ = remove(serial) }
     }
 
-    /// Takes out everything but gets, in order.
+    /// Removes everything except gets, and returns it in order.
     mutating func removeWrites() -> [QueuedRequest.Content] {
         let serials = requests.filter { !$0.value.isGet }.keys.sorted()
         unsentWrites = SerialQueue()
         return serials.compactMap { remove($0) }
     }
 
-    /// The connection is gone, or did not come about: all gets are lost, and what may not be sent twice; all else is to be
-    /// sent (again). Returns what is lost, in order.
+    /// Handles a connection that has ended or could not be opened: all gets are lost, and sent requests that must not
+    /// be sent twice. All others are to be sent (again).
+    /// Returns the lost requests in order.
     mutating func connectionEnded() -> [QueuedRequest.Content] {
         let lost = requests.filter { $0.value.isGet || ($0.value.isSent && $0.value.isSentOnce) }.keys.sorted()
         let contents = lost.compactMap { remove($0) }
@@ -85,7 +86,7 @@ struct RequestQueue: Sendable {
     }
 }
 
-/// Growing numbers, taken out at the front.
+/// Increasing numbers that are removed at the front.
 struct SerialQueue: Sendable {
     private var serials: [UInt64]
     private var start = 0
@@ -94,7 +95,7 @@ struct SerialQueue: Sendable {
 
     mutating func append(_ serial: UInt64) { serials.append(serial) }
 
-    /// The first one that is still there; what comes before it is dropped.
+    /// Returns the first number that is still valid, and drops those before it.
     mutating func first(where isThere: (UInt64) -> Bool) -> UInt64? {
         while start < serials.count {
             if isThere(serials[start]) { return serials[start] }
@@ -105,7 +106,7 @@ struct SerialQueue: Sendable {
 
     mutating func removeFirst() {
         start += 1
-        // Half of it at a time: each number is moved once.
+        // Half of the array at a time, so that each number is moved once.
         if start > 64, start * 2 > serials.count {
             serials.removeFirst(start)
             start = 0

@@ -10,7 +10,8 @@ struct ServerPlace: Sendable, Equatable {
         self.port = port
     }
 
-    /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`, as a server names a host. Nil for anything else.
+    /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`, the forms in which a server names a host. Nil for anything
+    /// else.
     init?(_ text: String, isSecure: Bool) {
         guard text.utf8.count <= 300 else { return nil }
         var host = text[...]
@@ -39,7 +40,7 @@ struct ServerPlace: Sendable, Equatable {
         self.init(host: String(host), port: number)
     }
 
-    /// Letters, digits, hyphens, dots, and the underscore that some inner networks use.
+    /// Letters, digits, hyphens, dots, and the underscore that some internal networks use.
     private static func isNameByte(_ byte: UInt8) -> Bool {
         (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte) || byte == 0x2D || byte == 0x2E
             || byte == 0x5F
@@ -49,9 +50,9 @@ struct ServerPlace: Sendable, Equatable {
         (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
     }
 
-    /// The address of a realtime connection (reference: rtdb-protocol 1.1).
+    /// Returns the address of a realtime connection (reference: rtdb-protocol 1.1).
     ///
-    /// - Parameter session: the session before, which the server need not wait for any more.
+    /// - Parameter session: the previous session, which the server need not keep any longer.
     func address(_ settings: ConnectionSettings, session: String?) -> RealtimeAddress {
         var target = "/.ws?v=5&ns=" + PercentEncoding.encode(settings.namespace.utf8)
         if settings.asksForExtension {

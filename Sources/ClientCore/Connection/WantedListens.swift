@@ -1,27 +1,27 @@
 import Tree
 
-/// The listens that the owner wants, whether there is a connection or not.
+/// The listens that the owner wants, with or without a connection.
 struct WantedListens: Sendable {
     struct Listen: Sendable {
         let spec: QuerySpec
         let tag: ListenTag?
-        /// The number of the request that was sent over the connection that stands; nil where none was.
+        /// The number of the request sent over the present connection; nil if none was sent.
         var number: Int64?
-        /// Whether that was answered.
+        /// Whether that request was answered.
         var isAnswered = false
         var isSent: Bool { number != nil }
     }
 
-    /// By a number that grows: the order in which they were wanted.
+    /// The listens by increasing numbers, in the order in which they were added.
     private var bySerial: [UInt64: Listen] = [:]
-    /// The few listens at each place.
+    /// The few listens at each path.
     private var byPath: [Path: [UInt64]] = [:]
     private var tags: Set<ListenTag> = []
     private var lastSerial: UInt64 = 0
 
     var count: Int { bySerial.count }
 
-    /// Nil where it is wanted already.
+    /// Adds a listen and returns its serial; returns nil if it is already wanted.
     mutating func add(_ spec: QuerySpec, tag: ListenTag?) -> UInt64? {
         guard find(spec, tag: tag) == nil else { return nil }
         lastSerial += 1
@@ -47,7 +47,7 @@ struct WantedListens: Sendable {
 
     func has(_ tag: ListenTag) -> Bool { tags.contains(tag) }
 
-    /// The listen without a tag that is for the place, or for one above it. Costs a look at each level, from the place up.
+    /// Returns the listen without a tag for a path, or for a node above it. Checks each level, from the path up.
     func untagged(for path: Path) -> Listen? {
         var place: Path? = path
         while let next = place {
@@ -59,7 +59,7 @@ struct WantedListens: Sendable {
         return nil
     }
 
-    /// The listens at a place that have one of these queries.
+    /// Returns the listens at a path whose query matches.
     func serials(at path: Path, where matches: (Query) -> Bool) -> [UInt64] {
         (byPath[path] ?? []).filter { serial in bySerial[serial].map { matches($0.spec.query) } ?? false }
     }
@@ -71,7 +71,7 @@ struct WantedListens: Sendable {
 
     mutating func noteAnswered(_ serial: UInt64) { bySerial[serial]?.isAnswered = true }
 
-    /// All of them, in order; none counts as sent any more.
+    /// Returns all listens in order, and marks all of them as unsent.
     mutating func beginAgain() -> [UInt64] {
         let serials = bySerial.keys.sorted()
         for serial in serials { bySerial[serial]?.number = nil }

@@ -7,7 +7,7 @@ public struct RegistrationID: Sendable, Hashable {
     public init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// What a registration wants to be told.
+/// The kinds of events that a registration receives.
 public struct EventKinds: OptionSet, Sendable, Hashable {
     public let rawValue: UInt8
 
@@ -21,7 +21,7 @@ public struct EventKinds: OptionSet, Sendable, Hashable {
     public static let allChildren: EventKinds = [.childAdded, .childChanged, .childRemoved, .childMoved]
 }
 
-/// Somebody who listens to what a query selects.
+/// A listener to the data that a query selects.
 public struct Registration: Sendable, Hashable {
     public let id: RegistrationID
     public let spec: QuerySpec
@@ -34,26 +34,27 @@ public struct Registration: Sendable, Hashable {
     }
 }
 
-/// What one registration is told. A database's events are raised in the order in which they are returned.
+/// An event for one registration. A database's events are raised in the order in which they are returned.
 public struct DataEvent: Sendable {
     public enum Kind: Sendable, Hashable {
         case value
-        /// The child's key. `previous` is the key of the child before it in the query's order, nil for the first.
+        /// With the child's key. `previous` is the key of the child before it in the query's order; nil for the first
+        /// child.
         case childAdded(Key, previous: Key?)
         case childChanged(Key, previous: Key?)
         case childMoved(Key, previous: Key?)
-        /// With the value that it had.
+        /// The event's node is the removed value.
         case childRemoved(Key)
     }
 
     public let registration: RegistrationID
     public let kind: Kind
-    /// The whole value, or the child's.
+    /// The whole value, or the child's value.
     public let node: Node
-    /// The order of the value's children; a child's are in the same.
+    /// The order of the value's children; the children of a child are in the same order.
     public let index: Query.Index
-    /// As of which entry of the server's log the value is; nil where it holds something that only this client has, or where
-    /// that isn't known.
+    /// The position in the server's log at which the value was current; nil if the value contains data that only this
+    /// client has, or if the position is unknown.
     public internal(set) var seq: Int64?
 
     public init(registration: RegistrationID, kind: Kind, node: Node, index: Query.Index) {
@@ -64,7 +65,7 @@ public struct DataEvent: Sendable {
     }
 }
 
-/// What follows from one step of the sync tree: first the events, then what the server is asked for.
+/// The results of one step of the sync tree: first the events, then the listens to start and stop.
 public struct SyncEffects: Sendable {
     public var events: [DataEvent] = []
     public var listens: [ListenChange] = []

@@ -1,45 +1,45 @@
 import Tree
 import Wire
 
-/// A place that somebody listens to, or of which the server's value is known, and the way to such places.
+/// A node of the tree of paths that have listeners or a known server value, including the paths above those.
 final class Place {
     let path: Path
-    /// Nil for the root, and for a place that was taken away with all above it.
+    /// Nil for the root, and for a node that was removed with all above it.
     private(set) weak var parent: Place?
     var children: [Key: Place] = [:]
 
-    /// The server's whole value. Only where no place above has its own.
+    /// The server's whole value. Set only if no node above has one.
     var known: Node?
-    /// As of which entry that is, where the server has said so.
+    /// The log position of `known`, if the server has sent it.
     var mark: LogMark?
-    /// In the order in which they came.
+    /// The views in the order in which they were added.
     private(set) var views: [View] = []
-    /// Finds those that a change concerns, where they are many.
+    /// Finds the views that a change concerns, if there are many views.
     private(set) var index: ViewIndex?
-    /// How many of the views select all.
+    /// The number of views that select everything.
     private var defaultCount = 0
     private var lastView = 0
-    /// Whether the server is asked for all of the place.
+    /// Whether there is a listen for all data of the path.
     var isListening = false { didSet { asked = .waiting(nil) } }
-    /// How far the server is with that.
+    /// The state of that listen at the server.
     var asked = Asked.waiting(nil) {
         didSet {
             toldParts = []
             held = nil
         }
     }
-    /// Where the server has begun to tell, before it has told all.
+    /// The paths of the parts that the server has sent before the whole data.
     var toldParts: Set<Path> = []
-    /// What it has told of a listen that goes on where it was, and has not told all; nil for other listens.
+    /// The changes that the server has sent for a resuming listen that is not complete yet; nil for other listens.
     var held: [ToldChanges]?
-    /// Whether the server tells all that changes here.
+    /// Whether the server sends all changes at this path.
     var isTold: Bool { if isListening, case .answered = asked { true } else { false } }
 
-    /// What is locally there, pending writes in it: the whole value, or the children that are completely known. Kept up
-    /// to date while somebody listens here.
+    /// The local value, including pending writes: the whole value, or the children that are completely known. Kept up
+    /// to date while the path has listeners.
     var local = Node.null
     var isLocalComplete = false
-    /// The orders of `local` that views have needed.
+    /// The orders of `local` that views have used.
     var orders: SharedOrders {
         let orders = madeOrders ?? SharedOrders()
         madeOrders = orders
@@ -52,12 +52,12 @@ final class Place {
         self.parent = parent
     }
 
-    /// Whether somebody listens to all of the place.
+    /// Whether there is a listener for all data of the path.
     var hasDefault: Bool { defaultCount > 0 }
 
     func view(of query: Query) -> View? { index.map { $0[query] } ?? views.first { $0.query == query } }
 
-    /// - Parameter many: from how many views on they have an index.
+    /// - Parameter many: the number of views from which on they have an index.
     func addView(_ query: Query, many: Int) -> View {
         lastView += 1
         let view = View(query, number: lastView)
@@ -84,7 +84,7 @@ final class Place {
         }
     }
 
-    /// The nearest place here or above whose whole value is known.
+    /// The nearest node, here or above, whose whole value is known.
     var cover: Place? {
         var place: Place? = self
         while let here = place {
@@ -94,7 +94,7 @@ final class Place {
         return nil
     }
 
-    /// Whether a listen to all of a place above brings all that is here.
+    /// Whether a listen for all data of a node above includes the data of this one.
     var isShadowed: Bool {
         var place = parent
         while let here = place {
@@ -104,10 +104,10 @@ final class Place {
         return false
     }
 
-    /// Whether any child's whole value is known.
+    /// Whether the whole value of any child is known.
     var knowsChildren: Bool { children.values.contains { $0.known != nil } }
 
-    /// Makes the places on the way.
+    /// Returns the node at a path below, and creates missing nodes on the way.
     func descend(_ path: Path) -> Place {
         var place = self
         for key in path.keys {
@@ -122,7 +122,7 @@ final class Place {
         return place
     }
 
-    /// The place that keys lead to, if there is one.
+    /// Returns the node to which keys lead, if there is one.
     func find(_ keys: ArraySlice<Key>) -> Place? {
         var place = self
         for key in keys {
@@ -132,7 +132,7 @@ final class Place {
         return place
     }
 
-    /// The deepest place on the way, this one at least.
+    /// Returns the deepest existing node on a path, which may be this one.
     func nearest(_ path: Path) -> Place {
         var place = self
         for key in path.keys {
@@ -142,7 +142,7 @@ final class Place {
         return place
     }
 
-    /// Takes this place and those above it away where they serve nobody.
+    /// Removes this node and those above it while they are unused.
     func prune() {
         var place = self
         while place.children.isEmpty, place.views.isEmpty, place.known == nil, let parent = place.parent,
@@ -153,12 +153,12 @@ final class Place {
         }
     }
 
-    /// The places strictly below, in the order of their keys, those above first.
+    /// The nodes strictly below, in the order of their keys, parents first.
     var allBelow: [Place] {
         children.keys.sorted().flatMap { key in children[key].map { [$0] + $0.allBelow } ?? [] }
     }
 
-    /// Visits the places strictly below, those above first; goes no deeper where `body` returns false.
+    /// Visits the nodes strictly below, parents first; skips the descendants if `body` returns false.
     func forEachBelow(_ body: (Place) -> Bool) {
         for place in children.values where body(place) { place.forEachBelow(body) }
     }

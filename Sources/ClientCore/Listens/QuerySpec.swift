@@ -1,9 +1,9 @@
 public import Tree
 
-/// A place and what of it is asked for: what a listener listens to.
+/// A path and the selection of its data: the target of a listener.
 public struct QuerySpec: Sendable, Hashable {
     public let path: Path
-    /// The order, the bounds and the limit; by priority and without bounds where nothing was asked for.
+    /// The order, the bounds and the limit; by default, order by priority without bounds.
     public let query: Query
 
     public init(path: Path, query: Query = Query()) {
@@ -11,64 +11,67 @@ public struct QuerySpec: Sendable, Hashable {
         self.query = query
     }
 
-    /// Whether all data of the place is loaded for it; its order only matters to events then, not to the server.
+    /// Whether the query loads all data of the path. Then its order only matters to events, and not to the server.
     public var loadsAllData: Bool { query.selectsAll }
 }
 
-/// The number of a listen that has a query, by which the server names it (reference: rtdb-protocol 3.2).
+/// The number of a listen with a query, which identifies it in the server's messages (reference: rtdb-protocol 3.2).
 public struct ListenTag: Sendable, Hashable {
     public let rawValue: Int64
 
     public init(rawValue: Int64) { self.rawValue = rawValue }
 }
 
-/// What the server has to be asked for, or no longer.
+/// A listen that the connection has to start or stop.
 public enum ListenChange: Sendable, Equatable {
-    /// The query is reduced to what the server needs to know: one that loads all data is the default query. `tag` is nil
-    /// for a default listen.
+    /// The query is reduced to the form that the server needs: one that loads all data is the default query. `tag` is
+    /// nil for a default listen.
     case start(QuerySpec, tag: ListenTag?)
     case stop(QuerySpec, tag: ListenTag?)
 }
 
-/// Listens that were sent without a hash, as the client did not know all they ask for, and that have brought nothing yet.
+/// Listens that were sent without a hash, because the client did not know all of their data, and that have received no
+/// data yet.
 ///
-/// Nothing has the same hash as what isn't known: where the server has nothing it answers such a listen without saying so.
-/// What the client has of it then, from its disk or from others' writes, is out of date.
+/// A missing value and an unknown value have the same hash: if the server has no data, it answers such a listen without
+/// sending any. The client's data for it, from its disk or from other writes, is then outdated.
 public struct BareListens: Sendable {
-    /// Listens for all that is at a place have no tag.
+    /// Listens for all data of a path have no tag.
     private var places: Set<Path> = []
     private var tags: Set<ListenTag> = []
 
     public init() {}
 
-    /// - Parameter isComplete: whether the client knew all of it, and sent the hash of that.
+    /// Records that a listen was sent.
+    ///
+    /// - Parameter isComplete: whether the client knew all of the data, and sent its hash.
     public mutating func sent(_ spec: QuerySpec, tag: ListenTag?, isComplete: Bool) {
         guard !isComplete else { return stopped(spec, tag: tag) }
         if let tag { tags.insert(tag) } else { places.insert(spec.path) }
     }
 
-    /// The server has sent data. It sends each listen its own, at the listen's place: looking there is enough, however many
-    /// listens there are.
+    /// Records that the server has sent data. It sends the data of each listen at the listen's path, so a lookup of
+    /// that path suffices for any number of listens.
     public mutating func heard(at path: Path, tag: ListenTag?) {
         if let tag { tags.remove(tag) } else { places.remove(path) }
     }
 
-    /// The server has answered. Whether it has nothing of what was asked for.
+    /// Records that the server has answered. Returns whether it has no data for the listen.
     public mutating func answered(_ spec: QuerySpec, tag: ListenTag?) -> Bool {
         if let tag { return tags.remove(tag) != nil }
         return places.remove(spec.path) != nil
     }
 
-    /// Nobody asks for it any more.
+    /// Records that the listen was stopped.
     public mutating func stopped(_ spec: QuerySpec, tag: ListenTag?) { _ = answered(spec, tag: tag) }
 }
 
 extension Key {
-    /// The first key of the paths that the client itself answers.
+    /// The first key of the paths that the client answers itself.
     package static let info = Key(".info")
 }
 
 extension Path {
-    /// Whether the client itself answers it: nothing is written there, and nothing kept.
+    /// Whether the client answers the path itself: such paths cannot be written and are not stored.
     package var isInfo: Bool { keys.first == .info }
 }

@@ -1,17 +1,18 @@
 import Tree
 import Wire
 
-/// Who listens, and what the server is asked for because of that.
+/// Listeners, and the listens that the connection starts and stops for them.
 ///
-/// The server is asked for all of a place once, whoever else listens at or below it; for a filtered query only where no
-/// such listen brings its data. What is no longer asked for is stopped before anything is asked for in its place: no two
-/// listens without a tag bring the same data, and the connection can tell whose it is.
+/// There is one listen for all data of a path, for all listeners at or below the path. A filtered query has a listen of
+/// its own only if no such listen includes its data. A listen that is no longer needed is stopped before its
+/// replacement is started: so no two listens without a tag include the same data, and the connection can assign data to
+/// its listen.
 extension SyncTree {
-    /// Adds a listener. The first events (from what is known) come at once.
+    /// Adds a listener. Its first events, from the known data, are returned at once.
     public func add(_ registration: Registration) -> SyncEffects {
         var effects = SyncEffects()
         let view = makeView(registration.spec, &effects)
-        // The cache may have told what increments of an earlier run count from.
+        // The cache may have provided the base values of an earlier run's increments.
         if writes.hasWaiting { effects.events += refresh(.nothing).events }
         let count = effects.events.count
         let place = root.descend(registration.spec.path)
@@ -20,7 +21,7 @@ extension SyncTree {
         return effects
     }
 
-    /// Takes a listener away; nobody is told anything by that.
+    /// Removes a listener, without any event.
     public func remove(_ registration: Registration) -> SyncEffects {
         guard let place = root.find(registration.spec.path.keys[...]),
             let view = place.view(of: registration.spec.query)
@@ -29,14 +30,14 @@ extension SyncTree {
         return removeIfUnused(view, at: place)
     }
 
-    /// Takes everybody off a query, after the server refused or revoked it; returns whom to tell. A default query takes
-    /// those with it who only order all of its place.
+    /// Removes all listeners of a query after the server refused or revoked it, and returns them. For a default query,
+    /// this includes the listeners that only order all data of its path.
     public func removeAll(_ spec: QuerySpec) -> (registrations: [Registration], effects: SyncEffects) {
         var registrations: [Registration] = []
         var effects = SyncEffects()
         guard let place = root.find(spec.path.keys[...]) else { return (registrations, effects) }
         let views = place.views.filter { $0.query == spec.query || (spec.query.selectsAll && $0.query.selectsAll) }
-        // The server has forgotten it already.
+        // The server has already removed the listen.
         if spec.query.selectsAll { place.isListening = false }
         for view in views {
             registrations += view.leaveAll()
@@ -52,7 +53,7 @@ extension SyncTree {
         return (registrations, effects)
     }
 
-    /// Listens without anybody who is told, or no longer.
+    /// Starts or ends a listen without listeners.
     public func setKeptSynced(_ spec: QuerySpec, _ isKept: Bool) -> SyncEffects {
         var effects = SyncEffects()
         if isKept {
@@ -101,8 +102,9 @@ extension SyncTree {
         return view
     }
 
-    /// All of a place has come from the cache: those who listen to a part of it have had their own data, or none, and choose from that
-    /// from now on. The server's data may be the same, and then nothing would tell them.
+    /// Restarts the views below a path whose whole value has come from the cache. Until now they had data of their own,
+    /// or none; from now on they select from that value. The server's data may be equal to it, and then no event would
+    /// update them.
     private func startAnew(below place: Place, _ events: inout [DataEvent]) {
         for below in place.allBelow.reversed() where !below.views.isEmpty {
             readLocalAnew(below)
@@ -110,7 +112,7 @@ extension SyncTree {
         }
     }
 
-    /// Fills in what the cache and other listeners know already.
+    /// Fills in the data that the cache and other listeners have.
     private func readCache(_ spec: QuerySpec, _ view: View, _ place: Place) {
         let wanted = spec.loadsAllData ? QuerySpec(path: spec.path) : spec
         let cached = cache?.activate(wanted)
@@ -135,7 +137,7 @@ extension SyncTree {
             for (key, child) in place.children {
                 guard let known = child.known else { continue }
                 mark = nil
-                // What the query leaves out isn't worth its place.
+                // A child outside the query's selection is not worth its memory.
                 if spec.query.admits(key, known) || !node.child(key).isNull {
                     node = node.replacingChild(key, with: known)
                 }
@@ -146,7 +148,7 @@ extension SyncTree {
         }
     }
 
-    /// What another query at the place has been sent completely, where all that the view selects is among it.
+    /// Returns the complete data of another query at the path, if it contains everything that the view selects.
     private func wider(than view: View, at place: Place) -> ServerSet? {
         let others = place.index?.overlapping(view) ?? place.views
         for other in others where other !== view && !other.query.selectsAll {
@@ -201,7 +203,8 @@ extension SyncTree {
         return effects
     }
 
-    /// Nobody listens to all of a place any longer: what that brought to others is asked for by themselves.
+    /// Handles the end of the last listener for all data of a path: other listeners that used this data get listens of
+    /// their own.
     private func uncover(_ place: Place) -> SyncEffects {
         var effects = SyncEffects()
         if place.isListening {
@@ -210,12 +213,12 @@ extension SyncTree {
         }
         if !place.isShadowed { startListens(from: place, &effects) }
         if place.cover === place, !(place.parent?.hasDefault ?? false) { release(place) }
-        // What nobody listens to is not brought up to date any more.
+        // Data without listeners is no longer updated.
         for child in place.children.values where child.views.isEmpty && child.known != nil {
             release(child)
             child.prune()
         }
-        // What filtered queries have had from all of the place they may have to do without.
+        // Filtered queries may lose the data that they had from the whole value.
         if !place.views.isEmpty { readLocalAnew(place) }
         for view in place.views where view.own == nil && place.cover == nil { view.own = ServerSet() }
         for view in place.views { start(view, at: place, &effects.events) }
@@ -236,9 +239,10 @@ extension SyncTree {
     }
 }
 
-/// What filtered queries know of the places below them: each child that the server has sent of one is whole.
+/// The data that filtered queries have for paths below theirs: each child that the server has sent for a query is
+/// complete.
 extension SyncTree {
-    /// A child that a filtered query above the path holds, and its depth; nil where none does.
+    /// Returns a child that a filtered query above the path has, and its depth; nil if there is none.
     func childOfQuery(above path: Path) -> (node: Node, depth: Int)? {
         var place = root
         for (depth, key) in path.keys.enumerated() where key != .priority {
@@ -253,8 +257,9 @@ extension SyncTree {
         return nil
     }
 
-    /// Fills in what a filtered query above knows of a new view's place: a list that was loaded opens its items without
-    /// asking. The item's own listen corrects what has become of it since. Returns whether there was anything.
+    /// Fills in the data that a filtered query above has for a new view's path: an item of a loaded list is then
+    /// available without a request. The item's own listen corrects later changes.
+    /// Returns whether there was any data.
     func readQueriesAbove(_ view: View, _ place: Place) -> Bool {
         guard let (child, depth) = childOfQuery(above: place.path) else { return false }
         let node = child[place.path.dropFirst(depth)]

@@ -1,25 +1,26 @@
 import Tree
 
-/// A stretch of a query's order, its edges in it. It may be wider than what the query admits, and is never narrower.
+/// A range of a query's order, including its edges. It may be wider than the range that the query admits, and is never
+/// narrower.
 struct OrderRange {
-    /// A place in the order; without a key all children of the value.
+    /// A position in the order; without a key it covers all children with the value.
     struct Edge {
         let value: Node
         let key: Key?
     }
 
-    /// Nil where nothing is before it.
+    /// The low edge; nil if the range is unbounded below.
     var low: Edge?
-    /// Nil where nothing is behind it.
+    /// The high edge; nil if the range is unbounded above.
     var high: Edge?
 
-    /// One child's place.
+    /// Creates the range of one child.
     init(_ value: Node, _ key: Key) {
         low = Edge(value: value, key: key)
         high = low
     }
 
-    /// The children that a query's bounds admit.
+    /// Creates the range that a query's bounds admit.
     init(boundsOf query: Query) {
         low = query.start.flatMap { Self.edge($0, query.index) }
         high = query.end.flatMap { Self.edge($0, query.index) }
@@ -33,14 +34,14 @@ struct OrderRange {
         return Edge(value: bound.value.node, key: bound.key.flatMap(plain))
     }
 
-    /// The names of the least and the greatest key are no keys.
+    /// The names of the least and the greatest key are not actual keys.
     private static func plain(_ key: Key) -> Key? { key.text.utf8.first == UInt8(ascii: "[") ? nil : key }
 
     func overlaps(_ other: OrderRange) -> Bool {
         Self.isInOrder(low, other.high) && Self.isInOrder(other.low, high)
     }
 
-    /// Whether a low edge is not behind a high one.
+    /// Whether a low edge is not after a high one.
     static func isInOrder(_ low: Edge?, _ high: Edge?) -> Bool {
         guard let low, let high else { return true }
         let order = ValueOrder.compare(low.value, high.value)
@@ -49,7 +50,7 @@ struct OrderRange {
         return first.order(against: second) <= 0
     }
 
-    /// How two low edges stand to each other.
+    /// Compares two low edges: negative, zero or positive.
     static func compareLows(_ first: Edge?, _ second: Edge?) -> Int {
         guard let first, let second else { return (first == nil ? 0 : 1) - (second == nil ? 0 : 1) }
         let order = ValueOrder.compare(first.value, second.value)
@@ -60,7 +61,7 @@ struct OrderRange {
         return one.order(against: other)
     }
 
-    /// How two high edges stand to each other.
+    /// Compares two high edges: negative, zero or positive.
     static func compareHighs(_ first: Edge?, _ second: Edge?) -> Int {
         guard let first, let second else { return (second == nil ? 0 : 1) - (first == nil ? 0 : 1) }
         let order = ValueOrder.compare(first.value, second.value)

@@ -1,8 +1,8 @@
-/// Things by their ranges of one order: those that overlap with another range are found in about the logarithm of how
-/// many there are, and what is found.
+/// Items by their ranges of one order. Finding those that overlap a range takes about the logarithm of the number of
+/// items, plus the number of results.
 ///
-/// A binary tree by the ranges' low edges. Random weights, of which a point has a greater one than those below it, keep
-/// it balanced in all likelihood; each point knows the highest edge at and below it.
+/// A binary tree ordered by the ranges' low edges. Random weights, which decrease from parent to child, keep it
+/// balanced with high probability; each point has the highest edge at and below it.
 final class RangeTree<Item> {
     private final class Point {
         let range: OrderRange
@@ -41,9 +41,9 @@ final class RangeTree<Item> {
 
     var isEmpty: Bool { root == nil }
 
-    /// - Parameter number: the item's own among all.
+    /// - Parameter number: the item's unique number.
     func insert(_ item: Item, _ number: Int, at range: OrderRange) {
-        // The same sequence in every run (SplitMix64).
+        // SplitMix64, with an identical sequence in every run.
         lastWeight &+= 0x9E37_79B9_7F4A_7C15
         var weight = (lastWeight ^ (lastWeight >> 30)) &* 0xBF58_476D_1CE4_E5B9
         weight = (weight ^ (weight >> 27)) &* 0x94D0_49BB_1331_11EB
@@ -52,13 +52,13 @@ final class RangeTree<Item> {
         count += 1
     }
 
-    /// Takes an item out, which must be there with this range.
+    /// Removes an item, which must have been inserted with this range.
     func remove(_ number: Int, at range: OrderRange) {
         root = root.flatMap { Self.removing(number, range, from: $0) }
         count -= 1
     }
 
-    /// Visits the items whose ranges overlap with this one, by their low edges.
+    /// Visits the items whose ranges overlap this one, by their low edges.
     func forEach(overlapping range: OrderRange, _ body: (Item) -> Void) {
         if let root { Self.visit(root, range, body) }
     }

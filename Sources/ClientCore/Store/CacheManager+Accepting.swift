@@ -1,20 +1,22 @@
 public import Tree
 
-/// The client's writes that the server has taken.
+/// The client's writes that the server has accepted.
 extension CacheManager {
-    /// The server is being asked for a query. Until it answers, the client's accepted writes count as what is there.
+    /// Records that a listen for a query is being sent. Until the server answers it, the client's accepted writes count
+    /// as its data.
     func asked(_ spec: QuerySpec) {
         let spec = Self.normalized(spec)
         guard isOpen(for: spec.path), tracked[spec]?.isActive == true else { return }
         waiting[spec] = []
     }
 
-    /// The server has begun to answer, from what the client had when it asked: that is what the answer is laid over.
+    /// Records that the server has begun to answer a query. Its answer is based on the data that the client had when
+    /// the listen was sent, so that data is restored first.
     ///
-    /// Of a filtered query, and where such a query has been told more, what there is at the end of the answer is compared with the store
-    /// (`confirm`).
+    /// For a filtered query, and for data of which a filtered query has been sent more, the final data of the answer is
+    /// compared with the store (`confirm`).
     ///
-    /// - Parameter had: nil where that was not complete, so that the answer is all there is.
+    /// - Parameter had: nil if the data was not complete, so that the answer contains everything.
     func answered(_ spec: QuerySpec, from had: Node?) {
         let spec = Self.normalized(spec)
         guard let paths = waiting[spec], isOpen(for: spec.path) else { return }
@@ -29,10 +31,10 @@ extension CacheManager {
         }
     }
 
-    /// The server took a write. `content`: with its server values estimated.
+    /// Records that the server accepted a write. `content`: with estimated server values.
     ///
-    /// Where somebody listens who has been answered, the server's own data came before. Elsewhere the write becomes what is known of
-    /// its place, so that it can be read offline.
+    /// For a listen that has been answered, the server's own data came before. For other paths, the write becomes the
+    /// known data of its path, so that it can be read offline.
     public func acknowledge(_ content: PendingWrite.Content, at path: Path) {
         guard isOpen(for: path) else { return }
         switch content {
@@ -47,7 +49,7 @@ extension CacheManager {
         guard !isTold(path) else { return }
         noteWaiting(node, at: path)
         if path.namesPriority || node.hasIncrement {
-            // They depend on what is there.
+            // Priorities and increments depend on the present data.
             guard let place = path.namesPriority ? path.parent : path, tracked.completeDefault(over: place) != nil
             else {
                 return
@@ -57,15 +59,15 @@ extension CacheManager {
             return store.setServerData(node, at: path)
         }
         let node = keepingListened(node, at: path)
-        // Its server values are estimates.
+        // The write's server values are estimates.
         forgetMarks(at: path)
         store.setServerData(node, at: path)
-        // Whoever listens above it is to have it by the answer.
+        // A listener above the path receives it by the server's answer.
         if tracked.topActiveDefault(over: path) == nil { trackAsComplete(path) }
         completeDefaults(below: path)
     }
 
-    /// Remembers where the store differs from what the queries that wait have asked with.
+    /// Records where the store differs from the data with which the waiting queries were sent.
     private func noteWaiting(_ node: Node, at path: Path) {
         guard !waiting.isEmpty else { return }
         for query in tracked.overlapping(path) where query.isActive && waiting[query.spec] != nil {
@@ -78,7 +80,7 @@ extension CacheManager {
         }
     }
 
-    /// Whether the server itself tells of the path.
+    /// Whether the server itself sends the changes at the path.
     private func isTold(_ path: Path) -> Bool {
         if let top = tracked.topActiveDefault(over: path), waiting[top.spec] == nil { return true }
         return tracked.activeFilters(above: path).contains { query in
@@ -86,13 +88,14 @@ extension CacheManager {
         }
     }
 
-    /// Whether the server has answered the listen that brings an active query's data.
+    /// Whether the server has answered the listen that includes an active query's data.
     private func isTold(_ query: TrackedQuery) -> Bool {
         waiting[(tracked.topActiveDefault(over: query.spec.path) ?? query).spec] == nil
     }
 
-    /// What somebody listens to at or below the path, and was answered, has the server's own values. They may be newer than the write: where its
-    /// answer was lost with a connection, it was done before what the listens were sent since, and is not done again.
+    /// Returns the write with the server's own values at all paths at or below it that have an answered listen. Those
+    /// values may be newer than the write: if the answer to the write was lost with a connection, the write was
+    /// executed before the listens were sent again, and is not executed twice.
     private func keepingListened(_ node: Node, at path: Path) -> Node {
         var node = node
         for query in tracked.all(below: path) where query.isActive && isTold(query) {

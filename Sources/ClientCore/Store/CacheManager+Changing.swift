@@ -1,19 +1,21 @@
 public import Tree
 public import Wire
 
-/// What the server said.
+/// Data from the server.
 extension CacheManager {
-    /// The server set a value at or below the place of a listen (the default query of the path for data without a tag).
+    /// Applies a value that the server set at or below the path of a listen (the default query of the path for data
+    /// without a tag).
     ///
-    /// For a filtered query a null child says that it left what is selected, not that it is gone: it is then no longer
-    /// among the query's children, and its data goes when the cache is pruned, unless somebody else has loaded it.
+    /// For a filtered query, a null child means that the child left the selection, and not that it was removed. It is
+    /// then no longer among the query's children, and its data is removed when the cache is pruned, unless another
+    /// query has loaded it.
     public func applyServer(_ node: Node, at path: Path, of spec: QuerySpec) {
         guard isOpen(for: path) else { return }
         set(node, at: path, of: Self.normalized(spec))
         pruneIfNeeded()
     }
 
-    /// Several places below the path, relative to it.
+    /// Applies several values below the path, with paths relative to it.
     public func applyServer(_ changes: [Change], at path: Path, of spec: QuerySpec) {
         guard isOpen(for: path) else { return }
         let spec = Self.normalized(spec)
@@ -21,8 +23,9 @@ extension CacheManager {
         pruneIfNeeded()
     }
 
-    /// The server has answered a listen: this is what it has, whether it was sent or was known already. Where others listen to a
-    /// part of it, the store has what any of them was sent last, and that may have been something else for a moment.
+    /// Stores the server's data of an answered listen, whether it was sent or was already known. If other listens
+    /// include a part of it, the store has the data that any of them was sent last, which may temporarily have been
+    /// different.
     public func confirm(_ node: Node, of spec: QuerySpec) {
         let spec = Self.normalized(spec)
         guard isOpen(for: spec.path), isShared(spec) else { return }
@@ -37,19 +40,19 @@ extension CacheManager {
         }
     }
 
-    /// The client has more of a query than the store does: what the server answers is to be compared.
+    /// Marks a query for comparison with the server's answer, because the client has more of its data than the store.
     func doubt(_ spec: QuerySpec) { confirmed[Self.normalized(spec)] = nil }
 
-    /// Whether another listen may have brought some of what a query selects: one that is there, or one that has ended since the
-    /// query was confirmed last.
+    /// Whether another listen may have brought a part of a query's selection: a present one, or one that has ended
+    /// since the query was last confirmed.
     private func isShared(_ spec: QuerySpec) -> Bool {
         if spec.loadsAllData, !tracked.activeFilters(above: spec.path).isEmpty { return true }
-        // It may also have been told by the answers to writes, which only those are given who listen.
+        // The query's data may also come from the answers to writes, which only listeners receive.
         if confirmed[spec] != departures { return true }
         return !spec.loadsAllData && tracked.overlapping(spec.path).contains { $0.isActive && $0.spec != spec }
     }
 
-    /// The server was asked for a query that nobody listens to, and has answered.
+    /// Stores the server's answer for a query without listeners.
     public func keep(_ node: Node, of spec: QuerySpec, _ mark: LogMark?) {
         let spec = Self.normalized(spec)
         guard isOpen(for: spec.path), tracked[spec]?.isActive != true, !tracked.isInActiveDefault(spec.path) else {

@@ -1,12 +1,14 @@
 public import Tree
 public import Wire
 
-/// What the store has for a query.
+/// The store's data for a query.
 extension CacheManager {
-    /// What is stored for a query, without listening to it:
-    /// - all of it, where a default query at the path or above it is complete;
-    /// - the children that the query itself, or a wider one in the same order, has loaded completely, and later than that;
-    /// - else the children that are known, by any query at the path or by default queries of their own: not complete.
+    /// Returns the stored data for a query, without listening to it:
+    /// - all of it, if a default query at the path or above it is complete;
+    /// - the children that the query itself, or a wider one in the same order, has loaded completely and more recently
+    ///   than that;
+    /// - otherwise the children that are known from any query at the path or from default queries of their own:
+    ///   incomplete.
     public func cached(_ spec: QuerySpec) -> CachedQuery {
         guard isOpen(for: spec.path) else { return .nothing }
         let spec = Self.normalized(spec)
@@ -32,21 +34,21 @@ extension CacheManager {
         return read(CachedQuery(node: node, isComplete: false, knownChildren: known))
     }
 
-    /// The server lets only the query itself go on where it was.
+    /// The server permits only the query itself to resume.
     private func mark(of query: TrackedQuery, for spec: QuerySpec) -> LogMark? {
         query.spec == spec ? query.mark : query.mark.map { LogMark(seq: $0.seq) }
     }
 
-    /// The query itself first: its children are the latest.
+    /// Prefers the query itself, because its children are the latest.
     private func server(of query: Query, among candidates: [TrackedQuery]) -> TrackedQuery? {
         let complete = candidates.filter { $0.isComplete && !$0.spec.loadsAllData }
         if let same = complete.first(where: { $0.spec.query == query }) { return same }
-        // An active one is brought up to date all the time.
+        // An active query is updated all the time.
         let wider = complete.filter { query.isServed(by: $0.spec.query, thatHasLoaded: keys(of: $0).count) }
         return wider.max { $1.isFresher(than: $0) }
     }
 
-    /// A reading during which the store lost its data says nothing.
+    /// Returns the data that was read, or nothing if the store lost its data during the read.
     private func read(_ found: CachedQuery) -> CachedQuery {
         let known = tracked
         guard store.isUsable, isOpen(for: .root), known.isSame(as: tracked) else { return .nothing }
@@ -55,23 +57,22 @@ extension CacheManager {
 }
 
 extension TrackedQuery {
-    /// Whether the server told of it later: one that is listened to is told all the time.
+    /// Whether the server sent its data later: an active query is sent changes all the time.
     fileprivate func isFresher(than other: TrackedQuery) -> Bool {
         isActive == other.isActive ? !isActive && lastUse > other.lastUse : isActive
     }
 }
 
-/// What a store has for a query.
+/// The store's data for a query.
 public struct CachedQuery: Sendable, Equatable {
-    /// The server's data at the query's path as far as it is known. It may hold children that the query doesn't select:
-    /// filter it.
+    /// The known server data at the query's path. It may contain children outside the query's selection: filter it.
     public let node: Node
-    /// Whether all that the query selects is in `node`: a value event may be raised.
+    /// Whether `node` contains everything that the query selects, so that a value event may be raised.
     public let isComplete: Bool
-    /// The children of the path that are completely known; nil where everything at the path is.
+    /// The children of the path that are completely known; nil if everything at the path is.
     public let knownChildren: Set<Key>?
 
-    /// As of which entry of the server's log that is at least, where it is complete; nil where it isn't known.
+    /// The log position up to which `node` is known to be complete, or nil if unknown.
     public let mark: LogMark?
 
     public init(node: Node, isComplete: Bool, knownChildren: Set<Key>?, mark: LogMark? = nil) {
@@ -81,22 +82,23 @@ public struct CachedQuery: Sendable, Equatable {
         self.knownChildren = knownChildren
     }
 
-    /// Nothing is known.
+    /// No known data.
     public static let nothing = CachedQuery(node: .null, isComplete: false, knownChildren: [])
 }
 
 extension Query {
-    /// Whether a child may be within the bounds of both: what one of the same order has loaded is nothing for the other where
-    /// they lie apart.
+    /// Whether a child may be within the bounds of both queries. Children that one query has loaded are useless to
+    /// another query of the same order if their bounds do not overlap.
     func mayShareChildren(with other: Query) -> Bool {
         guard index == other.index else { return true }
         return !isLater(start, than: other.end) && !isLater(other.start, than: end)
     }
 
-    /// Whether all that this query selects is among what another one has loaded, whatever the data: the order is the
-    /// same, the bounds lie within the other's, and no limit of the other's cuts anything off.
+    /// Whether everything that this query selects is always among the children that another one has loaded: the order
+    /// is the same, the bounds lie within the other's, and the other's limit excludes none of them.
     ///
-    /// - Parameter count: how many children the other has loaded. Fewer than its limit are all within its bounds.
+    /// - Parameter count: the number of children that the other has loaded. If they are fewer than its limit, they are
+    ///   all children within its bounds.
     func isServed(by other: Query, thatHasLoaded count: @autoclosure () -> Int) -> Bool {
         guard index == other.index else { return false }
         let startsWithin = other.start == nil || start == other.start || isLater(start, than: other.start)
@@ -114,14 +116,15 @@ extension Query {
         }
     }
 
-    /// Whether a bound's value is strictly behind another's. Equal values with other keys are left out: they are rare.
+    /// Whether a bound's value is strictly after another's. Returns false for equal values with different keys, which
+    /// are rare.
     private func isLater(_ bound: Bound?, than other: Bound?) -> Bool {
         guard let bound, let other else { return false }
         if index == .key {
             guard case .string(let first) = bound.value.node, case .string(let second) = other.value.node else {
                 return false
             }
-            // The names of the least and the greatest key are no keys.
+            // The names of the least and the greatest key are not actual keys.
             guard first.utf8.first != UInt8(ascii: "["), second.utf8.first != UInt8(ascii: "[") else { return false }
             return Key(second) < Key(first)
         }

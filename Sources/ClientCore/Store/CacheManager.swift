@@ -1,22 +1,22 @@
 public import Tree
 public import Wire
 
-/// Decides what of a database is kept, what of it serves a query, and what goes when there is too much. Confined to the
-/// thread of its database.
+/// Decides which data of a database is stored, which of it serves a query, and which is removed when there is too much.
+/// Confined to the thread of its database.
 ///
-/// Nothing at or below `.info` is ever kept.
+/// Data at or below `.info` is never stored.
 public final class CacheManager {
     let store: any ClientStore
     var tracked = TrackedQueries()
     /// The loaded children of active filtered queries, by the query's number: most changes add none.
     var activeKeys: [Int64: Set<Key>] = [:]
-    /// How many listens have ended, and of how many each query had been told when the server confirmed it.
+    /// The number of listens that have ended, and for each query that number when the server last confirmed it.
     var departures = 0
     var confirmed: [QuerySpec: Int] = [:]
-    /// Queries that the server has been asked for and has not answered, and where the store has since been given the client's accepted
-    /// writes in what they select.
+    /// Queries for which a listen was sent and not answered, each with the paths at which the store has since received
+    /// accepted writes of the client.
     var waiting: [QuerySpec: Set<Path>] = [:]
-    /// Queries whose marks are not in the store yet.
+    /// Queries whose marks have not been stored yet.
     var unsavedMarks: Set<QuerySpec> = []
     /// Whether any query may have a mark.
     var hasMarks = false
@@ -25,9 +25,9 @@ public final class CacheManager {
     private var lastID: Int64 = 0
     private var lastUse: Int64 = 0
 
-    /// Begins with what the store has.
+    /// Creates a cache from the data in the store.
     ///
-    /// - Parameter budget: how many bytes of server data may be kept, more or less (see `budget`).
+    /// - Parameter budget: the approximate number of bytes of server data that may be stored (see `budget`).
     public init(store: any ClientStore, budget: Int = CachePruning.defaultBudget) {
         self.store = store
         generation = store.generation
@@ -38,12 +38,12 @@ public final class CacheManager {
             tracked.put(query)
             if query.mark != nil { hasMarks = true }
         }
-        // What was listened to when the process ended was used last.
+        // Queries that were active when the process ended were used last.
         for query in tracked.all().filter(\.isActive).sorted(by: { $0.id < $1.id }) { setActive(query, false) }
     }
 
-    /// How many bytes of server data may be kept, from 1 to 100 MB. What is listened to or kept synced stays even if it
-    /// is more.
+    /// The number of bytes of server data that may be stored, from 1 to 100 MB. Data of active and kept-synced queries
+    /// remains even if it is more.
     public var budget: Int {
         get { pruning.budget }
         set {
@@ -54,22 +54,22 @@ public final class CacheManager {
 
     // MARK: Pending writes
 
-    /// After a restart: what has to be sent, in order.
+    /// Returns the writes to send after a restart, in order.
     public func pendingWrites() -> [PendingWrite] { store.pendingWrites() }
 
-    /// Before a write's call returns; it is safe after `commit`.
+    /// Saves a write before the call that makes it returns; the write is durable after `commit`.
     public func save(_ write: PendingWrite) {
         guard !write.path.isInfo else { return }
         store.save(write)
     }
 
-    /// The write was answered or taken back.
+    /// Removes a write that was answered or cancelled.
     public func removeWrite(_ id: WriteID) { store.removeWrite(id) }
 
     // MARK: Listening
 
-    /// Somebody listens to a query that nobody listened to before, or it is kept synced from now on. Call it for queries
-    /// that are shadowed by a default listen above them too. Returns what serves it now.
+    /// Activates a query that gets its first listener, or that is kept synced from now on. Call it also for queries
+    /// that a default listen above them covers. Returns the data that serves the query now.
     public func activate(_ spec: QuerySpec) -> CachedQuery {
         guard isOpen(for: spec.path) else { return .nothing }
         let spec = Self.normalized(spec)
@@ -87,7 +87,7 @@ public final class CacheManager {
         return served
     }
 
-    /// Nobody listens any longer.
+    /// Deactivates a query without listeners.
     public func deactivate(_ spec: QuerySpec) {
         guard isOpen(for: spec.path), let query = tracked[Self.normalized(spec)] else { return }
         let hasNothing = !query.isComplete && (query.spec.loadsAllData || keys(of: query).isEmpty)
@@ -105,7 +105,7 @@ public final class CacheManager {
         pruneIfNeeded()
     }
 
-    /// The server has sent all that an active query selects.
+    /// Records that the server has sent everything that an active query selects.
     public func complete(_ spec: QuerySpec) {
         guard isOpen(for: spec.path) else { return }
         let spec = Self.normalized(spec)
@@ -114,7 +114,8 @@ public final class CacheManager {
         setComplete(query)
     }
 
-    /// The server has said that what a filtered query has is what it selects. Some of it may have come by listens to more.
+    /// Records that the server has confirmed the data of a filtered query as its selection. Parts of it may have come
+    /// from listens for more data.
     func complete(_ spec: QuerySpec, children: [Key]) {
         guard isOpen(for: spec.path), let query = tracked[Self.normalized(spec)] else { return }
         let children = Set(children)
@@ -122,15 +123,16 @@ public final class CacheManager {
         complete(spec)
     }
 
-    // MARK: Keeping
+    // MARK: Storing
 
-    /// At the end of each turn of the database's thread, before anybody is told that a write is kept.
+    /// Commits changes at the end of each turn of the database's thread, before the app is notified that a write is
+    /// stored.
     public func commit() {
         saveMarks()
         store.commit()
     }
 
-    /// When there is nothing else to do, and before the database goes away.
+    /// Writes everything to the store, when there is nothing else to do and before the database is closed.
     public func flush() {
         saveMarks()
         store.flush()
@@ -142,10 +144,10 @@ public final class CacheManager {
         spec.loadsAllData ? QuerySpec(path: spec.path) : spec
     }
 
-    /// Whether anything is to be read or written for a path.
+    /// Whether the store may be read or written for a path.
     ///
-    /// After the store lost its data nothing is tracked: of what is listened to now, the server sends only what changes,
-    /// so that it can't be known completely before it is listened to anew.
+    /// After the store lost its data, no query is tracked: the server sends only changes for the present listens, so
+    /// their data cannot be completely known before they are sent again.
     func isOpen(for path: Path) -> Bool {
         guard store.isUsable else { return false }
         if store.generation != generation {
@@ -181,12 +183,12 @@ public final class CacheManager {
         store.save(query)
     }
 
-    /// Everything at and below a path is there.
+    /// Marks all default queries at and below a path as complete.
     func completeDefaults(below path: Path) {
         for query in tracked.all(below: path) where !query.isComplete && query.spec.loadsAllData { setComplete(query) }
     }
 
-    /// Keeps a place that nobody listens to, but that is known.
+    /// Tracks a path without listeners whose data is known.
     func trackAsComplete(_ path: Path) {
         guard tracked.completeDefault(over: path) == nil else { return }
         let spec = QuerySpec(path: path)
@@ -222,17 +224,17 @@ public final class CacheManager {
 }
 
 extension Node {
-    /// In order.
+    /// The keys of the children, in order.
     var childKeys: [Key] {
         guard case .branch(let branch) = self else { return [] }
         return branch.children.map(\.key)
     }
 }
 
-/// As of which entry of the server's log the queries' data is. A mark is committed together with the data, and is never of a
-/// later entry than that.
+/// The log positions of the queries' data. A mark is committed together with the data, and is never later than the
+/// data.
 extension CacheManager {
-    /// The server has sent data of a listen.
+    /// Records the mark of data that the server has sent for a listen.
     public func note(_ mark: LogMark?, of spec: QuerySpec) {
         let spec = Self.normalized(spec)
         guard isOpen(for: spec.path), var query = tracked[spec], query.mark != mark else { return }
@@ -242,7 +244,7 @@ extension CacheManager {
         unsavedMarks.insert(spec)
     }
 
-    /// Something has been put at a place that is not the server's, or of which it did not say as of when it is.
+    /// Removes the marks at a path after storing data that is not the server's, or that has no mark.
     public func forgetMarks(at path: Path) {
         guard hasMarks, isOpen(for: path) else { return }
         for query in tracked.overlapping(path) where query.mark != nil { note(nil, of: query.spec) }
@@ -257,12 +259,13 @@ extension CacheManager {
     }
 }
 
-/// Keeping within the budget.
+/// Pruning to the budget.
 extension CacheManager {
-    /// Looks at the size, which is at hand, after every change of server data and whenever a query becomes inactive.
+    /// Checks the size, which is readily available, after every change of server data and whenever a query becomes
+    /// inactive.
     ///
-    /// First goes what no query needs any longer. Then the queries that were not used for longest, a fifth of them at
-    /// once, until it is enough. What somebody listens to, or what is kept synced, stays.
+    /// First, data that no query needs is removed. Then the least recently used queries are removed, a fifth of them at
+    /// once, until the size is small enough. Data of active or kept-synced queries remains.
     func pruneIfNeeded() {
         guard pruning.isNeeded(bytes: store.serverDataBytes(), inactive: tracked.inactiveCount) else { return }
         var inactive = tracked.all().filter { !$0.isActive }.sorted { $0.lastUse < $1.lastUse }[...]
@@ -279,7 +282,7 @@ extension CacheManager {
         pruning.didPrune(to: store.serverDataBytes())
     }
 
-    /// Where the data of the tracked queries is.
+    /// Returns the paths of the tracked queries' data.
     private func places() -> [Path] {
         tracked.all().flatMap { query in
             if query.spec.loadsAllData { return [query.spec.path] }
@@ -288,23 +291,23 @@ extension CacheManager {
     }
 }
 
-/// When the cache is too large, and how much of it goes at once.
+/// Decides when the cache is too large, and how much is removed at once.
 public struct CachePruning: Sendable {
     /// 10 MB.
     public static let defaultBudget = 10 << 20
-    /// What a budget may be: 1 to 100 MB.
+    /// The permitted budgets: 1 to 100 MB.
     public static let budgets = 1 << 20...100 << 20
-    /// More queries that nobody listens to are not remembered.
+    /// Maximum number of inactive queries that are tracked.
     static let mostInactive = 1000
 
-    /// How many bytes of server data may be kept; within `budgets`.
+    /// The number of bytes of server data that may be stored; within `budgets`.
     public var budget: Int {
         didSet {
             budget = Self.clamped(budget)
             threshold = budget
         }
     }
-    /// Where nothing could be pruned, it is not tried again before there is a tenth of the budget more.
+    /// If nothing could be pruned, pruning is not tried again until the data has grown by a tenth of the budget.
     private var threshold: Int
 
     public init(budget: Int) {
@@ -320,12 +323,12 @@ public struct CachePruning: Sendable {
 
     func isEnough(bytes: Int, inactive: Int) -> Bool { bytes <= budget && inactive <= Self.mostInactive }
 
-    /// How many of the inactive queries go at once: a fifth, and all that are too many.
+    /// Returns the number of inactive queries to remove at once: a fifth, and at least the excess over the maximum.
     func count(ofInactive inactive: Int) -> Int {
         max((inactive + 4) / 5, inactive - Self.mostInactive)
     }
 
-    /// There is something to prune that there was not.
+    /// Records that there is new data to prune.
     mutating func queryBecameInactive() { threshold = budget }
 
     mutating func didPrune(to bytes: Int) { threshold = max(budget, bytes + budget / 10) }

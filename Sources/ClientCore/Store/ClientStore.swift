@@ -1,73 +1,73 @@
 public import Tree
 
-/// What a client keeps across restarts. All calls come from the thread of its database.
+/// The data that a client keeps across restarts. All calls come from the thread of its database.
 ///
-/// Changes gather until `commit`, which keeps all of them or none; what was not committed when the process ends is as if
-/// it had never been called. Reading sees what was changed before, committed or not.
+/// Changes are collected until `commit`, which stores all of them or none; changes not committed when the process ends
+/// are lost. Reads include changes that are not committed yet.
 ///
-/// Nothing here throws: what can't be kept is told to the database once, by the means that an implementation was given,
-/// and the client goes on in memory (`isUsable`).
+/// No function throws: a failure to store data is reported to the database once, by a function that the implementation
+/// was given, and the client continues in memory (`isUsable`).
 public protocol ClientStore: AnyObject {
-    /// False once nothing can be kept any longer, or where nothing was to be kept at all: readings are empty then, and
-    /// say nothing about what is known.
+    /// False once data can no longer be stored, or if nothing was to be stored at all. Reads then return nothing, which
+    /// does not mean that nothing is known.
     var isUsable: Bool { get }
-    /// Grows when the server's data and the tracked queries were lost, as a damaged file was set aside.
+    /// Increases when the server's data and the tracked queries were lost because a damaged file was moved away.
     var generation: Int { get }
 
-    /// Writes that the server has not answered, in order.
+    /// Returns the writes that the server has not answered, in order.
     func pendingWrites() -> [PendingWrite]
-    /// Keeps a write until it is removed. The next `commit` returns when it is safe from a power cut too.
+    /// Saves a write until it is removed. After the next `commit` returns, the write also survives a power failure.
     func save(_ write: PendingWrite)
-    /// Forgets a write that was answered or taken back; one that is not there is no error.
+    /// Removes a write that was answered or cancelled; removing a missing write is not an error.
     func removeWrite(_ id: WriteID)
 
-    /// Who was signed in last.
+    /// Returns the last sign-in state.
     func signIn() -> SignInState
-    /// Never a token itself.
+    /// Saves the sign-in state without the token.
     func save(_ signIn: SignInState)
 
-    /// What is known of the server's data at a path: only the parts that were set are there.
+    /// Returns the known server data at a path: only the parts that were set.
     func serverData(at path: Path) -> Node
-    /// Only these children of the path, without its priority.
+    /// Returns the known data of these children of the path only, without the path's priority.
     func serverData(at path: Path, children: Set<Key>) -> Node
-    /// Replaces what is known at a path. The path may end in `.priority`.
+    /// Replaces the known data at a path. The path may end in `.priority`.
     func setServerData(_ node: Node, at path: Path)
-    /// Several replacements, in order.
+    /// Replaces the known data at several paths, in order.
     func mergeServerData(_ changes: [Change], at path: Path)
-    /// Removes server data at and below the path, but for what lies at or below the paths kept; nothing stays of the
-    /// priorities above those.
+    /// Removes server data at and below the path, except at or below the kept paths; the priorities above the kept
+    /// paths are removed.
     func prune(below path: Path, keeping: [Path])
-    /// About how many bytes the server's data takes. Cheap.
+    /// Returns the approximate number of bytes of the server's data. Cheap.
     func serverDataBytes() -> Int
 
-    /// In no order.
+    /// Returns the tracked queries, in no particular order.
     func trackedQueries() -> [TrackedQuery]
     /// Adds a query, or replaces the one with its number.
     func save(_ query: TrackedQuery)
-    /// With its keys.
+    /// Removes a query with its keys.
     func removeTrackedQuery(_ id: Int64)
-    /// The children that a filtered query has loaded.
+    /// Returns the children that a filtered query has loaded.
     func trackedKeys(_ id: Int64) -> Set<Key>
-    /// Replaces them all.
+    /// Replaces all children of a filtered query.
     func setTrackedKeys(_ keys: Set<Key>, of id: Int64)
-    /// Adds some and takes others out; the two sets have nothing in common.
+    /// Adds and removes children of a filtered query; the two sets are disjoint.
     func updateTrackedKeys(adding: Set<Key>, removing: Set<Key>, of id: Int64)
 
-    /// Keeps what was changed since the last time. Call it at the end of each turn of the database's thread, before
-    /// anybody is told that a write is kept. Changes of server data alone may be put off for a while.
+    /// Stores the changes since the last call. Call it at the end of each turn of the database's thread, before the app
+    /// is notified that a write is stored. Changes of server data alone may be delayed for a while.
     func commit()
-    /// Like `commit`, and nothing is put off: for when there is nothing else to do, and before the process ends.
+    /// Stores all changes without a delay: for idle times, and before the process ends.
     func flush()
 }
 
-/// What is remembered of the last sign-in: enough to know after a restart that pending writes have to wait until
-/// somebody signs in, and nothing that could be used in his place.
+/// The state of the last sign-in: enough to know after a restart that pending writes have to wait until the user signs
+/// in, and nothing that could be used to impersonate the user.
 public struct SignInState: Sendable, Equatable {
     /// Whether the connection had credentials when it was last up, or was to have them.
     public var isSignedIn: Bool
-    /// Whose token it was, where that is known.
+    /// The subject of the token, if known.
     public var subject: String?
-    /// When the token ends, in seconds since 1970, where that is known.
+    /// The expiry of the token, in seconds since 1970, if known.
     public var expiresAt: Int64?
 
     public init(isSignedIn: Bool = false, subject: String? = nil, expiresAt: Int64? = nil) {

@@ -1,6 +1,6 @@
 public import Tree
 
-/// A store that lasts as long as its object: the plain model of what a store is, for tests.
+/// A store that lasts as long as its object: the simplest implementation of a store, for tests.
 package final class MemoryStore: ClientStore {
     private struct Content {
         var writes: [WriteID: PendingWrite] = [:]
@@ -15,7 +15,7 @@ package final class MemoryStore: ClientStore {
 
     package init() {}
 
-    /// As if the process had ended and begun again: what was not committed is gone.
+    /// Simulates a restart of the process: uncommitted changes are lost.
     package func restart() { content = committed }
 
     package var isUsable: Bool { true }
@@ -71,7 +71,7 @@ package final class MemoryStore: ClientStore {
 }
 
 extension Node {
-    /// What lies at or below some paths, and nothing else: priorities above them go too.
+    /// Returns the parts at or below some paths only, without the priorities above them.
     public func keeping(_ paths: [Path]) -> Node {
         if paths.contains(where: \.isRoot) { return self }
         return paths.reduce(.null) { kept, path in

@@ -1,7 +1,7 @@
 internal import Tree
 public import Wire
 
-/// The queries that are tracked, by their places.
+/// The tracked queries, by their paths.
 struct TrackedQueries {
     private final class Place {
         var children: [Key: Place] = [:]
@@ -25,12 +25,12 @@ struct TrackedQueries {
         return place
     }
 
-    /// Whether the two are one: a copy is, as both show the same queries.
+    /// Whether both are the same: true for a copy, because both show the same queries.
     func isSame(as other: TrackedQueries) -> Bool { root === other.root }
 
     subscript(spec: QuerySpec) -> TrackedQuery? { place(spec.path)?.queries[spec.query] }
 
-    /// Adds a query, or replaces the one of its specification.
+    /// Adds a query, or replaces the one with its specification.
     mutating func put(_ query: TrackedQuery) {
         var place = root
         for key in query.spec.path.keys {
@@ -64,7 +64,8 @@ struct TrackedQueries {
     /// All queries at a path.
     func queries(at path: Path) -> [TrackedQuery] { place(path).map { Array($0.queries.values) } ?? [] }
 
-    /// The complete default query at the path or above it: one that is active, else the one that was used last.
+    /// Returns the complete default query at the path or above it: an active one if there is any, otherwise the most
+    /// recently used one.
     func completeDefault(over path: Path) -> TrackedQuery? {
         var best: TrackedQuery?
         visit(path) { place in
@@ -77,7 +78,7 @@ struct TrackedQueries {
         return best
     }
 
-    /// The highest query that is listened to and has all of the path: it brings what those below it are told.
+    /// Returns the topmost active default query that covers `path`. It serves the listens below it.
     func topActiveDefault(over path: Path) -> TrackedQuery? {
         var top: TrackedQuery?
         visit(path) { place in
@@ -86,10 +87,10 @@ struct TrackedQueries {
         return top
     }
 
-    /// Whether somebody listens to all of the path, or of one above it.
+    /// Whether a default query at the path or above it is active.
     func isInActiveDefault(_ path: Path) -> Bool { topActiveDefault(over: path) != nil }
 
-    /// The places on the way to a path, and its own, as far as there are any.
+    /// Visits the existing nodes from the root to the path.
     private func visit(_ path: Path, _ body: (Place) -> Void) {
         var place = root
         body(place)
@@ -142,20 +143,20 @@ struct TrackedQueries {
     }
 }
 
-/// A query whose data the client has, or is getting.
+/// A query whose data the client has or is loading.
 public struct TrackedQuery: Sendable, Equatable {
     /// Unique within a store.
     public let id: Int64
-    /// One that loads all data is the default query.
+    /// A query that loads all data is the default query.
     public let spec: QuerySpec
-    /// Grows with each use of any query: the least is that of the query that was not used for longest. No time, as
-    /// clocks step back.
+    /// Increases with each use of any query: the least recently used query has the lowest value. Not a time, because
+    /// clocks may step back.
     public var lastUse: Int64
-    /// Whether all that it selects is there.
+    /// Whether all data that the query selects is stored.
     public var isComplete: Bool
-    /// Whether somebody listens to it now, or it is kept synced.
+    /// Whether the query has listeners now, or is kept synced.
     public var isActive: Bool
-    /// As of which entry of the server's log its data is at least; nil where that isn't known.
+    /// The log position up to which its data is known to be complete, or nil if unknown.
     public var mark: LogMark?
 
     public init(

@@ -1,10 +1,11 @@
 public import Tree
 
-/// What a transaction does with the value that it finds: the value to write (server values in it as they are), or nil to
-/// leave everything as it is. Called as often as other data comes in between, and must not have other effects.
+/// The function of a transaction: receives the present value and returns the value to write, which may contain server
+/// values, or nil to write nothing. It is called again each time other data arrives in between, and must not have other
+/// effects.
 public typealias TransactionBody = (Node) -> Node?
 
-/// The number of a transaction of this client, until the app ends.
+/// The number of a transaction of this client, unique until the app ends.
 public struct TransactionID: Sendable, Hashable, Comparable {
     public let rawValue: UInt64
 
@@ -13,53 +14,52 @@ public struct TransactionID: Sendable, Hashable, Comparable {
     public static func < (left: TransactionID, right: TransactionID) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Why a transaction was given up.
+/// The reason why a transaction failed.
 public enum TransactionFailure: Error, Sendable, Equatable {
-    /// A set or an update at an overlapping place came in between.
+    /// A set or an update at an overlapping path came in between.
     case overridden
-    /// Other data came in between each time that it was run.
+    /// Other data came in between each time that the transaction was run.
     case tooManyRetries
-    /// It was sent, the connection ended, and nobody knows whether it was done.
+    /// The transaction was sent, the connection ended, and the outcome is unknown.
     case connectionLost
-    /// The owner took back all writes.
+    /// The owner cancelled all writes.
     case purged
     case refused(RequestFailure)
 }
 
-/// How a transaction ended.
+/// The outcome of a transaction.
 public struct TransactionOutcome: Sendable, Equatable {
     public enum Result: Sendable, Equatable {
-        /// The value that was written, server values estimated.
+        /// The written value, with estimated server values.
         case committed(Node)
-        /// The body left everything as it is. With the value that it found last.
+        /// The function returned nil. With the last value that it received.
         case abandoned(Node)
         case failed(TransactionFailure)
     }
 
-    /// Of the transaction that ended.
+    /// The transaction that ended.
     public let id: TransactionID
-    /// Told once for each transaction.
+    /// Reported once for each transaction.
     public let result: Result
-    /// Whether the committed value holds estimates of server values.
+    /// Whether the committed value contains estimates of server values.
     public var isEstimate = false
 }
 
-/// What follows from one step of the transactions: first the events and listens, then what is sent, then who is told
-/// that he is done.
+/// The results of one step of the transactions, in this order: events and listens, values to send, and outcomes.
 public struct TransactionEffects: Sendable {
-    /// A value to send, with the hash of the one that it is to replace.
+    /// A value to send, with the hash of the value that it replaces.
     public struct Put: Sendable, Equatable {
-        /// By a number of its own, which is no write of the sync tree.
+        /// The write has a number of its own, which is not a write of the sync tree.
         public let write: PendingWrite
-        /// `Node.hash` of the value that was found: the server refuses the write where it has another.
+        /// `Node.hash` of the value that was read: the server refuses the write if it has another value.
         public let hash: String
     }
 
-    /// What the sync tree's listeners are told, and what the server is asked for.
+    /// Events for the sync tree's listeners, and listens to start and stop.
     public var sync = SyncEffects()
-    /// What is sent, in this order; each is answered with `TransactionQueue.answered`.
+    /// Values to send, in this order; each is answered by `TransactionQueue.answered`.
     public var puts: [Put] = []
-    /// Whose transactions have ended, in this order.
+    /// Outcomes of transactions that have ended, in this order.
     public var outcomes: [TransactionOutcome] = []
 
     public init() {}
@@ -70,15 +70,15 @@ public struct TransactionEffects: Sendable {
     }
 }
 
-/// A transaction on its way.
+/// A transaction in progress.
 final class Transaction {
     enum Status: Equatable {
-        /// Run on what is known, and not sent.
+        /// Run on the known data, and not sent.
         case ready
         case sent
-        /// Sent, and to be given up unless the server took it.
+        /// Sent, and fails unless the server accepts it.
         case sentInVain(TransactionFailure)
-        /// To be given up when it would run again.
+        /// Fails at its next run.
         case failed(TransactionFailure)
         case done
     }
@@ -87,16 +87,16 @@ final class Transaction {
     let path: Path
     let body: TransactionBody
     let appliesLocally: Bool
-    /// Keeps the data of the place there.
+    /// Keeps the data of the path loaded.
     let listener: Registration
     var status = Status.ready
     var sendCount = 0
-    /// What the body found last.
+    /// The last value that the function received.
     var input = Node.null
-    /// What it made of it: as it said, and with server values estimated.
+    /// The value that the function returned, as returned and with estimated server values.
     var output = Node.null
     var estimate = Node.null
-    /// Under which the sync tree has the output.
+    /// The number of the output's write in the sync tree.
     var write = WriteID(rawValue: 0)
 
     init(id: TransactionID, path: Path, appliesLocally: Bool, listener: Registration, body: @escaping TransactionBody) {

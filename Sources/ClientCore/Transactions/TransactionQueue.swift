@@ -1,20 +1,20 @@
 public import Tree
 import Wire
 
-/// The transactions of one database. Confined to its thread, without I/O: each call returns what is to be done.
+/// The transactions of one database. Confined to the database's thread, without I/O: each call returns its effects.
 ///
-/// A transaction is run at once on what is locally known, and its result is sent with the hash of what it found. When
-/// the server has other data by then it refuses, and the transaction is run again on the newer data, up to `maxSends`
-/// times. Those at overlapping places go together: the ones that are ready are sent as one value at the topmost place,
-/// and later ones wait for the answer.
+/// A transaction is run at once on the local value, and its result is sent with the hash of the value it read. If the
+/// server has other data by then, it refuses, and the transaction is run again on the newer data, up to `maxSends`
+/// times. Transactions at overlapping paths are combined: those that are ready are sent as one value at the topmost
+/// path, and later ones wait for the answer.
 public final class TransactionQueue {
-    /// How often a transaction is sent before it is given up.
+    /// Maximum number of times that a transaction is sent before it fails.
     public static let maxSends = 25
 
     /// - Parameters:
-    ///   - makeWriteID: the next number of a write.
-    ///   - makeRegistrationID: the next number of a listener.
-    ///   - serverTime: what the server's clock shows now, in milliseconds since 1970.
+    ///   - makeWriteID: returns the next number of a write.
+    ///   - makeRegistrationID: returns the next number of a listener.
+    ///   - serverTime: returns the present time of the server's clock, in milliseconds since 1970.
     public init(
         tree: SyncTree, makeWriteID: @escaping () -> WriteID, makeRegistrationID: @escaping () -> RegistrationID,
         serverTime: @escaping () -> Int64
@@ -30,15 +30,15 @@ public final class TransactionQueue {
     private let makeRegistrationID: () -> RegistrationID
     private let serverTime: () -> Int64
     private let transactions = TransactionTree()
-    /// What was sent together and is not answered, and where.
+    /// The unanswered values, with the path and the transactions of each.
     private var sent: [WriteID: (path: Path, transactions: [Transaction])] = [:]
     private var lastID: UInt64 = 0
 
     // MARK: Steps
 
-    /// Begins a transaction: its body is run before this returns.
+    /// Begins a transaction: its function is run before this call returns.
     ///
-    /// - Parameter appliesLocally: false to tell nobody of its result before the server has taken it.
+    /// - Parameter appliesLocally: false if listeners see the result only after the server has accepted it.
     public func begin(
         at path: Path, appliesLocally: Bool = true, body: @escaping TransactionBody
     ) -> (id: TransactionID, effects: TransactionEffects) {
@@ -58,8 +58,8 @@ public final class TransactionQueue {
         return (id, effects)
     }
 
-    /// The server has answered what was sent, or the connection ended before it did. Numbers of other writes are of no
-    /// concern here: nil is returned.
+    /// Handles the server's answer to a sent value, or the end of the connection before it. Returns nil for numbers of
+    /// other writes.
     public func answered(_ id: WriteID, _ outcome: RequestOutcome) -> TransactionEffects? {
         guard let (path, batch) = sent.removeValue(forKey: id) else { return nil }
         var effects = TransactionEffects()
@@ -87,7 +87,7 @@ public final class TransactionQueue {
         return effects
     }
 
-    /// Other data has come to a place: what depends on it and was not sent is run again.
+    /// Runs the unsent transactions again that depend on a path whose data has changed.
     public func dataChanged(at path: Path) -> TransactionEffects {
         var effects = TransactionEffects()
         guard !transactions.isEmpty else { return effects }
@@ -96,13 +96,13 @@ public final class TransactionQueue {
         return effects
     }
 
-    /// A plain set or update has overtaken the transactions at, above and below these places. Call it after the sync tree
-    /// has been given the write.
+    /// Cancels the transactions at, above and below these paths, which a plain set or update has overtaken. Call it
+    /// after passing the write to the sync tree.
     public func overridden(at paths: [Path]) -> TransactionEffects {
         giveUp(paths.flatMap { transactions.overlapping($0) }, .overridden, paths)
     }
 
-    /// All writes are taken back. What was sent may have been done all the same.
+    /// Cancels all transactions. Those already sent may still be executed.
     public func purge() -> TransactionEffects {
         sent = [:]
         let all = transactions.root.all
@@ -132,7 +132,7 @@ public final class TransactionQueue {
 
     // MARK: Running
 
-    /// Runs the body on what is known now. False when it leaves everything as it is.
+    /// Runs the function on the present value. Returns false if the function returns nil.
     private func run(
         _ transaction: Transaction, excluding: Set<WriteID>, _ effects: inout TransactionEffects
     ) -> Bool {
@@ -148,11 +148,11 @@ public final class TransactionQueue {
         return true
     }
 
-    /// Runs again what depends on a place and was not sent, and gives up what has failed.
+    /// Runs the unsent transactions again that depend on a path, and ends those that have failed.
     private func runAgain(at path: Path, _ effects: inout TransactionEffects) {
         guard let group = transactions.group(of: path) else { return }
         let waiting = group.all.filter { $0.status != .sent && !$0.isInVain }
-        // None of them sees what another made of older data, but what those before it have made now.
+        // Each transaction sees the new results of those before it, and no result based on older data.
         var outdated = Set(waiting.map(\.write))
         for transaction in waiting {
             let old = transaction.write
@@ -185,7 +185,7 @@ public final class TransactionQueue {
 
     // MARK: Sending
 
-    /// Sends what has been run, but for what overlaps with something that was sent and isn't answered.
+    /// Sends the transactions that have been run, except those that overlap an unanswered one.
     private func sendReady(_ effects: inout TransactionEffects) {
         transactions.root.forEachTopmost { point in
             if point.isReady { effects.puts.append(send(point.all, at: point.path)) }

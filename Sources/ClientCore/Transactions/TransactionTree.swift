@@ -1,24 +1,24 @@
 import Tree
 
-/// Transactions on their way, by place.
+/// Transactions in progress, by path.
 final class TransactionTree {
     final class Point {
         let path: Path
-        /// In the order in which they were begun.
+        /// The transactions in the order in which they were begun.
         var queue: [Transaction] = []
         var children: [Key: Point] = [:]
 
         init(path: Path) { self.path = path }
 
-        /// All at and below the point, in the order in which they were begun.
+        /// All transactions at and below the point, in the order in which they were begun.
         var all: [Transaction] {
             var found: [Transaction] = []
             gather(&found)
             return found.sorted { $0.id < $1.id }
         }
 
-        /// Whether all at and below the point are. Where something was sent and isn't answered that shows at once, however
-        /// many wait behind it.
+        /// Whether all transactions at and below the point are ready. If one was sent and is not answered, the check
+        /// ends early, for any number of waiting ones.
         var isReady: Bool {
             queue.allSatisfy { $0.status == .ready } && children.values.allSatisfy(\.isReady)
         }
@@ -28,7 +28,7 @@ final class TransactionTree {
             for child in children.values { child.gather(&found) }
         }
 
-        /// The topmost points at or below this one that have transactions.
+        /// Visits the topmost points at or below this one that have transactions.
         func forEachTopmost(_ body: (Point) -> Void) {
             if queue.isEmpty {
                 for key in children.keys.sorted() { children[key]?.forEachTopmost(body) }
@@ -61,8 +61,8 @@ final class TransactionTree {
         if below.queue.isEmpty, below.children.isEmpty { point.children[key] = nil }
     }
 
-    /// The topmost point on the way to the path that has transactions, or the path's own; nil where there are none at, above
-    /// or below it.
+    /// Returns the topmost point on the way to the path that has transactions, or the path's own point; nil if there
+    /// are none at, above or below it.
     func group(of path: Path) -> Point? {
         var point = root
         for key in path.keys {
@@ -73,7 +73,7 @@ final class TransactionTree {
         return point
     }
 
-    /// All at, above and below the path, in the order in which they were begun.
+    /// Returns all transactions at, above and below the path, in the order in which they were begun.
     func overlapping(_ path: Path) -> [Transaction] {
         var found: [Transaction] = []
         var point = root

@@ -1,6 +1,6 @@
 import Tree
 
-/// How the children of a view differ from what was told before.
+/// The differences between a view's children and those of its previous events.
 struct ChildChanges {
     struct Change {
         let key: Key
@@ -50,7 +50,7 @@ struct ChildChanges {
         }
     }
 
-    /// Brings each kind into the view's order and says behind which child each stands now.
+    /// Sorts each kind by the view's order, and sets the preceding child of each change.
     mutating func arrange(_ query: Query, previous: (Key, Node) -> Key?) {
         Self.sort(&removed, query)
         Self.sort(&added, query)

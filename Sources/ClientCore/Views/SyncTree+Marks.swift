@@ -1,15 +1,15 @@
 import Tree
 import Wire
 
-/// As of which entry of the server's log data is.
+/// The positions of data in the server's log.
 extension SyncTree {
-    /// Says with a view's new events as of which entry they are.
+    /// Sets the log position of a view's new events.
     func mark(_ events: inout [DataEvent], from first: Int, of view: View, at place: Place) {
         guard first < events.count, let seq = seq(of: view, at: place) else { return }
         for index in first..<events.count { events[index].seq = seq }
     }
 
-    /// Nil where what is shown isn't complete, or holds what the server has not answered.
+    /// Returns nil if the shown value is not complete, or contains unanswered writes.
     private func seq(of view: View, at place: Place) -> Int64? {
         guard view.isComplete else { return nil }
         let mark = view.usesOwn ? view.own?.mark : place.cover?.mark
@@ -17,15 +17,15 @@ extension SyncTree {
         return mark.seq
     }
 
-    /// As of which entry what a query would show is; nil where it holds what the server has not answered, or where that
-    /// isn't known.
+    /// Returns the log position of the value that a query would show; nil if the value contains unanswered writes, or
+    /// if the position is unknown.
     public func localSeq(of spec: QuerySpec) -> Int64? {
         guard !writes.concern(spec.path) else { return nil }
         if let cover = root.nearest(spec.path).cover { return cover.mark?.seq }
         return root.find(spec.path.keys[...])?.view(of: spec.query)?.own?.mark?.seq
     }
 
-    /// By which the server may let a listen go on where it was; nil where it has to be asked with hashes.
+    /// Returns the text by which the server may resume a listen; nil if the listen has to be sent with hashes.
     public func resumption(of spec: QuerySpec) -> String? {
         guard let place = root.find(spec.path.keys[...]) else { return nil }
         if spec.query.selectsAll { return place.known == nil ? nil : place.mark?.resumption }
@@ -33,7 +33,7 @@ extension SyncTree {
         return own.mark?.resumption
     }
 
-    /// The server has told all listens everything up to an entry.
+    /// Records that the server has sent everything up to an entry to all listens.
     public func reached(_ seq: Int64) {
         for (_, view) in tagged.values {
             let mark = view.own?.mark?.reached(seq)
@@ -43,7 +43,7 @@ extension SyncTree {
     }
 
     private func reached(_ seq: Int64, _ place: Place) {
-        // Nobody is asked for anything below: the server's data is held here.
+        // There are no listens below: the server's data is stored here.
         if place.isListening {
             place.mark = place.mark?.reached(seq)
             return
@@ -51,7 +51,7 @@ extension SyncTree {
         for child in place.children.values { reached(seq, child) }
     }
 
-    /// Keeps the mark with the listen that the server has sent data of.
+    /// Stores the mark of the listen for which the server has sent data.
     func note(_ mark: LogMark?, at path: Path) {
         guard let cache else { return }
         guard mark != nil else { return cache.forgetMarks(at: path) }

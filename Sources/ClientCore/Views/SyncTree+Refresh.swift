@@ -1,10 +1,10 @@
 import Tree
 
-/// Brings what listeners see up to date, and tells them.
+/// Updates the values that listeners see, and emits their events.
 extension SyncTree {
-    /// A whole value as it is seen from a place below the one that was brought up to date.
+    /// The updated whole value of a path, seen from a path below it.
     private struct Inherited {
-        /// Nil where the whole value was not known before.
+        /// Nil if the whole value was not known before.
         let old: Node?
         let new: Node
 
@@ -20,7 +20,8 @@ extension SyncTree {
         return effects
     }
 
-    /// What a query alone was sent has changed: only its own view may show something else, unless more is touched.
+    /// Updates a view after a change of data that was sent for its query alone. Only this view may show a different
+    /// value, unless `touched` contains more.
     func refresh(_ view: View, at place: Place, _ touched: Touched = .nothing) -> SyncEffects {
         var effects = SyncEffects()
         var touched = addingCounted(to: touched)
@@ -33,14 +34,14 @@ extension SyncTree {
         return effects
     }
 
-    /// Increments that had to wait and no longer have to change what is there, too.
+    /// Adds the paths of increments that can be computed now.
     private func addingCounted(to touched: Touched) -> Touched {
         var touched = touched
         countWaiting(&touched)
         return touched
     }
 
-    /// Lets increments that had to wait change what is there, where what they count from is known by now. Returns where.
+    /// Computes waiting increments whose base value is known by now. Returns their paths.
     func countWaiting() -> Touched {
         var touched = Touched.nothing
         countWaiting(&touched)
@@ -54,7 +55,7 @@ extension SyncTree {
         }
     }
 
-    /// Listeners further down are told first.
+    /// Visits listeners at deeper paths first.
     private func visit(_ place: Place, _ touched: Touched, _ inherited: Inherited?, _ events: inout [DataEvent]) {
         if let inherited, inherited.isUnchanged { return }
         var passedOn = inherited
@@ -92,10 +93,10 @@ extension SyncTree {
         mark(&events, from: count, of: view, at: place)
     }
 
-    /// How what is locally at a place has changed.
+    /// The change of the local value at a path.
     private struct LocalChange {
         let old: Node
-        /// The only children that may differ; nil when any may.
+        /// The only children that may differ; nil if any may.
         var keys: [Key]?
     }
 
@@ -104,7 +105,7 @@ extension SyncTree {
         var change = LocalChange(old: place.local)
         change.keys = updateLocal(place, touched, inherited)
         let new = place.local
-        // The place's own priority is none of its children, and shown to all who listen to all of it.
+        // The path's own priority is not a child, and is visible to all listeners for all data of the path.
         let isSameKind = new.isBranch && change.old.isBranch && new.priority == change.old.priority
         if !new.isIdentical(to: change.old), !isSameKind {
             change.keys = nil
@@ -118,7 +119,7 @@ extension SyncTree {
         return change
     }
 
-    /// What the views of a place have to know of the changes of its children, to be found.
+    /// Returns the details of the children's changes by which the index finds the views of a path.
     private func changes(of keys: [Key], at place: Place, _ old: Node) -> [ViewIndex.ChildChange] {
         let point = place.isLocalComplete ? nil : writes.point(at: place.path)
         let nothing = ServerSet()
@@ -129,7 +130,7 @@ extension SyncTree {
         }
     }
 
-    /// Returns the only children that may differ; nil when any may.
+    /// Updates the local value. Returns the only children that may differ; nil if any may.
     private func updateLocal(_ place: Place, _ touched: Touched, _ inherited: Inherited?) -> [Key]? {
         let wasComplete = place.isLocalComplete
         if let inherited {
@@ -143,7 +144,7 @@ extension SyncTree {
         }
         let keys = touched.keys
         if wasComplete, !writes.concern(place.path), let node = serverValue(at: place.path) {
-            // The very same object, which is then held once.
+            // Sharing the object keeps it in memory only once.
             place.local = node
         } else if wasComplete {
             place.local = spliced(place.local, at: place.path, touched)
@@ -156,7 +157,7 @@ extension SyncTree {
         return keys
     }
 
-    /// Reads anew what is locally at a place.
+    /// Reads the local value of a path again.
     func readLocal(_ place: Place) {
         if let node = value(at: place.path) {
             place.local = node
@@ -167,13 +168,13 @@ extension SyncTree {
         }
     }
 
-    /// The same where no change is told of as one: views that stay are brought up to date as a whole.
+    /// Reads the local value again without a recorded change: the present views are updated as a whole.
     func readLocalAnew(_ place: Place) {
         readLocal(place)
         place.madeOrders?.follow(place.local, nil)
     }
 
-    /// The children whose whole values are known.
+    /// Returns the children whose whole values are known.
     private func knownChildren(of place: Place) -> Node {
         var keys = Set(place.children.lazy.filter { $0.value.known != nil }.map(\.key))
         if let point = writes.point(at: place.path) { keys.formUnion(point.children.keys) }
@@ -191,7 +192,7 @@ extension SyncTree {
         return new == old ? node : node.replacingChild(key, with: new)
     }
 
-    /// The whole value at a path, read anew where it is touched.
+    /// Returns the whole value at a path, read again at the touched paths.
     private func spliced(_ node: Node, at path: Path, _ touched: Touched) -> Node {
         var result = node
         touched.forEachPath { place in result = spliced(result, at: path, place) }
@@ -199,7 +200,7 @@ extension SyncTree {
     }
 
     private func spliced(_ node: Node, at path: Path, _ place: Path) -> Node {
-        // Where a leaf or nothing was or is on the way, what lies under the writes decides what is there.
+        // If a leaf or nothing was or is on the way, the value below the writes decides.
         let places = [Self.firstWithoutChildren(node, above: place), firstWithPriority(node, at: path, above: place)]
         return reread(node, at: path, places.compactMap(\.self).min { $0.depth < $1.depth } ?? place)
     }
@@ -208,12 +209,12 @@ extension SyncTree {
         let value = value(at: path.appending(place)) ?? .null
         if node[place] == value { return node }
         let result = node.replacing(place, with: value)
-        // What has lost its last child may be a leaf again.
+        // A node that has lost its last child may be a leaf again.
         guard value.isNull, let above = Self.firstWithoutChildren(result, above: place) else { return result }
         return reread(node, at: path, above)
     }
 
-    /// The topmost place on the way that has no children.
+    /// Returns the topmost path on the way whose node has no children.
     private static func firstWithoutChildren(_ node: Node, above path: Path) -> Path? {
         var node = node
         for (depth, key) in path.keys.enumerated() {
@@ -225,11 +226,12 @@ extension SyncTree {
 
     // MARK: Views
 
-    /// Brings one view up to date.
+    /// Updates one view.
     ///
     /// - Parameters:
-    ///   - local: the only children that may differ in what is locally at the place; nil when any may.
-    ///   - own: the same of what the client has written over what the server has sent of the query.
+    ///   - local: the only children that may differ in the local value; nil if any may.
+    ///   - own: the only children that may differ in the client's writes over the data sent for the query; nil if any
+    ///     may.
     private func update(
         _ view: View, at place: Place, local: [Key]?, own written: [Key]?, _ events: inout [DataEvent]
     ) {
@@ -263,12 +265,12 @@ extension SyncTree {
         place.index?.settle(view, nil)
     }
 
-    /// What a view chooses from.
+    /// Returns the value from which a view selects.
     func source(of view: View, at place: Place) -> View.Source {
         view.usesOwn ? .own : .local(place.orders)
     }
 
-    /// A child that a filtered query may choose: one that the server has sent or that was written as a whole.
+    /// Returns a child that a filtered query may select: one that the server has sent, or one written as a whole.
     private static func candidate(_ key: Key, _ own: ServerSet, _ point: WriteTree.Point?) -> Node {
         let sent = own.node.child(key)
         guard key != .priority else { return .null }
@@ -277,19 +279,19 @@ extension SyncTree {
         return WriteTree.combine(state, below, WriteFilter()) ?? .null
     }
 
-    /// Brings one view up to date for the first time.
+    /// Updates one view for the first time.
     func start(_ view: View, at place: Place, _ events: inout [DataEvent]) {
         tell(view, at: place, local: nil, own: nil, &events)
     }
 
     // MARK: Reading
 
-    /// What is locally at a place, or nil where it isn't completely known.
+    /// Returns the local value of a path, or nil if it is not completely known.
     func value(at path: Path, _ filter: WriteFilter = WriteFilter()) -> Node? {
         writes.value(at: path, over: known(path), filter)
     }
 
-    /// What the server has sent that covers a path: a value and the depth of its place.
+    /// Returns the server's value that covers a path, and the depth of the value's own path.
     func known(_ path: Path) -> (node: Node, depth: Int)? {
         var place = root
         var depth = 0
@@ -301,15 +303,15 @@ extension SyncTree {
         }
     }
 
-    /// What the server has sent of a place, or nil where that isn't complete.
+    /// Returns the server's value of a path, or nil if it is not complete.
     func serverValue(at path: Path) -> Node? { known(path).map { $0.node[path.dropFirst($0.depth)] } }
 }
 
-/// Priorities above a place that changes.
+/// Priorities above a changed path.
 extension SyncTree {
-    /// The topmost place on the way that has a priority, or may have one, and where the client's own writes lie over the
-    /// server's data: whether it was without children for a moment, and has lost its priority by that, depends on all of
-    /// them.
+    /// Returns the topmost path on the way that has a priority, or may have one, and at which the client's own writes
+    /// lie over the server's data. Whether the node was without children for a moment, and so lost its priority,
+    /// depends on all of these writes.
     func firstWithPriority(_ node: Node, at path: Path, above place: Path) -> Path? {
         guard var point = writes.point(at: path) else { return nil }
         var node = node
@@ -325,7 +327,7 @@ extension SyncTree {
         return nil
     }
 
-    /// Whether a write that later ones hide may yet decide about the priority of a place above.
+    /// Whether a write that is hidden by later ones may still decide about the priority of a node above.
     func concernsPriorities(above path: Path) -> Bool {
         var point: WriteTree.Point? = writes.root
         for key in path.keys {

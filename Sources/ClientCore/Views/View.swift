@@ -1,61 +1,61 @@
 import Tree
 import Wire
 
-/// What the listeners of one query at one place are told.
+/// The state of one query at one path, and the events of its listeners.
 final class View {
     let query: Query
     private(set) var registrations: [Registration] = []
-    /// How many of them are told of children.
+    /// The number of registrations that receive child events.
     private var childTellers = 0
     var isKeptSynced = false
-    /// By which the server is asked for the query, where it is.
+    /// The tag of the query's own listen, if it has one.
     var tag: ListenTag? { didSet { asked = .waiting(nil) } }
-    /// How far the server is with that.
+    /// The state of that listen at the server.
     var asked = Asked.waiting(nil) { didSet { held = nil } }
-    /// What it has told of a listen that goes on where it was, and has not told all; nil for other listens.
+    /// The changes that the server has sent for a resuming listen that is not complete yet; nil for other listens.
     var held: [ToldChanges]?
-    /// Whether the server tells all that changes of what the query selects.
+    /// Whether the server sends all changes of the data that the query selects.
     var isTold: Bool { if tag != nil, case .answered = asked { true } else { false } }
-    /// What the server sent for the query alone. Nil where all of the place is known or asked for.
+    /// The data that the server sent for this query alone. Nil if the whole value of the path is known or requested.
     var own: ServerSet?
-    /// Children of `own` that changed since the view was last brought up to date; nil for all.
+    /// Children of `own` that changed since the view was last updated; nil for all.
     var ownChanges: [Key]? = []
 
-    /// What the query chooses from, where that is `own` under the client's writes; null where it is what is locally at the
-    /// place, of which the place has the only copy.
+    /// The value from which the query selects, if that is `own` under the client's writes. Null if it is the path's
+    /// local value, of which `Place` has the only copy.
     private(set) var input = Node.null
-    /// What it has chosen.
+    /// The selected data.
     private(set) var shown = Node.null
-    /// Whether that is all there is, so that values are told.
+    /// Whether `shown` is complete, so that value events are emitted.
     private(set) var isComplete = false
-    /// The value that was told last.
+    /// The value of the last value event.
     private var told: Node?
-    /// Who came since, and was told no value.
+    /// Registrations added since that have received no value event.
     private var waiting: Set<RegistrationID> = []
-    /// The order of `input`, once it is needed.
+    /// The order of `input`, once needed.
     private var order: ViewOrder?
-    /// - Parameter number: greater than those of all views that the place had before.
+    /// - Parameter number: greater than those of all earlier views at the path.
     init(_ query: Query, number: Int = 0) {
         self.query = query
         self.number = number
     }
 
     let number: Int
-    /// Whether it chooses from `own`.
+    /// Whether the view selects from `own`.
     var usesOwn = false
-    /// Where the place's index finds the view; nil where the place has none.
+    /// The view's entry in the path's index; nil if the path has none.
     var indexed: IndexedView?
 
     private var tellsChildren: Bool { childTellers > 0 }
 
     // MARK: Changing
 
-    /// Goes over to a new value of the place and adds what to tell.
+    /// Updates the view to a new value of the path, and adds its events.
     ///
     /// - Parameters:
-    ///   - node: what the query chooses from.
-    ///   - keys: the only children that may differ; nil when any may.
-    ///   - source: whose `node` is.
+    ///   - node: the value from which the query selects.
+    ///   - keys: the only children that may differ; nil if any may.
+    ///   - source: the source of `node`.
     func update(
         to node: Node, isComplete complete: Bool, keys: [Key]?, _ source: Source, _ events: inout [DataEvent]
     ) {
@@ -73,7 +73,7 @@ final class View {
         }
         if let changes { tell(changes, &events) }
         guard complete, isChanged || !wasComplete else { return }
-        // A value that was known by a pending write alone may have been told before the server's comes.
+        // A value that was known only from a pending write may already have been reported before the server's arrives.
         let isNews = wasComplete || told.map { $0 != shown } ?? true
         for registration in registrations where isNews || waiting.contains(registration.id) {
             tellValue(registration, &events)
@@ -94,7 +94,7 @@ final class View {
         return keys.allSatisfy { old.child($0) == new.child($0) }
     }
 
-    /// A view that leaves nothing out. Nil where there is nothing to tell about single children.
+    /// Updates a view that selects everything. Returns nil if there are no child events.
     private func updateAll(
         to node: Node, isChanged: Bool, _ keys: [Key]?, _ source: Source
     ) -> ChildChanges? {
@@ -108,12 +108,12 @@ final class View {
         return changes
     }
 
-    /// What the place has is not held here, too.
+    /// A value that `Place` holds is not held here, too.
     private func keep(_ node: Node, _ source: Source) { input = source.isOwn ? node : .null }
 
-    /// The order of what the query chooses from.
+    /// Returns the order of the value from which the query selects.
     ///
-    /// - Parameter keys: the only children that may differ from when it was needed last; nil when any may.
+    /// - Parameter keys: the only children that may differ since the last call; nil if any may.
     private func order(of node: Node, _ keys: [Key]?, _ source: Source) -> ViewOrder {
         let isRanked = query.limit != nil || (indexed != nil && !source.isOwn && query.index != .key)
         if case .local(let orders) = source {
@@ -130,7 +130,7 @@ final class View {
         return made
     }
 
-    /// The outermost child of a limit that is reached.
+    /// Returns the outermost child of a limit that is reached.
     private func edge(_ order: ViewOrder) -> OrderRange? {
         guard case .index(let index) = order, let limit = query.limit else { return nil }
         let window = index.ranks(of: query)
@@ -152,7 +152,7 @@ final class View {
         changes.arrange(query) { order.previous(of: $0, $1, in: shown, window: window) }
     }
 
-    /// A view that chooses.
+    /// Updates a view that selects a part.
     private func updateChosen(to node: Node, _ keys: [Key]?, _ source: Source) -> ChildChanges {
         let old = shown
         let isPart = keys != nil && node.isBranch && (!source.isOwn || input.isBranch)
@@ -173,8 +173,8 @@ final class View {
         if tellsChildren, let order, !changes.isEmpty { arrange(&changes, order) }
         return changes
     }
-    /// Brings what is shown up to date where only these children changed. Returns the children that may have come or
-    /// gone, or nil when choosing anew is less work.
+    /// Updates the selection after changes of these children only. Returns the children that may have entered or left
+    /// it, or nil if a new selection is cheaper.
     private func choose(_ keys: [Key], from node: Node, _ order: ViewOrder?) -> [Key]? {
         var chosen = shown
         guard query.limit != nil else {
@@ -189,7 +189,7 @@ final class View {
         guard case .index(let index) = order else { return nil }
         let window = index.ranks(of: query)
         guard keys.count * 4 < window.count else { return nil }
-        // A change moves the edges of the window by one place at most.
+        // Each changed child moves the edges of the window by at most one rank.
         var candidates = Set(keys)
         for edge in [window.lowerBound, window.upperBound] {
             let range = max(0, edge - keys.count)..<min(index.count, edge + keys.count)
@@ -204,7 +204,7 @@ final class View {
         return Array(candidates)
     }
 
-    // MARK: Telling
+    // MARK: Events
 
     private func tell(_ changes: ChildChanges, _ events: inout [DataEvent]) {
         for change in changes.removed { tell(.childRemoved, .childRemoved(change.key), change.node, &events) }
@@ -225,9 +225,9 @@ final class View {
         }
     }
 
-    /// What somebody is told who joins those who listen already.
+    /// Adds a registration to the present ones, with its first events.
     ///
-    /// - Parameter local: what is locally at the place.
+    /// - Parameter local: the local value of the path.
     func join(_ registration: Registration, _ local: Node, _ source: Source, _ events: inout [DataEvent]) {
         registrations.append(registration)
         if registration.tellsChildren { childTellers += 1 }
@@ -243,23 +243,23 @@ final class View {
         if isComplete { tellValue(registration, &events) } else { waiting.insert(registration.id) }
     }
 
-    /// Whose the value is that a query chooses from.
+    /// The source of the value from which a query selects.
     enum Source {
-        /// What the server has sent of the query alone, under the client's writes.
+        /// The data that the server has sent for this query alone, under the client's writes.
         case own
-        /// What is locally at the place.
+        /// The local value of the path.
         case local(SharedOrders)
 
         var isOwn: Bool { if case .own = self { true } else { false } }
     }
 
-    /// Somebody is told nothing more.
+    /// Removes a registration; it receives no more events.
     func leave(_ id: RegistrationID) {
         guard let index = registrations.firstIndex(where: { $0.id == id }) else { return }
         if registrations.remove(at: index).tellsChildren { childTellers -= 1 }
     }
 
-    /// Nobody is told anything more. Returns who was.
+    /// Removes all registrations and returns them.
     func leaveAll() -> [Registration] {
         defer {
             registrations = []
@@ -273,19 +273,19 @@ extension Registration {
     fileprivate var tellsChildren: Bool { !kinds.isDisjoint(with: .allChildren) }
 }
 
-/// What the server has sent of a filtered query: whole children, as many as the query selects.
+/// The server's data for a filtered query: complete children, as many as the query selects.
 struct ServerSet {
     /// Without the node's own priority.
     var node = Node.null
-    /// Whether the server has sent all that the query selects.
+    /// Whether the server has sent everything that the query selects.
     var isComplete = false
-    /// As of which entry that is, where the server has said so.
+    /// The log position of the data, if the server has sent it.
     var mark: LogMark?
-    /// Whether it has taken on writes that the server has accepted: it may be more than the query selects, or less.
+    /// Whether it includes accepted writes: it may then contain more or less than the query's selection.
     var isAssumed = false
 
-    /// Takes a value at a place below the query's. What would change a child that isn't there is left out, as such a
-    /// child wouldn't be complete. Returns the child that may have changed.
+    /// Applies a value below the query's path. Ignores changes inside a missing child, because such a child would not
+    /// be complete. Returns the child that may have changed.
     mutating func apply(_ value: Node, at path: Path, of query: Query) -> Key? {
         guard path.depth > 0, path[0] != .priority else { return nil }
         let key = path[0]
@@ -300,7 +300,7 @@ struct ServerSet {
         return key
     }
 
-    /// A child was brought up to date by another listen: the set is as of one entry only if that is no later.
+    /// Records that another listen updated a child: the set keeps its log position only if the other one is not later.
     mutating func mix(_ other: LogMark?) {
         guard let other, let own = mark, other.seq <= own.seq else {
             mark = nil
@@ -308,7 +308,7 @@ struct ServerSet {
         }
     }
 
-    /// Drops what is beyond the query's limit. Returns what went.
+    /// Removes children beyond the query's limit and returns their keys.
     mutating func trim(to query: Query) -> [Key] {
         guard let limit = query.limit else { return [] }
         let count =

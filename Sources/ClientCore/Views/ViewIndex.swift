@@ -1,16 +1,16 @@
 import Tree
 
-/// Finds the views of one place that a change of a child concerns, where many have queries there: by the ranges of their
-/// orders, and by the children that the server has sent of each.
+/// Finds the views at one path that a child's change concerns, if the path has many queries: by the ranges of their
+/// orders, and by the children that the server has sent for each.
 final class ViewIndex {
     private var ranges: [Query.Index: RangeTree<View>] = [:]
     private var byQuery: [Query: View] = [:]
-    /// Those that leave nothing out.
+    /// The views that select everything.
     private var all: [View] = []
-    /// Who has a child in what the server has sent of the query, or in what the client has written beside it. In the order
-    /// in which they came.
+    /// The views by the children that they have in the server's data for their query, or in the client's writes over
+    /// it. In the order in which the views were added.
     private var holders: [Key: [View]] = [:]
-    /// Whose own data has changed since they were brought up to date.
+    /// The views whose own data has changed since their last update.
     private var changed: [View] = []
 
     init(_ views: [View]) {
@@ -22,7 +22,7 @@ final class ViewIndex {
 
     subscript(query: Query) -> View? { byQuery[query] }
 
-    /// Whether there is a view of this order.
+    /// Whether there is a view with this order.
     func has(_ index: Query.Index) -> Bool {
         ranges[index] != nil || all.contains { $0.query.index == index }
     }
@@ -45,14 +45,14 @@ final class ViewIndex {
         view.indexed = nil
     }
 
-    /// The view's own data has changed.
+    /// Records that the view's own data has changed.
     func note(_ view: View) {
         if changed.last !== view { changed.append(view) }
     }
 
-    // MARK: Keeping up
+    // MARK: Updating
 
-    /// A view was brought up to date. `keys`: the only children that may differ; nil when any may.
+    /// Records that a view was updated. `keys`: the only children that may differ; nil if any may.
     func settle(_ view: View, _ keys: [Key]?) {
         guard let indexed = view.indexed, !view.query.selectsAll else { return }
         place(view, indexed, at: indexed.reach(view.query))
@@ -96,7 +96,7 @@ final class ViewIndex {
         differing.forEach(settle)
     }
 
-    /// Where a view is among views that are sorted by their numbers, or where it would go.
+    /// Returns the index of a view among views sorted by their numbers, or the index at which to insert it.
     private static func place(of view: View, in views: [View]) -> Int {
         var low = 0
         var high = views.count
@@ -112,16 +112,17 @@ final class ViewIndex {
     /// A change of one child.
     struct ChildChange {
         let key: Key
-        /// What was and what is locally there.
+        /// The local values before and after the change.
         let old: Node
         let new: Node
-        /// What the client has written there, as far as it is a whole value; for views that have not been sent the child.
+        /// The client's write there, if it is a whole value; for views that have not been sent the child.
         let written: Node
     }
 
-    /// The views that changes concern, with the children that do, in the order in which they came.
+    /// Returns the views that the changes concern, each with the children concerned, in the order in which the views
+    /// were added.
     ///
-    /// - Parameter hasOwn: whether any view chooses from its own data.
+    /// - Parameter hasOwn: whether any view selects from its own data.
     func concerned(by changes: [ChildChange], hasOwn: Bool) -> [(view: View, keys: [Key])] {
         var found: [View] = []
         func add(_ view: View, _ key: Key?) {
@@ -159,12 +160,12 @@ final class ViewIndex {
         }
     }
 
-    /// A view that was sent the child.
+    /// Returns a view that was sent the child.
     func holder(of key: Key) -> View? {
         holders[key]?.first { !($0.own?.node.child(key).isNull ?? true) }
     }
 
-    /// Other views of the same order with children that the view may select.
+    /// Returns other views of the same order with children that the view may select.
     func overlapping(_ view: View) -> [View] {
         var found: [View] = []
         let bounds = OrderRange(boundsOf: view.query)
@@ -173,21 +174,21 @@ final class ViewIndex {
     }
 }
 
-/// Where and by which children a view is found.
+/// The ranges and children by which the index finds a view.
 final class IndexedView {
-    /// The range of what the query's bounds admit.
+    /// The range that the query's bounds admit.
     fileprivate let bounds: OrderRange
     fileprivate var range: OrderRange?
     fileprivate var own = Node.null
     fileprivate var input = Node.null
-    /// While views are looked for: by which children it was found.
+    /// During a search: the children by which the view was found.
     fileprivate var keys: [Key]?
-    /// The outermost child of a limit that is reached: beyond it nothing concerns what is shown.
+    /// The outermost child of a limit that is reached: changes beyond it do not concern the shown value.
     var edge: OrderRange?
 
     fileprivate init(_ query: Query) { bounds = OrderRange(boundsOf: query) }
 
-    /// The only children in the query's order whose changes may concern what is shown.
+    /// Returns the range of the query's order in which changes may concern the shown value.
     fileprivate func reach(_ query: Query) -> OrderRange {
         guard let edge else { return bounds }
         var reach = bounds
@@ -197,7 +198,7 @@ final class IndexedView {
 }
 
 extension Node {
-    /// The children in which two values may differ.
+    /// Calls `body` for each child in which two values may differ.
     static func forEachDifference(_ old: Node, _ new: Node, _ body: (Key) -> Void) {
         switch (old, new) {
         case (.branch(let before), .branch(let after)):

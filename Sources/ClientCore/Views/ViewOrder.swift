@@ -2,27 +2,28 @@ import Tree
 
 /// The order of a view's children.
 enum ViewOrder {
-    /// By key: as the children are stored.
+    /// By key, which is the order in which children are stored.
     case keys
     case index(OrderedIndex)
 
     /// - Parameters:
-    ///   - node: what is ordered.
-    ///   - isRanked: whether places in the order are asked for. Else nothing is built where the keys' order is the index's.
+    ///   - node: the value whose children are ordered.
+    ///   - isRanked: whether ranks in the order are needed. Otherwise no index is built if its order is that of the
+    ///     keys.
     init(_ node: Node, _ index: Query.Index, isRanked: Bool) {
         self = .keys
         guard case .branch(let branch) = node else { return }
         switch index {
         case .key where !isRanked: return
         case .priority where !isRanked:
-            // Nearly no data has priorities any more.
+            // Current data rarely has priorities.
             guard branch.children.contains(where: { !$0.node.priority.isNull }) else { return }
         default: break
         }
         self = .index(OrderedIndex(branch, by: index))
     }
 
-    /// The order of a newer value, of which only these children differ.
+    /// Returns the order of a newer value in which only these children differ.
     func updated(to node: Node, changing keys: [Key], _ by: Query.Index, isRanked: Bool) -> ViewOrder {
         switch self {
         case .index(let index):
@@ -38,11 +39,11 @@ enum ViewOrder {
         }
     }
 
-    /// The key before a child of the view.
+    /// Returns the key before a child of the view.
     ///
     /// - Parameters:
-    ///   - shown: what the view shows.
-    ///   - window: the places of what is shown in the order of all, where that is an index.
+    ///   - shown: the value that the view shows.
+    ///   - window: the ranks of the shown children in the whole order, if that is an index.
     func previous(of key: Key, _ child: Node, in shown: Node, window: Range<Int>) -> Key? {
         switch self {
         case .keys:
@@ -60,7 +61,7 @@ enum ViewOrder {
         }
     }
 
-    /// The places in the order that the query selects.
+    /// Returns the ranks in the order that the query selects.
     func window(of query: Query) -> Range<Int> {
         switch self {
         case .keys: 0..<0
@@ -69,13 +70,13 @@ enum ViewOrder {
     }
 }
 
-/// The orders of what is locally at one place: one for each index that its views ask for, however many views.
+/// The orders of the local value of one path: one for each index that its views use, for any number of views.
 final class SharedOrders {
     private var orders: [(index: Query.Index, order: ViewOrder)] = []
 
-    /// The order of the place's value.
+    /// Returns the order of the path's value.
     ///
-    /// - Parameter isRanked: whether places in the order are asked for.
+    /// - Parameter isRanked: whether ranks in the order are needed.
     func order(of query: Query, in node: Node, isRanked: Bool) -> ViewOrder {
         let known = orders.firstIndex { $0.index == query.index }
         if let known {
@@ -87,9 +88,9 @@ final class SharedOrders {
         return made
     }
 
-    /// Goes over to a newer value.
+    /// Updates the orders to a newer value.
     ///
-    /// - Parameter keys: the only children that differ; nil when any may.
+    /// - Parameter keys: the only children that differ; nil if any may.
     func follow(_ node: Node, _ keys: [Key]?) {
         guard let keys else {
             orders = []
@@ -101,6 +102,6 @@ final class SharedOrders {
         }
     }
 
-    /// Nobody needs these orders any longer.
+    /// Removes orders that are no longer needed.
     func drop(where isUnused: (Query.Index) -> Bool) { orders.removeAll { isUnused($0.index) } }
 }

@@ -1,15 +1,15 @@
 import Tree
 
-/// Which writes a reader sees.
+/// Selects the writes that a reader sees.
 struct WriteFilter {
     var excluded: Set<WriteID> = []
-    /// Only writes with lesser numbers count.
+    /// If set, only writes with lower numbers count.
     var before: WriteID?
     /// Whether transactions that are not applied locally count.
     var includesHidden = false
 
     func admits(_ entry: WriteTree.Entry) -> Bool {
-        // What has to wait for its base is as if it weren't there.
+        // A write that waits for its base value is ignored.
         guard !entry.isRelative, entry.isVisible || includesHidden else { return false }
         if let before, entry.id >= before { return false }
         return excluded.isEmpty || !excluded.contains(entry.id)
@@ -17,16 +17,17 @@ struct WriteFilter {
 }
 
 extension WriteTree {
-    /// A value while the layers above it are gone through: what is known of it so far, and up to which write.
+    /// A value during the descent through the layers above it: the value known so far, and the last write applied to
+    /// it.
     struct Layered {
-        /// Nil where it isn't completely known.
+        /// Nil if it is not completely known.
         var base: Node?
         var after = WriteID(rawValue: .min)
     }
 
-    /// What a place looks like, or nil where it isn't completely known.
+    /// Returns the value at a path, or nil if it is not completely known.
     ///
-    /// - Parameter known: what the server has sent that covers the place: its value and the depth of its path.
+    /// - Parameter known: the server's value that covers the path, and the depth of the value's own path.
     func value(at path: Path, over known: (node: Node, depth: Int)?, _ filter: WriteFilter = WriteFilter()) -> Node? {
         var state = Layered()
         var point: Point? = root
@@ -41,7 +42,7 @@ extension WriteTree {
         return Self.combine(state, here, filter)
     }
 
-    /// What lies at a point, seen through the writes at and below it; nil where it isn't completely known.
+    /// Returns the value at a point, including the writes at and below it; nil if it is not completely known.
     static func combine(_ state: Layered, _ point: Point, _ filter: WriteFilter) -> Node? {
         var state = state
         settle(&state, point, filter)
@@ -49,7 +50,7 @@ extension WriteTree {
         return applyChildren(base, state.after, point, filter)
     }
 
-    /// Lays the entries at the point itself over the state: the latest decides.
+    /// Applies the entries at the point itself to the state: the latest decides.
     private static func settle(_ state: inout Layered, _ point: Point, _ filter: WriteFilter) {
         guard point.newest > state.after else { return }
         for entry in point.entries.reversed() {
@@ -60,7 +61,7 @@ extension WriteTree {
         }
     }
 
-    /// Whether any write below the point, later than the given one, writes something.
+    /// Whether any write below the point, later than the given one, sets a value.
     private static func holdsValues(_ point: Point, _ after: WriteID, _ filter: WriteFilter) -> Bool {
         point.children.contains { key, below in
             guard key != .priority, below.newest > after else { return false }
@@ -69,20 +70,20 @@ extension WriteTree {
         }
     }
 
-    /// Lays the writes below the point over a value that is completely known.
+    /// Applies the writes below the point to a value that is completely known.
     private static func applyChildren(
         _ base: Node, _ after: WriteID, _ point: Point, _ filter: WriteFilter
     ) -> Node {
         guard point.newest > after, !point.children.isEmpty else { return base }
         if let node = replayed(base, after, point, filter) { return node }
-        // A leaf that had children for a moment is none any more, even when they are gone again.
+        // A leaf that had children for a moment is no longer a leaf, even if they have been removed again.
         var node = base.isLeaf && holdsValues(point, after, filter) ? Node.null : base
         let priority = base.priority
         var removed: [Key] = []
         for (key, below) in point.children where below.newest > after && key != .priority {
             let state = Layered(base: base.child(key), after: after)
             guard let child = combine(state, below, filter) else { continue }
-            // A node that loses its last child loses its priority: what is added comes first.
+            // A node that loses its last child loses its priority, so additions are applied first.
             if child.isNull { removed.append(key) } else { node = node.replacingChild(key, with: child) }
         }
         for key in removed { node = node.replacingChild(key, with: .null) }

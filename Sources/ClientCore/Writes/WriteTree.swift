@@ -1,10 +1,9 @@
 public import Tree
 
-/// The client's writes that the server has not answered, by place.
+/// The client's writes that the server has not answered, by path.
 ///
-/// They lie over the server's data as layers: at each place the latest write decides, and later writes below it change
-/// what it left. What a place looks like depends only on the writes at, above and below it, so that a write elsewhere
-/// costs nothing.
+/// They lie over the server's data as layers: at each path the latest write decides, and later writes below it change
+/// its result. The value of a path depends only on the writes at, above and below it, so writes elsewhere cost nothing.
 ///
 ///     write 1: set /a to {b: 1, c: 2}        write 2: set /a/b to 5        write 3: remove /d
 ///
@@ -15,40 +14,40 @@ public import Tree
 ///
 ///     server: {a: {c: 9, e: 7}, d: true}     client: {a: {b: 5, c: 2}}
 ///
-/// - `add` puts one entry at the path of an overwrite, and one at each path of a merge. `remove` takes the entries of an
-///   answered write out.
+/// - `add` puts one entry at the path of an overwrite, and one at each path of a merge. `remove` removes the entries of
+///   an answered write.
 /// - `value(at:over:)` goes from the root to the path. The latest entry at a point replaces the value that was found
 ///   above; entries of later writes below the path are then laid over it. `newest` lets the search skip points whose
 ///   writes are all older.
-/// - An increment counts from the value below it. Without that value the entry is relative and invisible, and waits until
-///   `countWaiting` finds the value.
-/// - An entry with `isVisible` false belongs to a transaction without local events. Transactions and increments read it;
-///   listeners do not.
-/// - `replayed` applies the writes one after the other where a priority is involved: a node that loses its last child
+/// - An increment is computed from the value below it. Without that value the entry is relative and invisible, and
+///   waits until `countWaiting` finds the value.
+/// - An entry with `isVisible` false belongs to a transaction without local events. Transactions and increments read
+///   it; listeners do not.
+/// - `replayed` applies the writes one after the other if a priority is involved: a node that loses its last child
 ///   loses its priority, even if a later write adds a child.
 final class WriteTree {
-    /// One value of a write at the place that it goes to.
+    /// One value of a write, at the path that it applies to.
     struct Entry {
         let id: WriteID
         var value: Node
         /// False for a transaction that is not applied locally.
         let isVisible: Bool
-        /// Whether the value counts from what is below it, which isn't known yet.
+        /// Whether the value depends on a base value that is not known yet.
         var isRelative: Bool
     }
 
-    /// The writes at and below one place.
+    /// The writes at and below one path.
     final class Point {
-        /// In the order of their numbers.
+        /// The entries in the order of their numbers.
         var entries: [Entry] = []
         var children: [Key: Point] = [:]
-        /// No write at or below this place has a greater number.
+        /// No write at or below this point has a greater number.
         var newest = WriteID(rawValue: .min)
     }
 
-    /// A write as it is to be taken back or confirmed.
+    /// The data of a write that is needed to remove it.
     struct Record {
-        /// Absolute places, none above another.
+        /// Absolute paths, none above another.
         var changes: [Change]
         let isVisible: Bool
         let path: Path
@@ -56,15 +55,15 @@ final class WriteTree {
 
     let root = Point()
     private(set) var records: [WriteID: Record] = [:]
-    /// Writes with increments that count from what isn't known yet.
+    /// Writes with increments whose base value is not known yet.
     private var waiting: Set<WriteID> = []
 
-    /// What the server has sent that covers a path: a value and the depth of its place.
+    /// Returns the server's value that covers a path, and the depth of the value's own path.
     typealias Known = (Path) -> (node: Node, depth: Int)?
 
     var hasWaiting: Bool { !waiting.isEmpty }
 
-    /// - Parameter known: what the server has sent that covers a place; see `value`.
+    /// - Parameter known: returns the server's value that covers a path; see `value`.
     func add(
         _ id: WriteID, at path: Path, _ content: PendingWrite.Content, isVisible: Bool, over known: Known
     ) -> Record {
@@ -98,9 +97,9 @@ final class WriteTree {
         return point
     }
 
-    /// The change with its increments counted, or nil while what they count from is unknown.
+    /// Returns the change with computed increments, or nil while their base value is unknown.
     ///
-    /// They are counted once: what the server says until it answers may have the write in it already.
+    /// Increments are computed once: data that the server sends before its answer may already contain the write.
     private func counted(_ change: Change, before id: WriteID, over known: Known) -> Change? {
         guard change.value.hasIncrement else { return change }
         let filter = WriteFilter(before: id, includesHidden: true)
@@ -108,7 +107,7 @@ final class WriteTree {
         return Change(path: change.path, value: change.value.resolved(existing: existing, timestamp: 0))
     }
 
-    /// Counts the increments that had to wait and no longer have to. Returns where.
+    /// Computes the waiting increments whose base value is known by now. Returns their paths.
     func countWaiting(over known: Known) -> [Path] {
         var paths: [Path] = []
         for id in waiting.sorted() {
@@ -131,7 +130,7 @@ final class WriteTree {
         return paths
     }
 
-    /// Forgets a write; nil when there is none of this number.
+    /// Removes a write; returns nil if there is none with this number.
     func remove(_ id: WriteID) -> Record? {
         guard let record = records.removeValue(forKey: id) else { return nil }
         waiting.remove(id)
@@ -150,7 +149,7 @@ final class WriteTree {
         if below.entries.isEmpty, below.children.isEmpty { point.children[key] = nil }
     }
 
-    /// The point of a place, or nil where nothing is written at or below it.
+    /// Returns the point of a path, or nil if there are no writes at or below it.
     func point(at path: Path) -> Point? {
         var point = root
         for key in path.keys {
@@ -160,7 +159,7 @@ final class WriteTree {
         return point
     }
 
-    /// Whether anything is written at, above or below a path.
+    /// Whether there are writes at, above or below a path.
     func concern(_ path: Path) -> Bool {
         var point = root
         for key in path.keys {
@@ -171,8 +170,8 @@ final class WriteTree {
         return !point.entries.isEmpty || !point.children.isEmpty
     }
 
-    /// Whether a later visible write decides the whole place, whatever this one says. One that removes doesn't: what
-    /// is there then depends on whether the place had children for a moment.
+    /// Whether a later visible write decides the whole value of the path, independently of this one. A removal does
+    /// not: the result then depends on whether the node had children for a moment.
     func isShadowed(_ id: WriteID, at path: Path) -> Bool {
         var point = root
         var depth = 0
@@ -188,7 +187,7 @@ final class WriteTree {
 }
 
 extension WriteTree.Point {
-    /// Where the write is among the entries, or where it would go.
+    /// Returns the index of the write among the entries, or the index at which to insert it.
     func place(of id: WriteID) -> Int {
         // Nearly always the last.
         guard let last = entries.last, last.id >= id else { return entries.count }
@@ -204,11 +203,11 @@ extension WriteTree.Point {
 
 /// Priorities of nodes that pending writes empty and fill again.
 extension WriteTree {
-    /// The writes below a point, applied one after the other to what lies under them; nil where that comes to the same as
-    /// laying each over its place, which is nearly always.
+    /// Applies the writes below a point one after another to the value below them. Returns nil if that gives the same
+    /// result as laying each over its path, which is nearly always the case.
     ///
-    /// A node that loses its last child loses its priority, even if a later write gives it another child: what it is
-    /// then depends on the order of the writes, and not only on the latest at each place.
+    /// A node that loses its last child loses its priority, even if a later write gives it another child. The result
+    /// then depends on the order of the writes, and not only on the latest write at each path.
     static func replayed(_ base: Node, _ after: WriteID, _ point: Point, _ filter: WriteFilter) -> Node? {
         guard !base.priority.isNull || point.children[.priority] != nil else { return nil }
         var steps: [WriteID: [Change]] = [:]
@@ -217,7 +216,7 @@ extension WriteTree {
             steps[id, default: []].append(Change(path: path, value: value))
             if value.isNull, !path.namesPriority { removes = true }
         }
-        // A priority that was written before there was anything has found nothing.
+        // A priority that was written before there was a value has no effect.
         guard removes || point.children[.priority] != nil, steps.count > 1 else { return nil }
         var node = base
         for id in steps.keys.sorted() {
@@ -249,18 +248,18 @@ public struct WriteID: Sendable, Hashable, Comparable {
     public static func < (left: WriteID, right: WriteID) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// A write that the server has not answered yet. Its values may hold server values.
+/// A write that the server has not answered yet. It may contain server values.
 public struct PendingWrite: Sendable, Equatable {
     public enum Content: Sendable, Equatable {
         case overwrite(Node)
-        /// Places below the path, relative to it, none above another.
+        /// Values below the path, with relative paths, none above another.
         case merge([Change])
     }
 
     public let id: WriteID
     public let path: Path
     public let content: Content
-    /// By which the server knows the write again; nil for a write of an older version of this library.
+    /// The name by which the server recognizes the write; nil for a write from an older version of this library.
     public let name: WriteName?
 
     public init(id: WriteID, path: Path, content: Content, name: WriteName? = nil) {
@@ -272,7 +271,7 @@ public struct PendingWrite: Sendable, Equatable {
 }
 
 extension Node {
-    /// The value with its timestamps filled in, and its increments left as they are. Shares what holds none.
+    /// Returns the value with resolved timestamps and unchanged increments. Shares the parts without timestamps.
     func withTimestamps(_ timestamp: Int64) -> Node {
         switch self {
         case .serverValue(let value): value.kind == .timestamp ? .int(timestamp) : self

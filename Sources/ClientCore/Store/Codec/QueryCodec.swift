@@ -2,7 +2,7 @@ public import Tree
 
 /// The store's binary form of a query's order, bounds and limit.
 public enum QueryCodec {
-    /// The bytes of a query; equal queries have equal bytes.
+    /// Returns the bytes of a query; equal queries have equal bytes.
     public static func encode(_ query: Query) -> [UInt8] {
         var writer = ByteWriter()
         switch query.index {
@@ -28,7 +28,7 @@ public enum QueryCodec {
         return writer.bytes
     }
 
-    /// Reads a query; nil when these are not the bytes of one.
+    /// Reads a query; returns nil for invalid bytes.
     public static func decode(_ bytes: UnsafeRawBufferPointer) -> Query? {
         var reader = ByteReader(bytes)
         guard let index = index(&reader), let start = bound(&reader), let end = bound(&reader),

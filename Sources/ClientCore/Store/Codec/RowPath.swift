@@ -1,21 +1,21 @@
 public import Tree
 
-/// The bytes by which a store finds a path: each key followed by a zero byte. A node's descendants lie right behind it,
-/// and nothing else between them.
+/// The bytes by which a store orders paths: each key followed by a zero byte. A node's descendants come directly after
+/// it, without other nodes in between.
 ///
-/// A zero byte within a key becomes 1, 2, a one becomes 1, 3 (no key that may be stored has either); the pseudo-child
-/// `.priority` is 1, 1, so that it comes before all children.
+/// A zero byte within a key becomes 1, 2, and a one becomes 1, 3 (no key that may be stored has either). The
+/// pseudo-child `.priority` is 1, 1, so that it comes before all children.
 public enum RowPath {
     static let priority: [UInt8] = [1, 1, 0]
 
-    /// The bytes of a path; none for the root.
+    /// Returns the bytes of a path; none for the root.
     public static func encode(_ path: Path) -> [UInt8] {
         var bytes: [UInt8] = []
         for key in path.keys { append(key, to: &bytes) }
         return bytes
     }
 
-    /// Goes on to a child.
+    /// Appends the bytes of a child's key.
     public static func append(_ key: Key, to bytes: inout [UInt8]) {
         if key == .priority {
             bytes += priority
@@ -36,17 +36,17 @@ public enum RowPath {
         bytes.append(0)
     }
 
-    /// The first bytes that come behind everything at and below a path other than the root.
+    /// Returns the first bytes after everything at and below a path other than the root.
     public static func end(_ bytes: [UInt8]) -> [UInt8] {
         var end = bytes
         if !end.isEmpty { end[end.count - 1] = 1 }
         return end
     }
 
-    /// Deeper paths are none that a client can have; trees of any depth would overflow the stack.
+    /// Clients cannot have deeper paths; trees of unlimited depth would overflow the stack.
     static let maxDepth = KeyRules.maxDepth + 8
 
-    /// Reads a path; nil when these are not the bytes of one.
+    /// Reads a path; returns nil for invalid bytes.
     public static func decode(_ bytes: UnsafeRawBufferPointer) -> Path? {
         var path = Path()
         var start = 0
@@ -59,7 +59,7 @@ public enum RowPath {
         return path
     }
 
-    /// The key whose bytes are in the range.
+    /// Returns the key whose bytes are in the range; nil for invalid bytes.
     public static func key(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> Key? {
         let part = UnsafeRawBufferPointer(rebasing: bytes[range])
         if !part.contains(where: { $0 < 2 }) { return Key(String(decoding: part, as: UTF8.self)) }

@@ -1,27 +1,27 @@
 public import Tree
 
-/// Builds a tree out of a store's rows, which come in the order of their paths' bytes: each row costs what its path
-/// differs from the one before, and every branch is made once.
+/// Builds a tree from a store's rows in the order of their paths' bytes. Each row costs as much as its path differs
+/// from the previous one, and every branch is built once.
 public struct RowTreeBuilder {
     /// A node on the way to the current row.
     private struct Open {
         let key: Key
-        /// How many bytes the path up to and with this key has.
+        /// The number of bytes of the path up to and including this key.
         let end: Int
         var priority: Node = .null
         var entries = ContiguousArray<ChildMap.Entry>()
     }
 
     private var stack: [Open] = [Open(key: Key(""), end: 0)]
-    /// Of the innermost node that is open.
+    /// The path of the innermost open node.
     private var path: [UInt8] = []
     private var whole: Node = .null
-    /// False once a row had a path that is none.
+    /// False once a row had an invalid path.
     public private(set) var isSound = true
 
     public init() {}
 
-    /// Adds a row: the value at a path, of which the caller has cut off what the tree's root lies at.
+    /// Adds a row: the value at a path, from which the caller has removed the path of the tree's root.
     public mutating func add(_ row: UnsafeRawBufferPointer, _ node: Node) {
         if row.isEmpty {
             whole = node
@@ -40,7 +40,7 @@ public struct RowTreeBuilder {
                 break
             }
             if end + 1 == row.count {
-                // A row holds all that is below it, so it need not be opened.
+                // A row contains everything below it, so it is not opened.
                 if key == .priority {
                     stack[stack.count - 1].priority = node
                 } else {
@@ -57,7 +57,7 @@ public struct RowTreeBuilder {
         }
     }
 
-    /// The tree. The builder is empty afterwards.
+    /// Returns the tree. The builder is empty afterwards.
     public mutating func finish() -> Node {
         while stack.count > 1 { closeLast() }
         let root =

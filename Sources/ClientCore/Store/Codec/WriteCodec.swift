@@ -1,8 +1,8 @@
 internal import Tree
 
-/// The store's binary form of a pending write's content, with a check sum: what was damaged is not to be sent.
+/// The store's binary form of a pending write's content, with a checksum, so that a damaged write is not sent.
 public enum WriteCodec {
-    /// The bytes of a write's content. Its number and path are part of the check sum.
+    /// Returns the bytes of a write's content. The checksum covers its number and path.
     public static func encode(_ write: PendingWrite) -> [UInt8] {
         var writer = ByteWriter()
         let named: UInt8 = write.name == nil ? 0 : Self.named
@@ -27,7 +27,7 @@ public enum WriteCodec {
         return bytes
     }
 
-    /// Reads a write; nil when these are not the bytes of the one with this number and path.
+    /// Reads a write; returns nil for invalid bytes, or if number or path differ.
     public static func decode(
         _ bytes: UnsafeRawBufferPointer, id: WriteID, path: UnsafeRawBufferPointer
     ) -> PendingWrite? {
@@ -46,7 +46,7 @@ public enum WriteCodec {
         return PendingWrite(id: id, path: place, content: decoded, name: name)
     }
 
-    /// Added to the kind of content where the name stands before it.
+    /// Added to the kind of content if the name precedes it.
     private static let named: UInt8 = 2
 
     private static func content(_ kind: UInt8, _ reader: inout ByteReader) -> PendingWrite.Content? {
@@ -70,7 +70,7 @@ public enum WriteCodec {
         }
     }
 
-    /// FNV-1a, 64 bits: against damage, not against people.
+    /// FNV-1a, 64 bits. It detects damage, not manipulation.
     private static func checkSum(_ bytes: UnsafeRawBufferPointer, of id: WriteID, at path: [UInt8]) -> UInt64 {
         var sum: UInt64 = 0xCBF2_9CE4_8422_2325
         func add(_ byte: UInt8) { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01B3 }
