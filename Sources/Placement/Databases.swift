@@ -7,7 +7,7 @@ import Synchronization
 /// not know the others. Any thread may use it.
 /// If there is only the primary database, a lookup costs one atomic load.
 public final class Databases: Sendable {
-    /// One of the databases.
+    /// A database with its engine and feeds.
     public struct Member: Sendable {
         /// See `EngineSettings.database`.
         public let number: Int

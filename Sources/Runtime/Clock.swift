@@ -65,7 +65,8 @@ public enum TimeSpan {
         return span / 1_000
     }
 
-    /// Writes a duration as `milliseconds(_:)` reads it, without rounding: `30d`, `90m`, `1500ms`. Weeks are written as days.
+    /// Writes a duration as `milliseconds(_:)` reads it, without rounding: `30d`, `90m`, `1500ms`. Weeks are written as
+    /// days.
     public static func text(_ milliseconds: Milliseconds) -> String {
         guard milliseconds != 0 else { return "0s" }
         for unit in units where unit.name != "w" && milliseconds % unit.milliseconds == 0 {
@@ -89,7 +90,7 @@ public enum Timestamp {
         gmtime_r(&seconds, &parts)
         let year = Int(parts.tm_year) + 1900
         guard (0...9_999).contains(year) else {
-            // Only a clock that is far off gets here.
+            // Only a clock that is far off gives such a year.
             return
                 "\(year)-\(parts.tm_mon + 1)-\(parts.tm_mday)T\(parts.tm_hour):\(parts.tm_min):\(parts.tm_sec).\(rest)Z"
         }

@@ -1,13 +1,14 @@
 /// Accounts for a bounded resource that groups share, and that the members of each group share.
 ///
-/// In this gateway a group is a namespace, and a member is mostly a feed of that namespace. The resource is counted in units: slots, seats
-/// or bytes.
+/// In this gateway a group is a namespace, and a member is mostly a feed of that namespace. The resource is counted in
+/// units: slots, seats or bytes.
 ///
-/// A member may take one more unit while the units of its group, plus twice its own units, are fewer than the free units. The rule has no
-/// fixed quotas:
+/// A member may take one more unit while the units of its group, plus twice its own units, are fewer than the free
+/// units. The rule has no fixed quotas:
 /// - one member alone gets a quarter of the capacity, and one group with many members gets half of it;
 /// - `n` busy groups get `1 / (n + 1)` of the capacity each;
-/// - some units always stay free, so a group that holds nothing finds room at once. The last unit goes to such a group only.
+/// - some units always stay free, so a group that holds nothing gets units at once. The last unit goes to such a group
+///   only.
 ///
 /// All operations take constant time. The ledger is a value without locks, clocks or I/O.
 public struct FairLedger<Group: Hashable & Sendable, Member: Hashable & Sendable>: Sendable {
@@ -44,11 +45,12 @@ public struct FairLedger<Group: Hashable & Sendable, Member: Hashable & Sendable
 
     /// Returns whether a member may take some units now.
     ///
-    /// - Parameter amount: The units to take, at least one. The rule applies to each of them, so an amount over a quarter of the capacity
-    ///   is never allowed: see `charge`.
+    /// - Parameter amount: The units to take, at least one. The rule applies to each of them, so an amount over a
+    ///   quarter of the capacity is never allowed: see `charge`.
     public func allows(_ amount: Int = 1, for member: Member, of group: Group) -> Bool {
         guard amount <= capacity else { return false }
-        // Taking units one by one changes both sides: after k of them the group and the member hold k more, and k fewer are free.
+        // Taking units one by one changes both sides: after k of them the group and the member hold k more, and k fewer
+        // are free.
         return freeUnitsNeeded(by: member, of: group) + 4 * (max(1, amount) - 1) <= free
     }
 

@@ -216,10 +216,11 @@ struct CommitMachine: Hashable, Sendable {
         switch (state, event) {
         case (.connecting, .connected): return lost.isEmpty ? lockOrEvaluate() : search(lost: lost.count - 1)
         case (.searching(let index), .searched(let isFound, let hasMoved)):
-            // All of them are searched for every time: a batch that arrived late may have been followed when the writes
-            // could not be answered.
+            // The machine searches for all lost batches every time: a batch that arrived late may have been followed
+            // when the writes could not be answered.
             guard isFound else { return index > 0 ? search(lost: index - 1) : follow(.notFound) }
-            // Then at least a part of it was followed before the connection was lost once more.
+            // If the snapshot has moved, at least a part of the batch was followed before the connection was lost once
+            // more.
             return hasMoved ? follow(.found(lost: index)) : end(.publish(.lost(index)))
         case (.following(let purpose), .followed(let batches, let isComplete)):
             return followed(batches, isComplete, purpose)

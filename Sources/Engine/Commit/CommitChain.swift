@@ -126,7 +126,7 @@ struct CommitChain {
         let outcome = first.commit.receive()
         var behind: [Member] = []
         if !outcome.isCommitted { swap(&behind, &underWay) }
-        // Until they are received, the connection cannot be used for anything else.
+        // The connection cannot be used for anything else until all outcomes are received.
         let others = outcome.isLost ? behind.map { _ in outcome } : behind.map { $0.commit.receive() }
         first.commit.end(with: outcome, since: first.sent)
         ended(first.commit, since: first.began)
@@ -172,7 +172,7 @@ extension Result<LogConnection.CommitOutcome, LogStoreError> {
     }
 }
 
-/// For `CommitChain`: a batch that is sent now and whose outcome is received later.
+/// Sends a batch now and receives its outcome later, for `CommitChain`.
 extension BatchCommit {
     /// Whether the batch is evaluated and can be sent without waiting.
     var isToBeSentAhead: Bool {

@@ -20,7 +20,7 @@ public struct EngineSettings: Sendable {
     public var batchesUnderWay = 2
     /// Maximum number of namespaces whose batches share one SQL transaction; 1: each has its own.
     public var jointNamespaces = 64
-    /// Maximum number of rows that the writes of one shared transaction bring. `maxBatchBytes` limits the bytes of
+    /// Maximum number of rows in the writes of one shared transaction. `maxBatchBytes` limits the bytes of
     /// their values.
     public var jointRows = 1_000
     /// Maximum time that a shared transaction waits for one lock before each of its batches continues alone.
@@ -91,10 +91,10 @@ public struct LogReadLimits: Sendable {
 
 /// Time that a connection may block committers without receiving anything from its client.
 struct BlockerPatience: Sendable {
-    /// For a gateway's connection. PostgreSQL does not show a message that is still arriving, so this must be longer
-    /// than a slow network takes to send the data that is sent under the head's lock (see
+    /// Time for a gateway's connection. PostgreSQL does not show a message that is still arriving, so this must be
+    /// longer than a slow network takes to send the data that is sent under the head's lock (see
     /// `EngineSettings.maxBatchBytes`).
     var gatewayMilliseconds: Milliseconds = 6_000
-    /// For any other Pathmirror program, such as an import, which may read from a slow source.
+    /// Time for any other Pathmirror program, such as an import, which may read from a slow source.
     var otherMilliseconds: Milliseconds = 60_000
 }

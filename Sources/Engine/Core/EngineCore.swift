@@ -213,10 +213,10 @@ extension EngineCore {
                 continue
             }
             namespace.headSeen(now.head)
-            // Also if no committer has been able to check the namespace since.
+            // The namespace is queued again if no committer has been able to check it.
             if namespace.isSuspect || (isNew && now.head > snapshot.seq) { namespace.suspect() }
         }
-        // This overrides a connection failure that another thread has reported since.
+        // The answer overrides a connection failure that another thread has reported since.
         databaseAnswered()
     }
 }

@@ -59,13 +59,14 @@ public final class TreeBudget: Sendable {
 
     /// Recently used namespaces that are not large stay in memory until all of that kind take this many budgets.
     private static let mostBudgets = 2
-    /// Recently used large namespaces stay in memory until all of them take this many budgets. The next load puts them into pages if there is
-    /// a page file.
+    /// Recently used large namespaces stay in memory until all of them take this many budgets. The next load puts them
+    /// into pages if there is a page file.
     private static let mostBudgetsOfLarge = 4
 
     // MARK: Notices
 
-    /// Returns whether a log line about too much memory is due. Returns true once for all engines that share the budget.
+    /// Returns whether a log line about too much memory is due. Returns true once for all engines that share the
+    /// budget.
     func isNoticeDue() -> Bool {
         let bytes = total.bytes - keptBytes
         let now = Clock.monotonicMilliseconds
@@ -131,8 +132,8 @@ struct MemoryNotice: Sendable {
     /// Milliseconds for which trees may exceed the budget without a log line: the gateway may still find namespaces to
     /// evict.
     static let patience: Milliseconds = 2_000
-    /// Trees have shrunk far enough once they take an eighth less than the budget. The gateway keeps trees in pages just below
-    /// the budget, and those cross it again and again.
+    /// Trees have shrunk far enough once they take an eighth less than the budget. The gateway keeps trees in pages
+    /// just below the budget, and those cross it again and again.
     static let margin = 8
 
     /// Records the bytes that trees take now.

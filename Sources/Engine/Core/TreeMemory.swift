@@ -56,8 +56,8 @@ final class TreeMemory: Sendable {
     /// The bytes of the namespace that is kept although it exceeds the budget.
     var keptBytes: Int { namespaces.keptMemory.map(fixedBytes) ?? 0 }
 
-    /// The bytes that a namespace would take in memory after it left and was loaded again. The part that would go to the disk is no reason to
-    /// keep the namespace.
+    /// The bytes that a namespace would take in memory after it left and was loaded again. The part that would go to
+    /// the disk is no reason to keep the namespace.
     private func fixedBytes(of memory: NamespaceMemory) -> Int {
         pages?.hasRoom == true ? memory.bytesWhenRead : memory.bytes
     }

@@ -46,7 +46,7 @@ final class DisconnectExecutor {
             keeper.finished()
             ended.completion()
         }
-        // Otherwise the gateway that finds the session's row without a lease executes them.
+        // A session of an earlier lease is left to the gateway that finds its row without a lease.
         guard ended.lease == leases.current else { return done() }
         let claim = SessionClaim(session: ended.session.id, gateway: lease.gateway, save: nil)
         try submit(ended.session, claim, connection) { [jobs] outcome in

@@ -68,7 +68,8 @@ struct NamespaceLoader {
         let head = loaded.head
         let snapshot = Snapshot(seq: head, root: root, rules: version, batch: loaded.batch)
         let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
-        // A request may not find the namespace older than a commit from before the request, and reading a large tree takes long.
+        // A request may not find the namespace older than a commit from before the request, and reading a large tree
+        // takes long.
         let milliseconds = Milliseconds((Clock.monotonicNanoseconds - start) / 1_000_000)
         if core.namespaces.announcedHead(of: record.id) > head || milliseconds >= core.settings.pollMilliseconds {
             _ = try follower.follow(namespace, connection)

@@ -50,7 +50,8 @@ final class LargeWriter: Sendable {
                 core.pause(milliseconds: 20 + Int64.random(in: 0...100))
             }
         }
-        // As one of the queued writes: either it is refused there, or its paths change too often to prepare it.
+        // The write is queued like a small one: either it is refused there, or its paths change too often to prepare
+        // it.
         connection?.unlockHead()
         job.namespace.enqueue(job.item)
     }
@@ -120,7 +121,7 @@ final class LargeWriter: Sendable {
     /// Applies the entries that were written meanwhile, so that little remains to be done under the head's lock. A
     /// conflict is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
-        // With its batch, because the database may have another history than the tree of the evaluation.
+        // The cursor includes the batch, because the database may have another history than the evaluated tree.
         var log = LogFollower(namespace.id, at: LogCursor(seq: write.tree.seq, batch: write.tree.batch)) {
             $0.checksHistory = true
         }

@@ -39,7 +39,7 @@ struct Gathering: Sendable {
         let count = answered + waiting + underWay
         writers = max(count, writers - max(1, writers / 8))
         alone = max(0, alone - 1)
-        // Not for all of them: infrequent writers would delay the others each time.
+        // Waiting for all writers would let infrequent ones delay the others each time.
         expected = count <= Self.most ? count * 3 / 4 : 0
         deadline = now + min(took, longest)
     }

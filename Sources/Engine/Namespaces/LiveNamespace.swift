@@ -246,7 +246,7 @@ public final class LiveNamespace: Sendable {
 
     /// Releases callbacks that have waited for a seq for too long.
     func forgetDueWaiters(now: Milliseconds) {
-        // They may hold the last references to many objects, which are freed outside the lock.
+        // The callbacks may hold the last references to many objects, which are freed outside the lock.
         let due = scheduling.withLock { $0.takeDueWaiters(now: now) }
         withExtendedLifetime(due) {}
     }

@@ -52,8 +52,8 @@ final class NamespaceMemory: Sendable {
     private let indexed = Atomic<Int>(0)
     private let countedRows = Atomic<Int>(0)
     private let isBeingCounted = Atomic<Bool>(false)
-    /// The bytes that the first count found after the tree was loaded into pages. 0 if the tree was loaded otherwise: how much of it pages would
-    /// leave in memory is not known then.
+    /// The bytes that the first count found after the tree was loaded into pages. 0 if the tree was loaded otherwise:
+    /// how much of it pages would leave in memory is not known then.
     private let read = Atomic<Int>(0)
     private let isReadIntoPages = Atomic<Bool>(false)
     private let isInPages = Atomic<Bool>(false)
@@ -125,8 +125,8 @@ final class NamespaceMemory: Sendable {
 
     var hasPages: Bool { isInPages.load(ordering: .relaxed) }
 
-    /// Notes that the namespace stays in memory although it takes more than the budget, and returns whether that is the first time.
-    /// Two such namespaces that are written to take turns in staying.
+    /// Notes that the namespace stays in memory although it takes more than the budget, and returns whether that is the
+    /// first time. Two such namespaces that are written to take turns in staying.
     func isFirstKept() -> Bool { !hasBeenKept.exchange(true, ordering: .relaxed) }
 
     /// Sets the estimated bytes of a load in progress.
@@ -160,8 +160,8 @@ final class NamespaceMemory: Sendable {
         noteSize()
     }
 
-    /// Updates this namespace's part of the total of large namespaces. Eviction compares the same number. If two threads race, the older value
-    /// may be stored last; the next change corrects it.
+    /// Updates this namespace's part of the total of large namespaces. Eviction compares the same number.
+    /// If two threads race, the older value may be stored last; the next change corrects it.
     private func noteSize() {
         let now = bytes
         let part = now >= total.leastLargeBytes ? now : 0

@@ -77,7 +77,7 @@ struct NamespaceSchedule: Sendable {
         // The write was accepted before the engine began to stop, and is finished as long as there are committers.
         if isClosed { return .stopping }
         if let refusal, refusal != .stopping { return refusal }
-        // Its rows are already written, so it does not count towards the limits.
+        // The write's rows are already written, so it does not count towards the limits.
         queue.appendAnyway(item)
         return nil
     }
@@ -159,7 +159,7 @@ struct NamespaceSchedule: Sendable {
     /// The task that the committer may do after a batch that is being committed.
     enum TaskBehind {
         case batch([WriteQueue.Waiting])
-        /// Not yet: `bell` is signaled once there are enough writes.
+        /// More writes are expected; `bell` is signaled once there are enough.
         case notYet
         /// None until the batch has been answered.
         case no

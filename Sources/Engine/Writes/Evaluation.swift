@@ -165,8 +165,8 @@ struct Evaluation {
         rules.set.mayRead(path, query: nil, root: root, auth: auth, now: timestamp).isAllowed
     }
 
-    /// Returns the number of rows that a write touches: those it brings, and those it replaces as far as the writer may
-    /// know them.
+    /// Returns the number of rows that a write touches: those it contains, and those it replaces as far as the writer
+    /// may know them.
     private func rowCount(of changes: [Change], _ auth: AuthContext) -> Int {
         changes.reduce(0) { count, change in
             count + change.value.rowCount + (mayRead(change.path, auth) ? root[change.path].rowCount : 0)

@@ -63,7 +63,7 @@ public struct Write: Sendable {
         return .user("auth \(auth.auth.hash)")
     }
 
-    /// The number of rows that it brings, plus its paths.
+    /// The number of rows that the write contains, plus the number of its paths.
     public var rowCount: Int {
         switch action {
         case .set(_, let node): node.rowCount + 1

@@ -75,7 +75,7 @@ struct WriteQueue {
 
     /// Whether writes are waiting, and all of them together are small enough for a shared transaction.
     ///
-    /// - Parameter root: the tree to which the writes apply. A removal brings no rows, but may touch many.
+    /// - Parameter root: the tree to which the writes apply. A removal contains no rows, but may touch many.
     func fits(rows: Int, bytes: Int, _ settings: EngineSettings, _ root: Node) -> Bool {
         guard !isEmpty, count <= rows, byteCount <= bytes else { return false }
         let most = min(settings.jointRows, settings.largeWriteRows)
