@@ -7,7 +7,7 @@ struct WantedListens: Sendable {
         let tag: ListenTag?
         /// The number of the request sent over the present connection; nil if none was sent.
         var number: Int64?
-        /// Whether that request was answered.
+        /// Whether the request was answered.
         var isAnswered = false
         var isSent: Bool { number != nil }
     }

@@ -21,7 +21,7 @@ final class Place {
     private var lastView = 0
     /// Whether there is a listen for all data of the path.
     var isListening = false { didSet { asked = .waiting(nil) } }
-    /// The state of that listen at the server.
+    /// The state of the listen for all data of the path at the server.
     var asked = Asked.waiting(nil) {
         didSet {
             toldParts = []

@@ -10,7 +10,7 @@ final class View {
     var isKeptSynced = false
     /// The tag of the query's own listen, if it has one.
     var tag: ListenTag? { didSet { asked = .waiting(nil) } }
-    /// The state of that listen at the server.
+    /// The state of the query's own listen at the server.
     var asked = Asked.waiting(nil) { didSet { held = nil } }
     /// The changes that the server has sent for a resuming listen that is not complete yet; nil for other listens.
     var held: [ToldChanges]?
@@ -30,7 +30,7 @@ final class View {
     private(set) var isComplete = false
     /// The value of the last value event.
     private var told: Node?
-    /// Registrations added since that have received no value event.
+    /// Registrations added after the last value event, which have received none.
     private var waiting: Set<RegistrationID> = []
     /// The order of `input`, once needed.
     private var order: ViewOrder?
