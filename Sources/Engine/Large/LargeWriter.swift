@@ -61,7 +61,7 @@ final class LargeWriter: Sendable {
         item.sink.complete([(item.token, .failed(error))])
     }
 
-    /// Whether the outcome of a write of the same name is known: the queued writes are answered by it.
+    /// Whether the outcome of a write of the same name is known. The write is then queued and answered like a small one.
     private func isDone(_ job: LargeQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         guard let name = job.item.write.name else { return false }
         let done = try connection.doneWrites(job.namespace.id, [name])
