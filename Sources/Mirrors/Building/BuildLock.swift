@@ -1,15 +1,15 @@
 import LogStore
 import Postgres
 
-/// Who makes a mirror's table anew, or changes it, does so alone: an advisory lock in the table's database.
+/// An advisory lock in the table's database. Builds and alterations of a mirror's table hold it, so that each runs alone.
 enum BuildLock {
     enum Duration: String {
-        /// Until it is released, or the session ends.
+        /// Held until it is released, or until the session ends.
         case untilReleased = "pg_try_advisory_lock"
         case untilTheTransactionEnds = "pg_try_advisory_xact_lock"
     }
 
-    /// False where somebody else has it.
+    /// Acquires the lock if it is free. Returns false if another session holds it.
     static func holds(
         _ mirror: [UInt8], _ target: PostgresConnection, _ duration: Duration
     ) throws(PostgresError) -> Bool {
@@ -18,18 +18,18 @@ enum BuildLock {
         ).bool(0, 0)
     }
 
-    /// Lets others have it.
+    /// Releases the lock. Does nothing if the connection is closed.
     static func release(_ mirror: [UInt8], _ target: PostgresConnection) {
         guard target.isOpen else { return }
         _ = try? target.execute("select pg_advisory_unlock(hashtextextended($1, 0))", [.text(name(mirror))])
     }
 
-    /// What is said where somebody else has it.
+    /// The error if another session holds the lock.
     static func refusal(_ mirror: String) -> MirrorError {
         .refused("Mirror \"\(mirror)\" is being built by somebody else: try again when they are done, or stop them.")
     }
 
-    /// What is said where a mirror is not in the catalog any more.
+    /// The error if the mirror is no longer in the catalog.
     static func goneRefusal(_ mirror: String) -> MirrorError {
         .refused("Mirror \"\(mirror)\" was removed by somebody else meanwhile: apply its definition again.")
     }
@@ -38,9 +38,9 @@ enum BuildLock {
 }
 
 extension LogConnection {
-    /// Whoever has the lock to build a mirror makes sure that nobody has removed it before.
+    /// Checks that the mirror is still in the catalog. Builders call this after they have acquired the lock.
     ///
-    /// - Throws: ``MirrorError/refused(_:)`` where somebody has.
+    /// - Throws: ``MirrorError/refused(_:)`` if the mirror was removed.
     func checkIsThere(_ mirror: CatalogMirror) throws {
         guard try catalogMirrors().contains(where: { $0.id == mirror.id }) else {
             throw BuildLock.goneRefusal(mirror.name)
@@ -48,9 +48,9 @@ extension LogConnection {
     }
 }
 
-/// What builds leave behind that were killed: tables that never took a mirror's place.
+/// Tables that were left by killed builds: they never replaced a mirror's table.
 enum Leftovers {
-    /// What the names of tables and indexes begin with that are being made.
+    /// The prefix of the names of tables and indexes under construction.
     static let prefix = "_build_"
 
     /// The name of the table that a mirror's build fills.
@@ -58,8 +58,8 @@ enum Leftovers {
         prefix + mirror.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
 
-    /// Where a mirror's half-made tables are, as qualified names: a definition may have changed its schema meanwhile. Builds of earlier
-    /// versions have left partitioned tables, too.
+    /// Returns the qualified names of a mirror's unfinished tables. All schemas are searched, because the definition's schema
+    /// may have changed since. Builds of earlier versions also left partitioned tables.
     static func find(of mirror: [UInt8], _ target: PostgresConnection) throws -> [String] {
         let rows = try target.execute(
             """
@@ -69,13 +69,13 @@ enum Leftovers {
         return try (0..<rows.rowCount).map { try rows.string($0, 0) }
     }
 
-    /// Drops them; true when there were some. Nobody may be building the mirror.
+    /// Drops a mirror's unfinished tables. Returns true if there were any. No build of the mirror may be in progress.
     static func remove(of mirror: [UInt8], _ target: PostgresConnection) throws -> Bool {
         let found = try find(of: mirror, target)
         for name in found { try target.executeScript(dropSQL(name)) }
         return !found.isEmpty
     }
 
-    /// Drops a half-made table with its view of versions: nothing else depends on it.
+    /// Returns the SQL that drops an unfinished table with its view of versions. Nothing else depends on such a table.
     static func dropSQL(_ name: String) -> String { "drop table if exists \(name) cascade" }
 }

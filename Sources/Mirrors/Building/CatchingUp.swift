@@ -2,14 +2,14 @@ import LogStore
 import Postgres
 import Tree
 
-/// Brings a table that is being made, and that nobody else writes to, along the log.
+/// Applies the log to a table under construction, to which no other session writes.
 struct CatchingUp {
     private let source: LogConnection
     private let target: PostgresConnection
     private let mirror: CatalogMirror
     private let progress: (MirrorBuilder.Progress) -> Void
     private let stepper: Stepper
-    /// How near the head the new table has to be before the old one is kept from moving.
+    /// The swap begins when the new table lacks at most this many entries. From then on the old table can't move.
     static let entriesLeftToSwap: Int64 = 1_000
 
     init(
@@ -23,7 +23,7 @@ struct CatchingUp {
         stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
     }
 
-    /// Brings it near the head, a transaction a step.
+    /// Applies the log until at most `entriesLeftToSwap` entries are left, in one transaction per step.
     func comeNear(_ building: inout ActiveMirror) throws {
         while true {
             try target.executeScript("begin")
@@ -40,7 +40,7 @@ struct CatchingUp {
         }
     }
 
-    /// Brings it to the head, in the transaction that is open.
+    /// Applies the log up to the head, in the open transaction.
     func reachHead(_ building: inout ActiveMirror) throws {
         var step = try advance(&building)
         while step.seq < step.head { step = try advance(&building) }
@@ -54,10 +54,10 @@ struct CatchingUp {
         return try advance(&building, in: record)
     }
 
-    /// Takes a step on the snapshot that is open, in the transaction that is open on the target.
+    /// Applies one step of the log, on the open snapshot of the source and in the open transaction of the target.
     func advance(_ building: inout ActiveMirror, in record: NamespaceRecord) throws -> Stepper.Step {
         var one = [building]
-        // Whatever the table may refuse, it is found out here, row by row, at a savepoint's price.
+        // If the table rejects a row's data, the step is rolled back to the savepoint and repeated row by row.
         do {
             try target.executeScript("savepoint step")
             let step = try stepper.advance(&one, in: record, .joined)

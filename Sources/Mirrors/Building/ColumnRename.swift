@@ -2,19 +2,19 @@ import LogStore
 import Postgres
 import Tree
 
-/// A column that has another name in a new definition and is the same otherwise: it is renamed in place.
+/// A column whose name differs between two definitions, with the same value and type. It is renamed in place.
 struct ColumnRename: Sendable, Equatable {
     let old: String
     let new: String
 
-    /// What is renamed between two definitions: captures at the same place of the path, columns of the same value and type,
-    /// the rest.
+    /// Returns the columns renamed between two definitions: captures at the same position in the path, columns with the same
+    /// value and type, and the rest column. Returns an empty array if a new name belonged to another column.
     static func between(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [ColumnRename] {
         var found: [ColumnRename] = []
         let note = { (before: String, after: String) in
             if before != after { found.append(ColumnRename(old: before, new: after)) }
         }
-        // A filter names captures.
+        // A filter refers to captures by name.
         if old.pattern.hasSameShape(as: new.pattern), old.filter == new.filter {
             for (before, after) in zip(old.keys, new.keys) { note(before.name, after.name) }
         }
@@ -24,17 +24,17 @@ struct ColumnRename: Sendable, Equatable {
             note(gone.remove(at: index).name, column.name)
         }
         if let before = old.rest, let after = new.rest { note(before.name, after.name) }
-        // A name that something else has had is not free while the table is altered.
+        // The former name of another column is not free while the table is altered.
         let taken = Set(old.keys.map(\.name) + old.columns.map(\.name) + (old.rest.map { [$0.name] } ?? []))
         return found.contains { taken.contains($0.new) } ? [] : found
     }
 
-    /// Renames columns of a mirror's table in the transaction that is open, with what is known of their errors, which go on to
-    /// the next generation: whoever writes with the old names finds that it has moved.
+    /// Returns steps that rename columns of a mirror's table and of its recorded errors, in the open transaction. The errors
+    /// move to the next generation, so that a session that writes with the old names finds that the mirror has moved.
     static func steps(_ renames: [ColumnRename], _ old: MirrorTable, _ table: MirrorGeneration) -> [PipelineStep] {
         guard !renames.isEmpty else { return [] }
         var steps: [PipelineStep] = []
-        // The rows first: readers wait from the first renaming on.
+        // The rows are updated first, because readers wait from the first renaming on.
         for rename in renames {
             let misfits = quotedIdentifier(MirrorDefinition.misfitsColumn)
             steps.append(
@@ -64,7 +64,7 @@ struct ColumnRename: Sendable, Equatable {
 }
 
 extension MirrorDefinition {
-    /// The definition with columns renamed as they are between it and another one.
+    /// Returns this definition with its columns renamed as in `new`.
     func renamed(_ renames: [ColumnRename], as new: MirrorDefinition) -> MirrorDefinition {
         let name = { (name: String) in renames.first { $0.old == name }?.new ?? name }
         return MirrorDefinition(
@@ -95,7 +95,7 @@ extension MirrorDefinition.Column {
 }
 
 extension PathPattern {
-    /// Whether it is the same path but for the captures' names.
+    /// Whether both paths are equal except for the captures' names.
     fileprivate func hasSameShape(as other: PathPattern) -> Bool {
         guard parts.count == other.parts.count else { return false }
         return zip(parts, other.parts).allSatisfy { first, second in

@@ -3,14 +3,14 @@ import Tree
 
 /// Mirrors as a `sources.yml` of a dbt project: tables, columns, descriptions, tests of the keys, freshness.
 ///
-/// Texts are written as JSON strings, which YAML reads as they are. What dbt would take for a template is kept from that.
+/// Texts are written as JSON strings, which YAML accepts. Sequences that dbt would read as templates are escaped.
 public struct DbtSources: Sendable {
     private let mirrors: [CatalogMirror]
 
-    /// - Parameter mirrors: those of one database. Each schema of theirs becomes a source with its name.
+    /// - Parameter mirrors: mirrors of one database. Each of their schemas becomes a source with its name.
     public init(_ mirrors: [CatalogMirror]) { self.mirrors = mirrors }
 
-    /// The file, which ends with a line feed.
+    /// The file's content. Ends with a line feed.
     public var yaml: String {
         var lines = ["version: 2", "", "sources:"]
         let bySchema = Dictionary(grouping: mirrors, by: \.definition.schema)
@@ -31,7 +31,7 @@ public struct DbtSources: Sendable {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// A name as dbt takes it: without spaces, and once only.
+    /// Returns a name that dbt accepts: letters, digits and underscores, and unique among `taken`. Adds it to `taken`.
     private static func resourceName(_ name: String, _ taken: inout Set<String>) -> String {
         var plain = ""
         for scalar in name.unicodeScalars {
@@ -56,7 +56,7 @@ public struct DbtSources: Sendable {
             "          freshness: {warn_after: {count: 15, period: minute}, error_after: {count: 1, period: day}}",
         ]
         if mirror.target == nil {
-            // How far the mirror is behind says more than when somebody wrote last.
+            // The mirror's lag measures freshness better than the time of the last write.
             let query = MirrorFreshness.query(namespace: mirror.namespace, mirror: mirror.name)
             lines.append("          loaded_at_query: \(text(query))")
         } else {
@@ -86,14 +86,14 @@ public struct DbtSources: Sendable {
         var lines = ["          - name: \(text(column.name))", "            data_type: \(text(column.dbtType))"]
         if let comment = column.comment { lines.append("            description: \(text(comment))") }
         if !Self.isPlain(column.name) { lines.append("            quote: true") }
-        // dbt's own SQL puts quotes around such a name, and nothing more.
+        // dbt's tests quote such a name without escaping it.
         if column.name.unicodeScalars.contains("\"") { return lines }
         let tests = (column.isNotNull ? ["not_null"] : []) + (isUnique ? ["unique"] : [])
         if !tests.isEmpty { lines.append("            data_tests: [\(tests.joined(separator: ", "))]") }
         return lines
     }
 
-    /// Whether a name means the same with quotes around it and without.
+    /// Whether a name means the same with and without quotes.
     private static func isPlain(_ name: String) -> Bool {
         name.utf8.allSatisfy { byte in
             switch byte {
@@ -103,7 +103,7 @@ public struct DbtSources: Sendable {
         } && name.utf8.first.map { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? false
     }
 
-    /// A text for YAML and for the templates that dbt makes of it.
+    /// Returns a text as a YAML string that dbt's templates leave unchanged.
     private func text(_ text: String) -> String {
         var safe = ""
         var before: Unicode.Scalar?
@@ -131,7 +131,7 @@ public struct DbtSources: Sendable {
         return quoted
     }
 
-    /// What JSON has as it is, and YAML takes for the end of a line or refuses.
+    /// Whether JSON permits the character unescaped, but YAML treats it as the end of a line or rejects it.
     private static func isEscaped(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x7F...0x9F, 0x2028...0x2029, 0xFEFF, 0xFFFE...0xFFFF: true
@@ -141,12 +141,12 @@ public struct DbtSources: Sendable {
 }
 
 extension MirrorTable.Column {
-    /// The type without how it is collated.
+    /// The SQL type without its collation.
     fileprivate var dbtType: String { sqlType.hasPrefix("text collate") ? "text" : sqlType }
 }
 
 extension MirrorDefinition {
-    /// The column that says when a row was written.
+    /// The column with the time at which a row was written.
     fileprivate var timeColumn: String {
         switch keeps {
         case .changes: "_at"

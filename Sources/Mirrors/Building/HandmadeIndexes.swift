@@ -1,18 +1,18 @@
 import LogStore
 import Postgres
 
-/// The indexes that somebody has made on a mirror's table beside those of its definition: the table that takes its place
-/// gets them, too.
+/// The user-defined indexes on a mirror's table, which are not part of its definition. The table that replaces it gets them,
+/// too.
 struct HandmadeIndexes {
     private struct Index {
         let name: String
         let isUnique: Bool
-        /// What comes behind the table's name in the statement that makes it; nil where a constraint needs it.
+        /// The part of the index's definition after the table's name, or nil if a constraint needs the index.
         let tail: String?
-        /// What it is called until the new table has taken the old one's place.
+        /// The index's name until the new table has replaced the old one.
         let temporaryName: String
 
-        /// The error with the name that the index's maker knows.
+        /// Returns the error with the index's final name in place of the temporary one.
         func named(_ error: PostgresError) -> PostgresError {
             var named = error
             named.message = nameToBe.naming(error.message)
@@ -28,14 +28,14 @@ struct HandmadeIndexes {
     }
 
     private var indexes: [Index] = []
-    /// What there was at first.
+    /// The indexes that were found at first.
     private var first: [Index] = []
-    /// Those that the new table can't have, as sentences.
+    /// Sentences about objects that the new table can't have.
     private(set) var lost: [String] = []
 
-    /// What is on the table that a definition has made; nothing where there is no such table.
+    /// Reads the user-defined indexes on the table of a definition. Finds none if there is no such table.
     ///
-    /// - Parameter shadow: the name of the table that is to take its place.
+    /// - Parameter shadow: the name of the table that will replace this one.
     init(of old: MirrorDefinition?, shadow: String, _ target: PostgresConnection) throws {
         guard let old else { return }
         let table = MirrorTable(old, name: old.table, label: "")
@@ -78,13 +78,13 @@ struct HandmadeIndexes {
         first = indexes
     }
 
-    /// What they are called while the new table is made, and by whoever made them.
+    /// The temporary and the final names of the indexes.
     var namesToBe: [IndexNameToBe] { first.map(\.nameToBe) }
 
-    /// Makes them on the new table. One that the table can't have any more, as a column is gone or has another type, is left
-    /// out and noted.
+    /// Creates the indexes on the new table. An index that the table can't have, because a column is missing or has another
+    /// type, is left out and noted in `lost`.
     ///
-    /// - Throws: also where a row's value is what an index can't hold.
+    /// - Throws: also if an index can't hold a row's value.
     mutating func make(on table: MirrorTable, _ target: PostgresConnection) throws(PostgresError) {
         let taken = Set(table.indexNames(of: table.definition.table))
         let wanted = indexes
@@ -95,7 +95,7 @@ struct HandmadeIndexes {
                 lost.append(index.lostWithConstraint)
                 continue
             }
-            // In a transaction, so that what it has done before is not lost.
+            // The savepoint preserves earlier work of the open transaction.
             let savepoint = target.isInTransaction
             do {
                 if savepoint { try target.executeScript("savepoint handmade") }
@@ -115,11 +115,11 @@ struct HandmadeIndexes {
         }
     }
 
-    /// Notes what a swap has found to be lost, in the place of what was known before.
+    /// Replaces the losses noted before by those that a swap has found.
     mutating func note(lost: [String]) { self.lost = lost }
 
-    /// Gives them their names, in the transaction in which the new table has taken the old one's place. Where something else of
-    /// another schema has a name, the index gets one like it, which is noted.
+    /// Gives the indexes their final names, in the transaction in which the new table replaces the old one. If a name is taken
+    /// in `schema`, the index gets a number after its name, which is noted.
     mutating func rename(in schema: String, _ target: PostgresConnection) throws {
         for index in indexes {
             let place = "\(quotedIdentifier(schema))."
@@ -139,14 +139,14 @@ struct HandmadeIndexes {
         }
     }
 
-    /// What of the table of a definition another one would not get, whatever that is like, as sentences.
+    /// Returns sentences about objects on a definition's table that no other table would get.
     static func losses(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         let found = try HandmadeIndexes(of: old, shadow: "", target)
         return try found.indexes.filter { $0.tail == nil }.map(\.lostWithConstraint) + found.othersLost(of: old, target)
     }
 
-    /// Notes what has come onto the old table since, and what else somebody has made there that is lost. Nobody can make more
-    /// until the transaction that is open ends.
+    /// Notes indexes that were created on the old table since, and its other objects that will be lost. No session can add more
+    /// until the open transaction ends.
     mutating func noteLatecomers(on old: MirrorDefinition, _ target: PostgresConnection) throws {
         let known = Set(first.map(\.name))
         for index in try HandmadeIndexes(of: old, shadow: "", target).first where !known.contains(index.name) {
@@ -155,7 +155,8 @@ struct HandmadeIndexes {
         lost += try othersLost(of: old, target)
     }
 
-    /// Indexes that are not valid, constraints, triggers, columns that the mirror does not have, and what else is a table's own.
+    /// Returns sentences about objects that are lost: invalid indexes, constraints, triggers, columns that the mirror does not
+    /// define, and others that belong to one table.
     private func othersLost(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         var lost: [String] = []
         let table = MirrorTable(old, name: old.table, label: "")
@@ -208,7 +209,7 @@ struct HandmadeIndexes {
 }
 
 extension PostgresError {
-    /// The server refused a statement for what it says: names, types, rights, what it can't do.
+    /// Whether the server rejected a statement because of its names, types, rights or unsupported features.
     fileprivate var isAboutDefinition: Bool {
         guard case .server(let state) = kind else { return false }
         return state.hasPrefix("42") || state.hasPrefix("0A")

@@ -2,33 +2,33 @@ import LogStore
 import Postgres
 import Tree
 
-/// The tree as of one entry, with which a history begins, or goes on where the log does not say what happened.
+/// The tree at one log position: the base with which a history begins, or continues where the log has a gap.
 struct HistoryGround {
     let seq: Int64
-    /// When that entry was committed.
+    /// The commit time of that entry in Unix milliseconds, or nil if unknown.
     let at: Int64?
     let batch: [UInt8]?
-    /// Visits its records, each with the stamp of its row where that is not the ground's.
+    /// Visits the base's records, each with the stamp of its row if that differs from the base's stamp.
     let each: ((_ keys: [Key], _ record: Node, _ known: EntryStamp?) throws -> Void) throws -> Void
-    /// The records with some keys.
+    /// Returns the records with the given keys.
     let values: ([[Key]]) throws -> [Node]
 
     var stamp: EntryStamp { EntryStamp(seq: seq, at: at, author: nil, isBegin: true) }
 }
 
 extension HistoryBuilder {
-    /// Whether the log goes on from where a history is.
+    /// Whether the log continues from a history's position: its entry was not rolled back, and the next one was not pruned.
     func goesOn(_ old: MirrorCursor) throws -> Bool {
         guard let record = try source.namespace(id: mirror.namespaceID) else { throw isGone }
         let relation = try source.history(record.id, at: old.seq)?.relation(of: old.seq, batch: old.batch)
         return relation != .takenBack && record.retainedFrom <= old.seq + 1
     }
 
-    /// Stores the tree with which the history begins as the first versions.
+    /// Stores the base's records as the history's first versions.
     func beginVersions() throws -> HistoryGround {
         try onGround { ground in
             try self.inSnapshot {
-                // An interrupted beginning has left some.
+                // An interrupted attempt may have left some versions.
                 _ = try self.target.pipeline([self.versions.forgetStep()])
                 let projector = Projector(self.definition)
                 var slice = VersionSlice(self.versions, self.target)
@@ -41,19 +41,19 @@ extension HistoryBuilder {
         }
     }
 
-    /// Takes back what the log contradicts, and says as of the ground what is different there from what is known, in the
-    /// transaction that is open.
+    /// Removes versions that the log contradicts, and stores the differences between the base and the newest versions at the
+    /// base's position, in the open transaction.
     func reconcileVersions() throws -> HistoryGround {
         try onGround { ground in
             try HistoryReconciliation(self.target, self.versions, self.definition, ground).run()
         }
     }
 
-    /// Does something with the ground while the tree's snapshot is open, and no longer.
+    /// Calls `body` with the base while the snapshot of the tree is open.
     private func onGround(_ body: (HistoryGround) throws -> Void) throws -> HistoryGround {
         guard let record = try source.beginSnapshot(mirror.namespaceID) else { throw isGone }
         defer { source.endSnapshot() }
-        // Who only wants the removals from now on has no use for the past.
+        // A mirror that keeps only removed records does not need the past.
         let ground = definition.keeps == .latest ? try groundNow(record) : try groundBefore(record)
         try body(ground)
         return ground
@@ -61,7 +61,7 @@ extension HistoryBuilder {
 
     private var isGone: MirrorError { .refused("The namespace \"\(mirror.namespace)\" is gone.") }
 
-    /// The tree of before the oldest entry that the log has.
+    /// Returns the tree before the log's oldest entry.
     private func groundBefore(_ record: NamespaceRecord) throws -> HistoryGround {
         let oldest = record.retainedFrom - 1
         let pattern = definition.pattern
@@ -78,7 +78,7 @@ extension HistoryBuilder {
             seq: seq, at: try source.entryTime(record.id, seq),
             batch: try source.history(record.id, at: seq)?.batch(of: seq),
             each: { body in
-                // It counts for as long as it is read.
+                // The tree counts in the budget until it has been read.
                 try withExtendedLifetime(past) {
                     try RecordChange.each(in: past.root, pattern, part: 0, []) { keys, record in
                         try body(keys, record, nil)
@@ -95,7 +95,7 @@ extension HistoryBuilder {
         }
     }
 
-    /// The tree as it is.
+    /// Returns the current tree.
     private func groundNow(_ record: NamespaceRecord) throws -> HistoryGround {
         let (source, pattern, namespace) = (source, definition.pattern, record.id)
         return HistoryGround(

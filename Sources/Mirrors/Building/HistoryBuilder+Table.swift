@@ -2,11 +2,11 @@ import LogStore
 import Postgres
 import Tree
 
-/// The table, made of versions.
+/// Building of the table from versions.
 extension HistoryBuilder {
-    /// Makes the table of all versions, with its indexes, in the transaction that is open or in some of its own.
+    /// Creates the table of all versions with its indexes, in the open transaction or in several of its own.
     ///
-    /// - Returns: where the mirror was then; 0 where it has no table yet.
+    /// - Returns: the mirror's log position at that time, or 0 if the mirror has no table yet.
     @discardableResult
     func fill(_ building: ActiveMirror) throws -> Int64 {
         let table = building.table
@@ -24,7 +24,7 @@ extension HistoryBuilder {
             progress(.indexing)
             try makeIndexes(table)
         } catch let error as PostgresError where error.isAboutData {
-            // An index can't hold what some row has: with the indexes there first, that row is found out and left out.
+            // An index can't hold a row's value. With the indexes created first, that row is found and left out.
             try target.executeScript("drop table if exists \(table.qualifiedName)")
             try inSnapshot {
                 for sql in table.createSQL + table.indexSQL { try target.executeScript(sql) }
@@ -60,7 +60,7 @@ extension HistoryBuilder {
         }
     }
 
-    /// Makes the rows of all versions.
+    /// Passes the rows of all versions to `put`.
     private func copy(_ building: ActiveMirror, _ put: (HistoryRows.Work) throws -> Void) throws {
         var rows = HistoryRows(building.projector)
         var count = 0
@@ -81,8 +81,8 @@ extension HistoryBuilder {
         try drain()
     }
 
-    /// Brings the table to where the mirror is, by the versions that it has made since, in the transaction that is open. What
-    /// the table refuses is found out row by row, at a savepoint's price.
+    /// Applies the versions up to `cursor` that the mirror has recorded since the table was filled, in the open transaction. If
+    /// the table rejects a row's data, repeats this row by row under a savepoint.
     func takeVersions(_ building: inout ActiveMirror, upTo cursor: MirrorCursor) throws {
         guard cursor.seq > building.seq else { return }
         let before = building
@@ -108,7 +108,7 @@ extension HistoryBuilder {
         var mirror = building
         func write() throws {
             try keeper.put(&rows, &mirror, &writer)
-            // The next slice is asked for on the same connection.
+            // The next slice is read on the same connection.
             try writer.flush()
         }
         try versions.read(target, .between(building.seq, last)) { slice in
@@ -128,7 +128,7 @@ extension HistoryBuilder {
         building = mirror
     }
 
-    /// Does something on one snapshot, in a transaction of its own or, where one is open, inside of that.
+    /// Calls `body` on one snapshot, in a transaction of its own or under a savepoint of the open transaction.
     func inSnapshot(_ body: () throws -> Void) throws {
         let isInside = target.isInTransaction
         try target.executeScript(isInside ? "savepoint part" : "begin isolation level repeatable read")

@@ -2,15 +2,14 @@ import LogStore
 import Postgres
 import Tree
 
-/// Makes the table of a mirror that keeps what its records were, of their versions, and puts it in the place of the one that
-/// is there. Where there are no versions yet, the history begins: with the tree of before the log's oldest entry, and from
-/// there on it follows the log as any mirror does.
+/// Builds the table of a mirror with a history from its records' versions, and replaces the present table. If there are no
+/// versions yet, the history begins with the tree before the log's oldest entry, and then follows the log as any mirror does.
 ///
-/// The mirror goes on while its table is made anew, and stands for the swap only. It stands all the time where the log
-/// contradicts what it has, or does not go on from it: what is known of its records is then put right first.
+/// The mirror continues while its table is rebuilt, and pauses only for the swap. If the log contradicts the versions, or does
+/// not continue from them, the mirror pauses during the whole build, and the versions are corrected first.
 ///
-/// Belongs to one thread, which it blocks. Until the swap commits nothing that others see has changed, whatever interrupts it;
-/// afterwards anybody who runs the mirror goes on.
+/// Belongs to one thread, which it blocks. An interrupted build changes nothing that other sessions see until the swap commits.
+/// Afterwards any runner of the mirror can continue.
 final class HistoryBuilder {
     let source: LogConnection
     let target: PostgresConnection
@@ -18,11 +17,11 @@ final class HistoryBuilder {
     let definition: MirrorDefinition
     let progress: (MirrorBuilder.Progress) -> Void
     var handmade: HandmadeIndexes?
-    /// Where trees of the past go; nil for memory, however much they take.
+    /// The budget for trees of the past, or nil to keep them in memory without a limit.
     var room: (any TreeRoom)?
     private let shadow: String
     private static let swapAttempts = 60
-    /// How often a history may begin anew whose first entries have gone meanwhile.
+    /// The maximum number of attempts to begin a history. The log's first entries may be pruned during an attempt.
     private static let beginnings = 3
 
     /// - Parameters:
@@ -42,9 +41,9 @@ final class HistoryBuilder {
 
     var versions: MirrorVersions { MirrorVersions(namespace: mirror.namespaceID, mirror: mirror.id) }
 
-    /// Builds and swaps. Throws `refused` while somebody else builds the same mirror.
+    /// Builds the table and swaps. Throws `refused` if another session is building the same mirror.
     ///
-    /// - Parameter follows: afterwards the mirror is brought to the log's head.
+    /// - Parameter follows: whether to bring the mirror to the log's head afterwards.
     func run(follows: Bool) throws -> MirrorBuilder.Outcome {
         try definition.checkUsable()
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
@@ -59,7 +58,7 @@ final class HistoryBuilder {
                 mirror.namespaceID, for: mirror.name, mirror.id, at: mirror.target == nil ? nil : cursor.seq)
             let rows = try target.execute("select count(*) from \(table)").int64(0, 0)
             let active = ActiveMirror(mirror, cursor).asGeneration
-            // Of a history these are rows that the table refuses.
+            // For a history these are rows that the table rejected.
             let misfits = try MirrorErrors.kept(target, active) + MirrorErrors.unkept(target, active)
             return MirrorBuilder.Outcome(
                 rows: Int(rows), misfits: Int(misfits), seq: max(seq, cursor.seq), verifiedSeq: nil,
@@ -70,7 +69,7 @@ final class HistoryBuilder {
                 if target.isInTransaction { try? target.executeScript("rollback") }
                 _ = try? Leftovers.remove(of: mirror.id, target)
             }
-            // Where a cursor was made meanwhile, that holds the log.
+            // If a cursor was created meanwhile, it now retains the log.
             if source.isOpen { try? source.releaseLog(mirror.namespaceID, for: mirror.name, mirror.id, at: nil) }
             throw MirrorError(error)
         }
@@ -83,7 +82,7 @@ final class HistoryBuilder {
                 try source.redefineMirror(mirror.id, definition: definition.json)
                 return follows ? try follow() : 0
             } catch MirrorError.pruned where beginning < Self.beginnings {
-                // Somebody has shortened the log in spite of the build.
+                // The log was pruned in spite of the build.
                 continue
             }
         }
@@ -112,9 +111,9 @@ final class HistoryBuilder {
         }
     }
 
-    // MARK: Three ways
+    // MARK: Begin, rebuild, correct
 
-    /// Begins a history, or goes over to keeping the rows of what is gone.
+    /// Begins a history: of a new mirror, or of one that kept no removed records.
     private func begin(_ building: inout ActiveMirror, after old: MirrorCursor?) throws {
         try source.holdLog(mirror.namespaceID, for: mirror.name)
         let ground = try beginVersions()
@@ -122,7 +121,7 @@ final class HistoryBuilder {
         building.batch = ground.batch
         try fill(building)
         let catchingUp = CatchingUp(source: source, target: target, mirror: mirror, progress: progress)
-        // Readers of a table that is there don't go back in time.
+        // Readers of an existing table must not see older data than before.
         if old != nil { try catchingUp.comeNear(&building) }
         try swap(building, replacing: old) { building in
             if old != nil { try catchingUp.reachHead(&building) }
@@ -130,7 +129,7 @@ final class HistoryBuilder {
         }
     }
 
-    /// Makes the table anew of versions that are right, while the mirror adds to them.
+    /// Rebuilds the table from correct versions while the mirror adds more.
     private func rebuild(_ building: inout ActiveMirror, _ old: MirrorCursor) throws {
         building.seq = try fill(building)
         while true {
@@ -145,13 +144,13 @@ final class HistoryBuilder {
         }
     }
 
-    /// Makes the table anew after the versions were put right, all in one transaction.
+    /// Corrects the versions and rebuilds the table, in one transaction.
     private func putRight(_ building: inout ActiveMirror, _ old: MirrorCursor) throws {
         let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
         try patiently { try swap.begin() }
         let ground = try reconcileVersions()
         try fill(building)
-        // Another one: it takes the indexes made by hand as the filling has found them.
+        // A new `TableSwap`, with the user-defined indexes as the filling has changed them.
         let finishing = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
         progress(.swapping)
         for attempt in 1... {
@@ -163,7 +162,7 @@ final class HistoryBuilder {
                 handmade?.note(lost: lost)
                 return
             } catch let error as PostgresError where error.sqlState == "55P03" {
-                // Somebody reads the old table for long. Waiting for them would keep new readers out.
+                // A long query reads the old table. Waiting for its lock would block new readers.
                 try target.executeScript("rollback to savepoint swap")
                 guard attempt < Self.swapAttempts else { throw error }
                 _ = try target.execute("select pg_sleep(0.5)")
@@ -176,7 +175,7 @@ final class HistoryBuilder {
             mirror.namespaceID, mirror.id, MirrorHistoryBeginning(seq: ground.seq + 1, at: ground.at))
     }
 
-    /// Where the mirror is, which has a table.
+    /// Returns the cursor of the mirror, which has a table.
     func cursor() throws -> MirrorCursor {
         guard let cursor = try MirrorCursor.of(mirror, target) else { throw MirrorError.moved }
         return cursor
@@ -200,7 +199,7 @@ final class HistoryBuilder {
         }
     }
 
-    /// Tries until nobody is in the way: a runner at a long step, or readers. Waiting for these would keep new ones out.
+    /// Retries while a runner's long step or a reader holds a lock. Waiting for readers would block new ones.
     private func patiently(_ body: () throws -> Void) throws {
         for attempt in 1... {
             do {
@@ -215,7 +214,7 @@ final class HistoryBuilder {
 
     // MARK: Following
 
-    /// Brings the mirror to the log's head, in turns with whoever runs it. Returns how far it has come.
+    /// Brings the mirror to the log's head, in turns with its runner. Returns the position reached.
     private func follow() throws -> Int64 {
         let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
         var isCareful = false

@@ -3,20 +3,20 @@ import Postgres
 import Runtime
 import Tree
 
-/// Puts right what is known of a mirror's records where the log contradicts it, or does not go on from it: what later entries
-/// have made goes, and what is different at the ground is said as of there.
+/// Corrects the versions of a mirror's records if the log contradicts them or does not continue from them. Versions of later
+/// entries are removed, and differences from the base are stored at its position.
 ///
-/// In the transaction that is open on the target. Memory holds a slice of records.
+/// Runs in the open transaction of the target. Memory holds one slice of records.
 struct HistoryReconciliation {
     private let target: PostgresConnection
     private let versions: MirrorVersions
     private let definition: MirrorDefinition
     private let projector: Projector
     private let ground: HistoryGround
-    /// The stamp of removals: those of whom nobody knows the time happened by now at the latest.
+    /// The stamp of removals. If the base's time is unknown, they get the current time, as they happened no later.
     private let stamp: EntryStamp
 
-    /// More than this is not compared at once.
+    /// The maximum number of records compared at once.
     private static let maxRecords = 1_000
     private static let maxBytes = 4 << 20
 
@@ -40,8 +40,8 @@ struct HistoryReconciliation {
         try removeOthers()
     }
 
-    /// Rows stay of records that only entries have made which are lost: with the values that they had, as removed. Their
-    /// values come under the entry before the ground's.
+    /// Keeps the rows of records that only lost entries have created: with their last values, as removed. The values are stored
+    /// at the position before the base's.
     private func keepLastValues() throws {
         var slice = VersionSlice(versions, target)
         try versions.read(target, .lastValues(after: ground.seq)) { some in
@@ -82,7 +82,7 @@ struct HistoryReconciliation {
         try slice.store()
     }
 
-    /// Records that are known and are not in the tree.
+    /// Stores the removal of records that have versions but are not in the tree.
     private func removeOthers() throws {
         var slice = VersionSlice(versions, target)
         try versions.read(target, .now) { some in
@@ -95,7 +95,7 @@ struct HistoryReconciliation {
     }
 }
 
-/// Versions on their way to the database.
+/// Versions that wait to be stored in the database, a slice at a time.
 struct VersionSlice {
     private let versions: MirrorVersions
     private let target: PostgresConnection

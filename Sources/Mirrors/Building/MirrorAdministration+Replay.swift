@@ -2,47 +2,47 @@ public import LogStore
 import Postgres
 import Tree
 
-/// What making a mirror's table anew would do.
+/// The expected effect of rebuilding a mirror's table.
 public struct RebuildSurvey: Sendable {
-    /// The entry as of which this was counted.
+    /// The log position at which this was counted.
     public let seq: Int64
-    /// Records that the mirror's pattern finds, the rows they make, and the values that don't fit.
+    /// The number of records that match the mirror's pattern, of the rows they make, and of conversion errors.
     public let records: Int
     public let rows: Int
     public let misfits: Int
-    /// Where the table's cursor is; nil when there is no table.
+    /// The table's log position, or nil if there is no table.
     public let cursor: Int64?
-    /// Tables that interrupted builds have left, which would be removed.
+    /// Tables left by interrupted builds, which the rebuild would remove.
     public let leftovers: [String]
 }
 
-/// What applying a part of the log to a mirror again would do.
+/// The expected effect of applying a part of the log to a mirror again.
 public struct RepeatSurvey: Sendable {
-    /// The entries, from the first to the head.
+    /// The range of entries, from the first to the head.
     public let first: Int64
     public let head: Int64
-    /// Of those, the ones that change something of the mirror.
+    /// The number of these entries that change the mirror.
     public let touching: Int64
 }
 
 extension MirrorAdministration {
-    /// Makes a mirror's table anew from the tree, beside the one that is there, compares it with the tree, and swaps.
-    /// The table's definition stays as it is.
+    /// Builds a mirror's table again from the tree, beside the present one, compares it with the tree, and swaps. The table's
+    /// definition does not change.
     ///
     /// - Parameters:
-    ///   - rowsAtOnce: the most rows between two calls of `progress`.
-    ///   - progress: may wait, which slows the build down.
+    ///   - rowsAtOnce: the maximum number of rows between two calls of `progress`.
+    ///   - progress: may block, which slows the build down.
     public func rebuild(
         _ mirror: CatalogMirror, rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce,
         progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
     ) throws -> MirrorBuilder.Outcome {
-        // What the table obeys: the catalog is behind where an earlier command ended between the two databases.
+        // The table's definition counts: the catalog has an older one if an earlier command ended between the two databases.
         let definition = try cursor(mirror)?.definition ?? mirror.definition
         if definition.keeps != nil { return try rebuildHistory(mirror, definition, progress) }
         return try build(mirror, definition, verifies: true, rowsAtOnce: rowsAtOnce, progress: progress)
     }
 
-    /// Counts what `rebuild` would do, and does nothing. Memory holds one record.
+    /// Counts the effect of `rebuild` without changing anything. Memory holds one record.
     public func surveyRebuild(
         _ mirror: CatalogMirror, progress: (Int) -> Void = { _ in }
     ) throws -> RebuildSurvey {
@@ -73,7 +73,7 @@ extension MirrorAdministration {
             leftovers: try Leftovers.find(of: mirror.id, target))
     }
 
-    /// About how many rows the mirror's table has, as PostgreSQL guesses; nil when it doesn't know.
+    /// Returns the approximate number of rows in the mirror's table, as PostgreSQL estimates it, or nil if unknown.
     public func estimatedRows(_ mirror: CatalogMirror) throws -> Int64? {
         let target = try connect(mirror)
         defer { target.close() }
@@ -87,13 +87,13 @@ extension MirrorAdministration {
 
     // MARK: A part of the log
 
-    /// Applies the entries from `first` on to the live table again, up to the head, in one transaction: whatever they
-    /// touch is as the tree says afterwards; the other rows stay as they are. The cursor ends at the head. Memory holds a
-    /// page of entries.
+    /// Applies the entries from `first` to the head to the live table again, in one transaction. Records that they touch get
+    /// the content that the tree has afterwards; other rows do not change. The cursor ends at the head. Memory holds one page
+    /// of entries.
     ///
     /// - Parameters:
-    ///   - entriesAtOnce: the most entries between two calls of `progress`.
-    ///   - progress: is told of the seq. May wait; the mirror stands still until the transaction ends.
+    ///   - entriesAtOnce: the maximum number of entries between two calls of `progress`.
+    ///   - progress: gets the seq. May block; the mirror pauses until the transaction ends.
     public func applyAgain(
         _ mirror: CatalogMirror, from first: Int64, entriesAtOnce: Int = 2_500, progress: (Int64) -> Void = { _ in }
     ) throws -> (first: Int64, seq: Int64) {
@@ -107,8 +107,8 @@ extension MirrorAdministration {
         return (step.result, step.seq)
     }
 
-    /// Moves one mirror in a transaction of its own, which holds its cursor, on a snapshot of the tree that is no older than
-    /// the cursor. The mirror's runner leaves it alone meanwhile.
+    /// Moves one mirror in a transaction of its own, which locks its cursor, on a snapshot of the tree that is no older than
+    /// the cursor. The mirror's runner does not move it meanwhile.
     func moveAlone<Result>(
         _ mirror: CatalogMirror,
         _ body: (inout [ActiveMirror], Stepper, NamespaceRecord) throws -> (Result, Stepper.Step)
@@ -134,17 +134,17 @@ extension MirrorAdministration {
                 try target.pipeline(stepper.commitSteps(one, step.seq, step.entryAt, step.batch))
                 return (result, step.seq, one[0])
             } catch MirrorError.table(_, let error) where error.isAboutData && !isCareful {
-                // Once more, row by row.
+                // Repeat the step row by row.
                 try target.executeScript("rollback")
                 isCareful = true
             } catch let error as PostgresError where error.isAboutData && !isCareful {
-                // The commit, by a constraint that is checked then.
+                // A deferred constraint failed at the commit.
                 isCareful = true
             }
         }
     }
 
-    /// Counts what `applyAgain` would do, and does nothing.
+    /// Counts the effect of `applyAgain` without changing anything.
     public func surveyAgain(
         _ mirror: CatalogMirror, from first: Int64, progress: (Int64) -> Void = { _ in }
     ) throws -> RepeatSurvey {
@@ -180,7 +180,7 @@ extension MirrorAdministration {
         return !pending.isEmpty
     }
 
-    /// Where to begin: what the mirror has not seen yet is applied in any case.
+    /// Returns the first entry to apply. Entries that the mirror has not seen yet are included in any case.
     private static func first(_ wanted: Int64, _ record: NamespaceRecord, _ cursor: Int64) throws -> Int64 {
         let first = min(max(1, wanted), cursor + 1)
         guard first >= record.retainedFrom else {
@@ -206,15 +206,15 @@ extension MirrorAdministration {
 }
 
 extension MirrorAdministration {
-    /// Where a mirror's history begins; nil for one that has none, or whose database can't be asked.
+    /// Returns the beginning of a mirror's history, or nil if it has none or its database can't be reached.
     public func beginning(of mirror: CatalogMirror) -> MirrorHistoryBeginning? {
         guard mirror.definition.keeps != nil, let target = try? connect(mirror) else { return nil }
         defer { target.close() }
         return try? MirrorCursor.of(mirror, target)?.begins
     }
 
-    /// Makes a history's table anew of what is known of its records, and compares that with the tree. Where the log contradicts
-    /// it, or does not go on from it any more, it is put right before, as of the oldest entry that the log has.
+    /// Rebuilds a history's table from its versions, and compares the versions with the tree. If the log contradicts the
+    /// versions, or does not continue from them, they are corrected first, at the oldest position that the log allows.
     func rebuildHistory(
         _ mirror: CatalogMirror, _ definition: MirrorDefinition,
         _ progress: @escaping (MirrorBuilder.Progress) -> Void
@@ -244,7 +244,7 @@ extension MirrorAdministration {
             lost: outcome.lost, begins: outcome.begins)
     }
 
-    /// Counts what making a history's table anew would do.
+    /// Counts the effect of rebuilding a history's table.
     func surveyHistory(
         _ mirror: CatalogMirror, _ cursor: MirrorCursor, _ target: PostgresConnection, _ progress: (Int) -> Void
     ) throws -> RebuildSurvey {
@@ -265,7 +265,7 @@ extension MirrorAdministration {
             cursor: cursor.seq, leftovers: try Leftovers.find(of: mirror.id, target))
     }
 
-    /// Entries can't be applied to a history once more: each of its rows is what one entry did.
+    /// Refuses mirrors with a history. Entries can't be applied to them again: each row records the effect of one entry.
     func refuseHistory(_ mirror: CatalogMirror) throws {
         guard mirror.definition.keeps != nil else { return }
         throw MirrorError.refused(

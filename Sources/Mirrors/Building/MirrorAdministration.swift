@@ -2,18 +2,18 @@ public import LogStore
 public import Postgres
 import Tree
 
-/// What operators do with mirrors. Belongs to one thread, which it blocks.
+/// The operations that operators run on mirrors. Belongs to one thread, which it blocks.
 public final class MirrorAdministration {
     public let source: LogConnection
     let url: PostgresURL
     private let connector: TargetConnector
     private let connectionSettings: LogConnection.Settings
-    /// Told of each connection, so that what runs on it can be stopped.
+    /// Called with each connection's cancel handle, so that the caller can stop its statements.
     private let onConnection: (PostgresCancelHandle) -> Void
 
     /// - Parameters:
     ///   - url: the gateway's database, migrated.
-    ///   - onConnection: told of each connection that is opened, so that what runs on it can be stopped.
+    ///   - onConnection: called for each connection that is opened, so that the caller can stop its statements.
     public init(
         _ url: PostgresURL, environment: [String: String], faults: (any CallFaults)? = nil,
         onConnection: @escaping (PostgresCancelHandle) -> Void = { _ in }
@@ -29,27 +29,27 @@ public final class MirrorAdministration {
         onConnection(source.cancelHandle)
     }
 
-    /// Ends the connection.
+    /// Closes the connection to the gateway's database.
     public func close() { source.close() }
 
     func connect(_ mirror: CatalogMirror) throws -> PostgresConnection {
         try connect(mirror.target, "mirror")
     }
 
-    /// - Parameter name: what PostgreSQL's administrators see the connection as.
+    /// - Parameter name: the application name that PostgreSQL shows for the connection.
     private func connect(_ target: String?, _ name: String) throws -> PostgresConnection {
         let connection = try connector.connect(target, as: name)
         onConnection(connection.cancelHandle)
         return connection
     }
 
-    /// All mirrors of all namespaces.
+    /// Returns all mirrors of all namespaces.
     public func mirrors() throws -> [CatalogMirror] { try source.catalogMirrors() }
 
-    /// The mirror of that name.
+    /// Returns the mirror with a name.
     ///
-    /// - Throws: ``MirrorError/unknownMirror(name:namespace:)`` where the namespace has none;
-    ///   ``LogStoreError/unknownNamespace(_:)`` where there is no such namespace.
+    /// - Throws: ``MirrorError/unknownMirror(name:namespace:)`` if the namespace has no such mirror;
+    ///   ``LogStoreError/unknownNamespace(_:)`` if there is no such namespace.
     public func mirror(named name: String, of namespace: String) throws -> CatalogMirror {
         guard let mirror = try mirrors().first(where: { $0.name == name && $0.namespace == namespace }) else {
             guard try source.namespace(named: namespace) != nil else { throw LogStoreError.unknownNamespace(namespace) }
@@ -63,7 +63,7 @@ public final class MirrorAdministration {
         try source.setMirrorPaused(mirror.namespaceID, mirror.id, isPaused)
     }
 
-    /// What applying a definition would do; `namespace` is for definitions that name none.
+    /// Returns the changes that applying a definition would make. `namespace` is for definitions without a namespace.
     public func plan(_ definition: MirrorDefinition, namespace: String) throws -> MirrorPlan {
         let name = definition.namespace ?? namespace
         guard let record = try source.namespace(named: name) else { throw LogStoreError.unknownNamespace(name) }
@@ -72,13 +72,13 @@ public final class MirrorAdministration {
         return try MirrorPlan.make(definition, namespace: (record.id, name), mirrors: mirrors(), target: target)
     }
 
-    /// Carries a plan out. Nil when nothing had to be built.
+    /// Executes a plan. Returns nil if no table had to be built.
     public func execute(
         _ plan: MirrorPlan, progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
     ) throws -> MirrorBuilder.Outcome? {
         switch plan.action {
         case .unchanged:
-            // The catalog is behind where an earlier command ended between the two databases.
+            // The catalog has an older definition if an earlier command ended between the two databases.
             if let mirror = plan.existing, mirror.definition.json != plan.definition.json {
                 try source.redefineMirror(mirror.id, definition: plan.definition.json)
             }
@@ -89,7 +89,7 @@ public final class MirrorAdministration {
                 try alter(mirror, from: plan.obeyed, to: plan.definition, plan.renames, statements)
                 return nil
             } catch let error as PostgresError where error.isAboutData {
-                // A row has what a new index can't hold: a new table leaves that row out.
+                // A new index can't hold a row's value: a new table leaves that row out.
                 return try rebuild(mirror, plan, progress)
             }
         case .create, .rebuild:
@@ -123,9 +123,9 @@ public final class MirrorAdministration {
         }
     }
 
-    /// Takes a mirror out of the catalog again that has not got a table, unless somebody else makes that now.
+    /// Removes a mirror without a table from the catalog, unless another session is building it.
     private func forgetUnmade(_ mirror: CatalogMirror) {
-        // Whoever was asked to stop may be asked once more in the middle of this.
+        // A second request to stop the command may interrupt this, so it is retried.
         for _ in 0..<3 {
             guard source.isOpen, let target = try? connect(mirror) else { return }
             defer { target.close() }
@@ -140,11 +140,11 @@ public final class MirrorAdministration {
         }
     }
 
-    /// Makes a new table as planned.
+    /// Builds a new table as planned.
     private func rebuild(
         _ mirror: CatalogMirror, _ plan: MirrorPlan, _ progress: @escaping (MirrorBuilder.Progress) -> Void
     ) throws -> MirrorBuilder.Outcome {
-        // Before: so that views and indexes know the columns by their names.
+        // Columns are renamed first, so that views and indexes refer to them by their new names.
         if let obeyed = plan.obeyed, !plan.renames.isEmpty {
             let renamed = obeyed.renamed(plan.renames, as: plan.definition)
             try alter(mirror, from: obeyed, to: renamed, plan.renames, [])
@@ -175,7 +175,7 @@ public final class MirrorAdministration {
         ).run()
     }
 
-    /// Renames columns, then carries statements out, in one transaction with the definition that the table obeys from then on.
+    /// Renames columns, executes `statements` and stores the table's new definition, in one transaction.
     private func alter(
         _ mirror: CatalogMirror, from obeyed: MirrorDefinition?, to definition: MirrorDefinition,
         _ renames: [ColumnRename], _ statements: [String]
@@ -183,12 +183,12 @@ public final class MirrorAdministration {
         let target = try connect(mirror.target, "mirror alter")
         defer { target.close() }
         try target.executeScript("begin; set local lock_timeout = '5s'")
-        // A build makes the next generation, and would undo this.
+        // A build in progress would undo this with its own, next generation.
         guard try BuildLock.holds(mirror.id, target, .untilTheTransactionEnds) else {
             throw BuildLock.refusal(mirror.name)
         }
         try source.checkIsThere(mirror)
-        // The cursor before the table: it keeps the mirror's runner away.
+        // The cursor is locked before the table: it keeps the mirror's runner away.
         guard let cursor = try MirrorCursor.of(mirror, target, locking: true), cursor.definition == obeyed else {
             throw MirrorError.refused(
                 "Mirror \"\(mirror.name)\" was changed by somebody else since the plan was made: apply the definition again."
@@ -214,10 +214,10 @@ public final class MirrorAdministration {
         try source.redefineMirror(mirror.id, definition: definition.json)
     }
 
-    /// Takes a mirror out of the catalog whose database is gone: nothing waits for it any more, and what is left of its table stays
-    /// where it is.
+    /// Removes a mirror whose database no longer exists from the catalog. No runner waits for it from then on, and any remains
+    /// of its table are not touched.
     ///
-    /// - Throws: ``MirrorError/refused(_:)`` where the database can be reached: there the mirror can be dropped.
+    /// - Throws: ``MirrorError/refused(_:)`` if the database can be reached, because the mirror can then be dropped.
     public func abandon(_ mirror: CatalogMirror) throws {
         guard mirror.target != nil else {
             throw MirrorError.refused(
@@ -238,11 +238,11 @@ public final class MirrorAdministration {
         try source.removeMirror(mirror.namespaceID, mirror.id)
     }
 
-    /// Removes a mirror's table with all that is kept of it.
+    /// Removes a mirror's table with its cursor, versions and errors.
     private func dropTable(of mirror: CatalogMirror) throws {
         let target = try connect(mirror.target, "mirror drop")
         defer { target.close() }
-        // Nobody would remove what a build that goes on has made.
+        // The table of a build in progress would be left over.
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
         defer { BuildLock.release(mirror.id, target) }
         let cursor = try MirrorCursor.of(mirror, target)
@@ -275,7 +275,7 @@ public final class MirrorAdministration {
         }
     }
 
-    /// Whether a table that once was a mirror's is another's by now, as somebody has removed it by hand meanwhile.
+    /// Whether a mirror's former table belongs to another mirror by now, because an operator has dropped it by hand meanwhile.
     private func isRivals(_ definition: MirrorDefinition, _ mirror: CatalogMirror) throws -> Bool {
         try mirrors().contains {
             $0.id != mirror.id && $0.target == mirror.target && $0.definition.tableName == definition.tableName
@@ -284,18 +284,18 @@ public final class MirrorAdministration {
 }
 
 extension MirrorAdministration {
-    /// All mirrors' states.
+    /// Returns the states of all mirrors.
     public func statuses() throws -> [MirrorStatus] { try source.mirrorStatuses() }
 
-    /// The values of a mirror that did not fit, by record, at most so many, each with when it was found in milliseconds since
-    /// 1970.
+    /// Returns a mirror's conversion errors by record, at most `limit` of them, each with the time at which it was found, in
+    /// milliseconds since 1970.
     public func misfits(_ mirror: CatalogMirror, limit: Int) throws -> [(error: MirrorErrorRecord, foundAt: Int64)] {
         let target = try connect(mirror)
         defer { target.close() }
         return try MirrorErrors.list(target, mirror.namespaceID, mirror.id, limit: limit)
     }
 
-    /// How many errors of a mirror were found and, as there were too many, not kept since its table was made.
+    /// Returns the number of errors found since a mirror's table was built that exceeded the limit and were not stored.
     public func unkeptErrors(_ mirror: CatalogMirror) throws -> Int64 {
         let target = try connect(mirror)
         defer { target.close() }
@@ -303,9 +303,9 @@ extension MirrorAdministration {
         return try MirrorErrors.unkept(target, ActiveMirror(mirror, cursor).asGeneration)
     }
 
-    /// Reads the records again whose errors are kept. Returns how many there were, and how many errors are left.
+    /// Reads the records with stored errors again. Returns the number of these records, and the number of errors left.
     ///
-    /// - Parameter begins: is told how many records there are, once that is known.
+    /// - Parameter begins: called with the number of records as soon as it is known.
     public func retryConversionErrors(
         _ mirror: CatalogMirror, begins: (_ records: Int) -> Void = { _ in }
     ) throws -> (records: Int, left: Int) {
@@ -317,7 +317,7 @@ extension MirrorAdministration {
         let target = try connect(mirror)
         defer { target.close() }
         let moved = try moveAlone(mirror) { one, stepper, record in
-            // Nobody else changes them while the cursor is held.
+            // The locked cursor prevents other sessions from changing the errors.
             let keys = one[0].keys(of: try MirrorErrors.records(target, one[0].asGeneration))
             one[0].isCareful = true
             begins(keys.count)
@@ -327,17 +327,17 @@ extension MirrorAdministration {
     }
 }
 
-/// How large a mirror's table is.
+/// The size of a mirror's table.
 public struct MirrorSize: Sendable, Equatable {
     public let rowCount: Int64
-    /// Large tables are not counted: PostgreSQL's own estimate.
+    /// Whether `rowCount` is PostgreSQL's estimate. Rows of large tables are not counted.
     public let isEstimate: Bool
-    /// With its indexes and long values.
+    /// Includes indexes and TOAST data.
     public let byteCount: Int64
 }
 
 extension MirrorAdministration {
-    /// The size of a mirror's table; nil where it has none yet, or its database can't be asked.
+    /// Returns the size of a mirror's table, or nil if there is no table yet or its database can't be reached.
     public func size(of mirror: CatalogMirror) -> MirrorSize? {
         guard let target = try? connect(mirror) else { return nil }
         defer { target.close() }
@@ -359,6 +359,6 @@ extension MirrorAdministration {
         return MirrorSize(rowCount: rowCount, isEstimate: false, byteCount: byteCount)
     }
 
-    /// What is counted in a few milliseconds.
+    /// The largest table whose rows are counted. Counting them takes a few milliseconds.
     private static let mostBytesToCount: Int64 = 16 << 20
 }

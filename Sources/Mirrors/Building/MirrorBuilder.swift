@@ -2,10 +2,10 @@ public import LogStore
 public import Postgres
 import Tree
 
-/// Makes a mirror's table beside the one that is there, brings it up to the log's head, and puts it in the other's place
-/// in one transaction. Readers see the old table until then, and the new one, whole, from then on.
+/// Builds a mirror's table beside the present one, brings it to the log's head, and replaces the present one in one
+/// transaction. Readers see the old table until then, and the complete new one from then on.
 ///
-/// Belongs to one thread, which it blocks. What an earlier run has left half-made is thrown away.
+/// Belongs to one thread, which it blocks. Unfinished tables of earlier builds are removed.
 ///
 ///     log        ──────── entry 100 ─────────────────────────────── entry 180 ────── entry 184 ─────►
 ///                            │ snapshot                                │                │
@@ -23,9 +23,9 @@ import Tree
 /// The new table gets the next generation. The errors of its records are stored under that generation, beside those of the old
 /// table.
 public final class MirrorBuilder {
-    /// How far a build has come.
+    /// The progress of a build.
     public enum Progress: Sendable {
-        /// What an interrupted build had left behind was thrown away.
+        /// The table of an interrupted build was removed.
         case removedLeftover
         case copying(rows: Int)
         case indexing
@@ -35,23 +35,23 @@ public final class MirrorBuilder {
         case swapping
     }
 
-    /// What a build has made.
+    /// The result of a build.
     public struct Outcome: Sendable {
         public let rows: Int
         public let misfits: Int
-        /// The entry up to which the table has come.
+        /// The log position of the table.
         public let seq: Int64
-        /// The entry at which the table was compared with the tree; nil if it was not.
+        /// The log position at which the table was compared with the tree, or nil if it was not compared.
         public let verifiedSeq: Int64?
-        /// What somebody had made on the table before, such as indexes, and the new one does not have, as sentences.
+        /// Sentences about user-defined objects on the old table, such as indexes, that the new one lacks.
         public let lost: [String]
-        /// Where the history begins that the table is; nil for a table that is none.
+        /// The beginning of the table's history, or nil for a table without one.
         public var begins: MirrorHistoryBeginning?
     }
 
     let source: LogConnection
     let target: PostgresConnection
-    /// For what has to be asked while the other two stream.
+    /// For queries while the other two connections stream.
     private let lookup: LogConnection
     private let misfitWriter: PostgresConnection
     let mirror: CatalogMirror
@@ -71,12 +71,12 @@ public final class MirrorBuilder {
     private static let swapAttempts = 60
 
     /// - Parameters:
-    ///   - source: a session on the gateway's database, and `lookup` another.
-    ///   - target: a connection to the database of the table, and `misfitWriter` another.
-    ///   - definition: the new one; the mirror's own to rebuild it as it is.
-    ///   - verifies: the new table is compared with the tree before it takes the other's place.
-    ///   - rowsAtOnce: the most rows between two calls of `progress`.
-    ///   - progress: may wait, which slows the build down.
+    ///   - source: a session on the gateway's database; `lookup` is another one.
+    ///   - target: a connection to the database of the table; `misfitWriter` is another one.
+    ///   - definition: the new definition. To rebuild the table unchanged, pass the mirror's own.
+    ///   - verifies: whether to compare the new table with the tree before the swap.
+    ///   - rowsAtOnce: the maximum number of rows between two calls of `progress`.
+    ///   - progress: may block, which slows the build down.
     public init(
         source: LogConnection, lookup: LogConnection, target: PostgresConnection, misfitWriter: PostgresConnection,
         mirror: CatalogMirror, definition: MirrorDefinition, verifies: Bool = false,
@@ -94,7 +94,7 @@ public final class MirrorBuilder {
         shadow = Leftovers.shadowName(mirror.id)
     }
 
-    /// Builds and swaps. Throws `refused` while somebody else builds the same mirror.
+    /// Builds and swaps. Throws `refused` if another session is building the same mirror.
     public func run() throws -> Outcome {
         try definition.checkUsable()
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
@@ -132,7 +132,7 @@ public final class MirrorBuilder {
         }
     }
 
-    /// Greater than any that was used, so that errors of builds that were given up are not taken for this one's.
+    /// Returns a generation greater than any used before, so that errors of abandoned builds are not attributed to this build.
     private func nextGeneration(_ old: MirrorCursor?) throws -> Int64 {
         let next = (old?.generation ?? 0) + 1
         _ = try target.pipeline(
@@ -156,7 +156,7 @@ public final class MirrorBuilder {
         building.namesToBe = IndexNameToBe.own(of: table) + (handmade?.namesToBe ?? [])
         try target.copyIn(table.copySQL) { writer in
             try forEachRows(of: building) { rows in
-                // By index: a loop over the rows copies each, and counts the references of its arrays.
+                // By index: iterating over the rows copies each row and retains its arrays.
                 for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
             }
         }
@@ -168,7 +168,7 @@ public final class MirrorBuilder {
         return building
     }
 
-    /// Gives `body` the rows of all records, some at a time, and stores what did not fit.
+    /// Calls `body` with the rows of all records, a batch at a time, and stores the conversion errors.
     private func forEachRows(of building: ActiveMirror, _ body: ([ProjectedRow]) throws -> Void) throws {
         try RecordBatches.forEach(mirror.namespaceID, definition.pattern, source, most: rowsAtOnce) { records in
             try body(try rows(records, building))
@@ -187,8 +187,8 @@ public final class MirrorBuilder {
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
         let projector = building.projector
-        // A removed field leaves no version in the tree, so the former row's `_seq` may be higher than the tree shows. All rows therefore get the
-        // seq of the fill. Most records follow one another with the same version: an import's all have it.
+        // A removed field leaves no version in the tree, so the former row's `_seq` may be higher than the tree shows. All rows
+        // therefore get the seq of the fill. Most consecutive records have the same version, for example those of one import.
         var version: Int64 = -1
         var stamp = Stamp(seq: building.seq, committedAt: nil)
         for record in records {
@@ -207,7 +207,7 @@ public final class MirrorBuilder {
         return rows
     }
 
-    /// False when an index can't hold what some row has.
+    /// Creates the indexes. Returns false if an index can't hold a row's value.
     private func makeIndexes(_ table: MirrorTable) throws -> Bool {
         do {
             for sql in table.indexSQL { try target.executeScript(sql) }
@@ -219,8 +219,8 @@ public final class MirrorBuilder {
         }
     }
 
-    /// An index can't hold what some row has: with the indexes there first, that row is found out and left out. Reads the
-    /// tree again, on the snapshot that is open.
+    /// Fills the table again if an index can't hold a row's value. With the indexes created first, that row is found and left
+    /// out. Reads the tree again, on the open snapshot.
     private func fillCarefully(_ building: inout ActiveMirror) throws {
         let name = building.table.qualifiedName
         try target.executeScript("drop table \(name)")
@@ -263,16 +263,16 @@ public final class MirrorBuilder {
             let before = building
             do {
                 try swap.begin()
-                // The old table can't move any more; the new one passes it.
+                // The old table can't move any more, and the new one passes it.
                 try catchingUp.reachHead(&building)
                 try repaired?.settle(at: building.seq)
-                // A mirror that kept its rows of what is gone, and does so no more, has no use for what its records were.
+                // A mirror that no longer keeps removed records does not need its versions.
                 lost = try swap.finish(
                     definition, generation: building.generation, seq: building.seq, batch: building.batch,
                     keptVersions ? [building.versions.forgetStep()] : [])
                 return building.seq
             } catch let error as PostgresError where error.sqlState == "55P03" || error.isRetriable {
-                // Somebody reads the old table for long. Waiting for them would keep new readers out.
+                // A long query reads the old table. Waiting for its lock would block new readers.
                 building = before
                 try target.executeScript("rollback")
                 guard attempt < Self.swapAttempts else { throw error }
@@ -284,10 +284,10 @@ public final class MirrorBuilder {
 }
 
 extension MirrorBuilder {
-    /// Brings the new table to the head of one snapshot of the tree, and compares it with what the tree says there. Nobody
-    /// else writes to it meanwhile.
+    /// Brings the new table to the head of one snapshot of the tree, and compares it with the tree there. No other session
+    /// writes to the table meanwhile.
     ///
-    /// - Returns: the entry that the snapshot was after.
+    /// - Returns: the log position of the snapshot.
     func verify(_ building: inout ActiveMirror, _ catchingUp: CatchingUp) throws -> Int64 {
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
             throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")

@@ -1,33 +1,34 @@
 import LogStore
 import Postgres
 
-/// The rows of a mirror's table as a file has them.
+/// The rows of a mirror's table in the format of a file.
 public struct MirrorExport: Sendable {
-    /// How a row is written; each ends with a line feed.
+    /// The format of a row. Each row ends with a line feed.
     public enum Format: String, Sendable, CaseIterable {
-        /// A line of names first. NULL is nothing, an empty text `""`.
+        /// With a header line. NULL is written as nothing, an empty text as `""`.
         case csv
-        /// An object a line: numbers with all their digits, `jsonb` as it is, arrays as arrays.
+        /// One object per line: numbers with all their digits, `jsonb` unchanged, arrays as arrays.
         case jsonl
     }
 
-    /// What was written.
+    /// The result of an export.
     public struct Outcome: Sendable, Equatable {
         public let rowCount: Int
-        /// The newest entry of the log that the table had.
+        /// The log position of the table.
         public let seq: Int64
     }
 
     private let format: Format
     private let since: Int64?
 
-    /// - Parameter since: only rows that this entry or a later one wrote. A repair may write rows after other rows of the newest entry were read.
+    /// - Parameter since: limits the export to rows with at least this `_seq`. A repair may write rows after other rows of the
+    ///   newest entry were read.
     public init(_ format: Format, since: Int64?) {
         self.format = format
         self.since = since
     }
 
-    /// Runs it in a transaction of its own, which sees the table as of one entry.
+    /// Runs the export in a transaction of its own, which sees the table at one log position.
     func run(
         _ mirror: CatalogMirror, _ target: PostgresConnection,
         _ write: (_ bytes: [UInt8], _ rowCount: Int) throws -> Void
@@ -35,7 +36,7 @@ public struct MirrorExport: Sendable {
         let (table, seq) = try begun(mirror, target)
         try target.executeScript(
             "set local timezone to 'UTC'; set local datestyle to 'ISO'; set local extra_float_digits to 1")
-        // PostgreSQL sends the names as a row of its own.
+        // PostgreSQL sends the header as a row of its own.
         var rowCount = format == .csv ? -1 : 0
         var buffer: [UInt8] = []
         try target.copyOut(copy(table)) { row in
@@ -52,11 +53,11 @@ public struct MirrorExport: Sendable {
 
     private static let bytesAtOnce = 1 << 16
 
-    /// Begins a transaction. Returns the table, which no rebuild puts another one in the place of meanwhile, and how far it has come.
-    /// What the transaction sees is chosen after the lock: before, it might be the time when a new table was still empty.
+    /// Begins a transaction. Returns the table, which no rebuild can replace until the transaction ends, and its log position.
+    /// The lock comes before the transaction's snapshot, which otherwise might be of a time when a new table was still empty.
     private func begun(_ mirror: CatalogMirror, _ target: PostgresConnection) throws -> (MirrorTable, seq: Int64) {
         for _ in 0..<Self.attempts {
-            // Where the table is says the cursor, which changes with it.
+            // The cursor names the table, and changes together with it.
             guard let before = try MirrorCursor.of(mirror, target) else { break }
             let table = MirrorTable(before.definition, name: before.definition.table, label: "")
             try target.executeScript("begin isolation level repeatable read read only")
@@ -80,7 +81,7 @@ public struct MirrorExport: Sendable {
         let rows = "select \(columns) from \(table.qualifiedName)\(condition)"
         return switch format {
         case .csv: "copy (\(rows)) to stdout (format csv, header)"
-        // JSON has neither of these bytes as they are, nor line feeds: nothing is ever quoted.
+        // JSON never contains these bytes or line feeds unescaped, so CSV quotes nothing.
         case .jsonl:
             "copy (select row_to_json(live) from (\(rows)) as live) to stdout (format csv, quote e'\\x01', delimiter e'\\x02')"
         }
@@ -88,9 +89,9 @@ public struct MirrorExport: Sendable {
 }
 
 extension MirrorAdministration {
-    /// Writes the rows of a mirror's table, as of one entry of the log, in no particular order. Memory stays bounded.
+    /// Writes the rows of a mirror's table, at one log position, in no particular order. Memory use is bounded.
     ///
-    /// - Parameter write: takes whole lines, and how many rows there have been.
+    /// - Parameter write: gets complete lines, and the number of rows so far.
     public func export(
         _ mirror: CatalogMirror, _ export: MirrorExport, write: (_ bytes: [UInt8], _ rowCount: Int) throws -> Void
     ) throws -> MirrorExport.Outcome {

@@ -2,9 +2,9 @@ import LogStore
 import Postgres
 
 extension MirrorPlan {
-    /// What would be lost of what somebody has made on the table, as sentences.
+    /// Returns sentences about user-defined objects that a new table would lack.
     ///
-    /// - Throws: ``MirrorError/refused(_:)`` where something is in the way of another table, with what its user can do.
+    /// - Throws: ``MirrorError/refused(_:)`` if an object prevents a new table, with the steps that an operator can take.
     static func losses(
         of old: MirrorDefinition, to new: MirrorDefinition, _ renames: [ColumnRename], _ target: PostgresConnection
     ) throws -> [String] {
@@ -45,7 +45,7 @@ extension MirrorPlan {
     }
 }
 
-/// What others have made on single columns of a mirror's table, and a new table without these can't have.
+/// Objects of other users that depend on single columns of a mirror's table. A new table without these columns can't have them.
 struct ColumnDependents {
     struct Dependent: Equatable {
         let name: String
@@ -56,9 +56,9 @@ struct ColumnDependents {
     private(set) var policies: [Dependent] = []
     private(set) var indexes: [Dependent] = []
 
-    /// Finds them on the table of a definition, which may be gone, and on its view of versions.
+    /// Finds dependents on a definition's table and its view of versions. The table may be missing.
     ///
-    /// - Parameter columns: by their names.
+    /// - Parameter columns: the names of the columns.
     init(on columns: Set<String>, of definition: MirrorDefinition, _ target: PostgresConnection) throws {
         guard !columns.isEmpty else { return }
         let table = MirrorTable(definition, name: definition.table, label: "")

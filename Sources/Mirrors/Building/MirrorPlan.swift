@@ -2,14 +2,14 @@ import LogStore
 import Postgres
 import Tree
 
-/// What applying a definition would do.
+/// The changes that applying a definition would make.
 public struct MirrorPlan: Sendable {
     public enum Action: Sendable, Equatable {
         /// A new table is filled from the tree.
         case create
-        /// Comments, indexes or names of columns change in place: the statements for the former two.
+        /// Comments, indexes or names of columns change in place. The statements are for comments and indexes.
         case alter([String])
-        /// A new table is made beside the old one and takes its place.
+        /// A new table is built beside the old one and replaces it.
         case rebuild
         case unchanged
     }
@@ -18,15 +18,15 @@ public struct MirrorPlan: Sendable {
     public let namespace: String
     public let namespaceID: Int64
     public let action: Action
-    /// What is different, as clauses.
+    /// The differences, as clauses.
     public let reasons: [String]
-    /// The columns that get another name in place, before whatever else is done.
+    /// The columns that are renamed in place, before anything else is done.
     let renames: [ColumnRename]
-    /// The mirror as it is; nil for a new one.
+    /// The present mirror, or nil for a new one.
     public let existing: CatalogMirror?
-    /// The definition that its table obeys; nil where there is no table.
+    /// The definition of the present table, or nil if there is no table.
     let obeyed: MirrorDefinition?
-    /// What somebody has made on the table and a new one does not get, as sentences.
+    /// Sentences about user-defined objects on the table that a new table would lack.
     var losses: [String] = []
 
     public var actionName: String {
@@ -40,9 +40,10 @@ public struct MirrorPlan: Sendable {
 }
 
 extension MirrorPlan {
-    /// Compares a definition with what is there.
+    /// Compares a definition with the present mirrors and tables.
     ///
-    /// - Throws: `refused` for what can't be: another mirror's table, a move to another database.
+    /// - Throws: `refused` if the definition can't be applied, for example because it names another mirror's table or moves the
+    ///   mirror to another database.
     static func make(
         _ definition: MirrorDefinition, namespace: (id: Int64, name: String), mirrors: [CatalogMirror],
         target: PostgresConnection
@@ -88,7 +89,7 @@ extension MirrorPlan {
             return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"], [])
         }
         try checkHistory(cursor.definition, definition)
-        // A history's rows hold names of columns, too: its table is made anew.
+        // A history's rows contain names of columns, too, so its table is rebuilt.
         let renames =
             !definition.isHistory && cursor.definition.keeps == definition.keeps
             ? ColumnRename.between(cursor.definition, definition) : []
@@ -98,7 +99,7 @@ extension MirrorPlan {
         if !isThere, old.tableName == definition.tableName {
             return plan(.rebuild, reasons + ["the table is gone"], [])
         }
-        // What else differs is not known.
+        // Other differences are unknown.
         if cursor.definition.mistake != nil {
             return plan(.rebuild, reasons + ["the former definition can't be used"], [])
         }
@@ -115,7 +116,7 @@ extension MirrorPlan {
         return plan(.alter(alterations(old, table)), reasons, renames)
     }
 
-    /// What a mirror that keeps what its records were can't be changed into, as that is not known.
+    /// Refuses changes to a mirror with a history that would require unknown values of the past.
     private static func checkHistory(_ old: MirrorDefinition, _ new: MirrorDefinition) throws {
         let again = "'pathmirror mirror drop \(new.name)' and applying again begins it anew."
         if old.isHistory || new.isHistory, old.keeps != new.keeps {
@@ -142,8 +143,8 @@ extension MirrorPlan {
 
     /// Checks, before a table is built, that it can replace the former one.
     ///
-    /// - Parameter old: what the former table obeys; nil where there is none.
-    /// - Throws: ``MirrorError/refused(_:)``, with what is in the way and what an operator can do.
+    /// - Parameter old: the definition of the former table, or nil if there is none.
+    /// - Throws: ``MirrorError/refused(_:)``, with the obstacle and the steps that an operator can take.
     static func checkPlace(
         of definition: MirrorDefinition, replacing old: MirrorDefinition?, _ target: PostgresConnection
     ) throws {
@@ -154,7 +155,7 @@ extension MirrorPlan {
         try checkNames(MirrorTable(definition, name: definition.table, label: ""), replacing: old, target)
     }
 
-    /// Throws where something that is not the mirror's own has the name of its key, its view or one of its indexes.
+    /// Throws if an object that is not the mirror's own has the name of its key, its view or one of its indexes.
     private static func checkNames(
         _ table: MirrorTable, replacing old: MirrorDefinition?, _ target: PostgresConnection
     ) throws {
@@ -174,7 +175,7 @@ extension MirrorPlan {
         }
     }
 
-    /// The statements that change comments and indexes.
+    /// Returns the statements that change comments and indexes.
     private static func alterations(_ old: MirrorDefinition, _ table: MirrorTable) -> [String] {
         let new = table.definition
         var statements: [String] = []
@@ -182,7 +183,7 @@ extension MirrorPlan {
             let name = quotedIdentifier(MirrorTable.indexName(index, among: old.indexes, of: table.name))
             statements.append("drop index if exists \(quotedIdentifier(table.schema)).\(name)")
         }
-        // An index of a like name may come or go.
+        // Adding or removing an index can change the name of a similar one.
         for index in new.indexes where old.indexes.contains(index) {
             let before = MirrorTable.indexName(index, among: old.indexes, of: table.name)
             let after = table.indexName(index, of: table.name)
@@ -195,7 +196,7 @@ extension MirrorPlan {
         return statements + table.commentSQL
     }
 
-    /// How two definitions differ, as clauses.
+    /// Returns the differences between two definitions, as clauses.
     static func differences(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [String] {
         var found: [String] = []
         if old.keeps != new.keeps {
@@ -235,7 +236,7 @@ extension MirrorPlan {
 }
 
 extension MirrorDefinition {
-    /// The definition without what can change in a table in place.
+    /// The definition without the parts that can change in place.
     fileprivate var rows: MirrorDefinition {
         MirrorDefinition(
             name: name, namespace: nil, pattern: pattern, filter: filter, schema: schema, table: table, target: nil,
@@ -249,7 +250,7 @@ extension MirrorDefinition {
             indexes: [], keptErrors: 0, keeps: keeps)
     }
 
-    /// The comments by what they stand at: "" is the table, the rest are columns.
+    /// The comments by column name. The key "" is the table.
     fileprivate var comments: [String: String] {
         let all = [("", comment)] + keys.map { ($0.name, $0.comment) } + columns.map { ($0.name, $0.comment) }
         let rest = rest.map { [($0.name, $0.comment)] } ?? []
@@ -258,7 +259,8 @@ extension MirrorDefinition {
 }
 
 extension MirrorPlan {
-    /// What carrying the plan out would make, change and drop, as sentences; nothing where it would do nothing.
+    /// Sentences about the tables and columns that executing the plan would create, change and drop. Empty if the plan changes
+    /// nothing.
     public var consequences: [String] {
         let table = definition.tableName
         switch action {
@@ -290,7 +292,7 @@ extension MirrorPlan {
         obeyed.tableName == definition.tableName ? "the table that is there" : obeyed.tableName
     }
 
-    /// The columns that the table has, and its successor would not have under any name.
+    /// Returns the columns of the table that its successor would not have under any name.
     private func dropped(from obeyed: MirrorDefinition) -> [String] {
         let renamed = Set(renames.map(\.old))
         let kept = Set(definition.columns.map(\.name) + definition.keys.map(\.name) + [definition.rest?.name ?? ""])

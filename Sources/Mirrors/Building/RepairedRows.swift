@@ -16,10 +16,10 @@ struct RepairedRows {
     /// Larger than any seq. A row written after it was marked gets the seq of its own entry, as in the former table.
     private static let marker = Int64.max
 
-    /// Nil where the former table is gone or lacks a key: such a table follows no log. A column that it lacks or has with another type is not
-    /// compared.
+    /// Returns nil if the former table is missing or lacks a key, because such a table follows no log. Columns that it lacks,
+    /// or has with another type, are not compared.
     ///
-    /// - Parameter old: what both tables obey.
+    /// - Parameter old: the definition of both tables.
     init?(_ old: MirrorDefinition, _ table: MirrorTable, _ target: PostgresConnection) throws(PostgresError) {
         self.table = table
         self.target = target
@@ -43,7 +43,7 @@ struct RepairedRows {
         columns = names.filter { found.contains($0) && !keys.contains($0) }
     }
 
-    /// Finds the marks: the swap, for which others wait, does not read the whole table.
+    /// The index that finds the marked rows, so that the swap, for which other sessions wait, does not read the whole table.
     private var marks: (name: String, column: String) {
         (RelationName.joined([table.name, "marks"]), quotedIdentifier(MirrorDefinition.seqColumn))
     }
@@ -67,7 +67,7 @@ struct RepairedRows {
         return marked > 0
     }
 
-    /// Gives the marked rows an entry.
+    /// Sets the `_seq` of the marked rows.
     func settle(at seq: Int64) throws(PostgresError) {
         let column = marks.column
         try target.executeScript(

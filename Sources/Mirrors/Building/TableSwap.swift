@@ -1,8 +1,8 @@
 import LogStore
 import Postgres
 
-/// Puts a finished table in the place of the one that a mirror had, with its rights and the views that read it, in a
-/// transaction that is also the cursor's.
+/// Replaces a mirror's table by a finished one, with its rights and the views that read it, in the transaction that moves the
+/// cursor.
 struct TableSwap {
     private let target: PostgresConnection
     private let mirror: CatalogMirror
@@ -21,7 +21,7 @@ struct TableSwap {
         self.handmade = handmade
     }
 
-    /// Opens the transaction and keeps the old table's cursor where it is.
+    /// Begins the transaction and locks the old table's cursor.
     func begin() throws {
         try target.executeScript("begin; set local lock_timeout = '2s'")
         guard let old else { return }
@@ -29,15 +29,15 @@ struct TableSwap {
         guard generation == old.generation else { throw MirrorError.moved }
     }
 
-    /// Swaps, moves the cursor, commits.
+    /// Swaps the tables, moves the cursor, and commits.
     ///
-    /// - Parameter last: what else is to be done before the commit.
-    /// - Returns: what somebody had made on the old table and is not on the new one, as sentences.
+    /// - Parameter last: further steps before the commit.
+    /// - Returns: sentences about user-defined objects on the old table that the new one lacks.
     func finish(
         _ definition: MirrorDefinition, generation: Int64, seq: Int64, batch: [UInt8]?, _ last: [PipelineStep] = []
     ) throws -> [String] {
         var handmade = handmade
-        // Views are then written out with all names qualified.
+        // PostgreSQL then returns the views' definitions with all names qualified.
         try target.executeScript("set local search_path = pg_catalog")
         let final = MirrorTable(definition, name: definition.table, label: "")
         var views: [String] = []
@@ -89,7 +89,7 @@ struct TableSwap {
         try target.execute("select to_regclass($1) is not null", [.text(name)]).bool(0, 0)
     }
 
-    /// - Parameter name: qualified.
+    /// - Parameter name: the qualified name.
     private func rename(_ kind: String, _ name: String, to new: String) throws {
         try target.executeScript("alter \(kind) \(name) rename to \(quotedIdentifier(new))")
     }
@@ -97,7 +97,7 @@ struct TableSwap {
     private func rename(to final: MirrorTable) throws {
         let schema = quotedIdentifier(table.schema)
         var statements: [String] = []
-        // The retired table's indexes go with it, but still have the names.
+        // The retired table's indexes will be dropped with it, but still have the final names.
         if let old, try exists("\(schema).\(quotedIdentifier(retired))") {
             let definition = old.definition
             let before = MirrorTable(definition, name: definition.table, label: "")
@@ -121,7 +121,7 @@ struct TableSwap {
 
     // MARK: Views and rights
 
-    /// The views that read the table, nearest first, each as the statement that makes it read the table's successor.
+    /// Returns the views that read the table, nearest first, each as a statement that makes it read the table's successor.
     private func dependentViews(_ table: MirrorTable) throws -> [String] {
         let rows = try target.execute(
             """
@@ -176,7 +176,7 @@ struct TableSwap {
         for row in 0..<rows.rowCount { try target.executeScript(try rows.string(row, 0)) }
     }
 
-    /// Who may see which rows.
+    /// Copies the row-level security policies to the new table.
     private func copyPolicies(from old: MirrorTable) throws {
         let rows = try target.execute(
             """
@@ -208,7 +208,7 @@ struct TableSwap {
         }
     }
 
-    /// Whether somebody has granted or revoked anything on the table or view; rights are then carried over as they are.
+    /// Whether rights on the table or view were ever granted or revoked. Such rights are copied unchanged.
     private func hasRights(_ name: String) throws -> Bool {
         try target.execute(
             """
@@ -218,7 +218,7 @@ struct TableSwap {
         ).bool(0, 0)
     }
 
-    /// The reporting role, where this database has it, may read a new mirror.
+    /// Grants the reporting role, if this database has it, the right to read a new mirror.
     private func grantToReader(_ names: [String], in schema: String) throws {
         let reader = try target.execute(
             "select has_schema_privilege(oid, $1, 'usage') from pg_roles where rolname = 'pathmirror_reader'",

@@ -2,37 +2,37 @@ public import LogStore
 public import Postgres
 import Tree
 
-/// A mirror as the gateway's database knows it.
+/// A mirror as registered in the gateway's database.
 public struct CatalogMirror: Sendable {
     public let namespaceID: Int64
     public let namespace: String
     public let id: [UInt8]
-    /// The definition as it was applied last; what the table obeys is said by the cursor.
+    /// The definition that was applied last. The table's own definition is in the cursor.
     public let definition: MirrorDefinition
-    /// A URL or `env:NAME`; nil for this database. May hold a password.
+    /// A URL or `env:NAME`, or nil for the gateway's database. May contain a password.
     public let target: String?
     public let isPaused: Bool
-    /// Different whenever something about the mirror has changed.
+    /// Changes with every change of the mirror.
     let revision: Int64
 
     public var name: String { definition.name }
 }
 
-/// Where a mirror's table is, by the target database's own account.
+/// The log position and state of a mirror's table, as stored in the target database.
 public struct MirrorCursor: Sendable {
     public let id: [UInt8]
     public let seq: Int64
-    /// The batch of the entry there; nil in a cursor that has not moved since this is kept.
+    /// The batch of the entry at `seq`. Nil in a cursor that has not moved since batches are stored.
     public let batch: [UInt8]?
     public let generation: Int64
     public let definition: MirrorDefinition
     public let hasErrors: Bool
-    /// Where the history begins that the table is; nil for a table that is none.
+    /// The beginning of the table's history, or nil for a table without one.
     public let begins: MirrorHistoryBeginning?
 }
 
 extension CatalogMirror {
-    /// A mirror as its row of the catalog says it is.
+    /// Creates a mirror from its row in the catalog.
     init(_ record: MirrorRecord) throws {
         self.init(
             namespaceID: record.namespaceID, namespace: record.namespace, id: record.id,
@@ -49,16 +49,16 @@ extension MirrorCursor {
             begins: record.begins)
     }
 
-    /// Where some mirrors of a namespace are.
+    /// Returns the cursors of some mirrors of a namespace.
     ///
-    /// - Parameter locking: keeps the cursors from moving until the transaction ends.
+    /// - Parameter locking: whether to lock the cursors until the transaction ends.
     public static func of(
         _ mirrors: [[UInt8]], in namespace: Int64, _ target: PostgresConnection, locking: Bool = false
     ) throws -> [MirrorCursor] {
         try MirrorCursors.read(target, namespace, mirrors, locking: locking).map { try MirrorCursor($0) }
     }
 
-    /// Where a mirror is; nil where it has no table yet.
+    /// Returns a mirror's cursor, or nil if the mirror has no table yet.
     static func of(
         _ mirror: CatalogMirror, _ target: PostgresConnection, locking: Bool = false
     ) throws -> MirrorCursor? {
@@ -67,7 +67,7 @@ extension MirrorCursor {
 }
 
 extension LogConnection {
-    /// All mirrors of this database's namespaces, by namespace and name.
+    /// Returns all mirrors of this database's namespaces, ordered by namespace and name.
     public func catalogMirrors() throws -> [CatalogMirror] { try mirrors().map { try CatalogMirror($0) } }
 }
 

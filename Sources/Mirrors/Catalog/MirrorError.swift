@@ -2,25 +2,25 @@ public import JSONText
 public import LogStore
 public import Postgres
 
-/// What can go wrong with a mirror.
+/// The ways in which a mirror can fail.
 public enum MirrorError: Error, Sendable, CustomStringConvertible {
     case database(PostgresError)
     case log(LogStoreError)
-    /// One mirror's table refused what it was told; the others are well.
+    /// One mirror's table rejected a write; the other mirrors are not affected.
     case table(mirror: String, PostgresError)
-    /// Somebody else has moved the cursor or changed the definition: read them anew.
+    /// Another session has moved the cursor or changed the definition: the caller must read them again.
     case moved
-    /// Somebody else is at work on these mirrors' tables.
+    /// Another session is working on the tables of the mirrors with these names.
     case held([String])
-    /// The entries behind the cursor are not in the log any more.
+    /// The entries after the cursor have been pruned from the log.
     case pruned(cursor: Int64, retainedFrom: Int64)
-    /// Asked to stop.
+    /// The work was asked to stop.
     case stopped
-    /// The namespace has no mirror of that name.
+    /// The namespace has no mirror of this name.
     case unknownMirror(name: String, namespace: String)
-    /// Something to tell the operator, as a sentence.
+    /// A message for the operator, as a sentence.
     case refused(String)
-    /// A stored definition that this program can't read.
+    /// This program can't read a stored definition.
     case definition(DefinitionError)
 
     public var description: String {
@@ -50,12 +50,12 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Nothing came back in time: neither an answer nor a refusal.
+    /// Whether a database did not answer in time.
     var isSilence: Bool {
         if case .database(let error) = self { error.kind == .timeout || error.isSilentConnect } else { false }
     }
 
-    /// The connection to one of the databases is gone.
+    /// Whether the connection to one of the databases is lost.
     var endsConnection: Bool {
         switch self {
         case .database(let error), .table(_, let error): error.endsConnection

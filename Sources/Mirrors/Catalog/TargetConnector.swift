@@ -1,7 +1,7 @@
 import LogStore
 public import Postgres
 
-/// Connections to the databases in which mirrors' tables are.
+/// Opens connections to the databases with mirrors' tables.
 public struct TargetConnector: Sendable {
     private let url: PostgresURL
     private let settings: ConnectionSettings
@@ -27,7 +27,7 @@ public struct TargetConnector: Sendable {
         return try PostgresURL(text)
     }
 
-    /// Opens a connection to a mirror's target; nil is the gateway's own database.
+    /// Opens a connection to a mirror's target, or to the gateway's own database if `target` is nil.
     public func connect(_ target: String?, as purpose: String) throws -> PostgresConnection {
         let connection = try PostgresConnection(
             try url(target).withApplicationName("pathmirror \(purpose)").requiringPrimary, settings: settings)
@@ -37,14 +37,14 @@ public struct TargetConnector: Sendable {
 }
 
 extension ConnectionSettings {
-    /// For connections that read the tree for mirrors, and write their tables. They may wait long for the server.
+    /// Settings for connections that read the tree for mirrors and write their tables. They wait for the server without a time
+    /// limit.
     static var forMirrors: ConnectionSettings {
         var settings = ConnectionSettings()
         settings.statementTimeoutMilliseconds = 0
-        // Statements take many keys at once. A plan that was kept from the time when a table was small would go through
-        // all of it each time.
+        // Statements get many keys at once. A plan cached while a table was small would scan the whole table each time.
         settings.sessionSettings["plan_cache_mode"] = "force_custom_plan"
-        // Without warnings nobody would hear of a commit that no standby has.
+        // Warnings report commits that no standby has received.
         settings.sessionSettings["client_min_messages"] = "warning"
         return settings
     }

@@ -1,7 +1,7 @@
 import Glibc
 import Tree
 
-/// A value as a column takes it.
+/// A value in the form that a column accepts.
 enum Cell: Sendable {
     case null
     case bool(Bool)
@@ -17,12 +17,12 @@ enum Cell: Sendable {
     case day(CalendarDay)
     /// In lower case.
     case uuid(String)
-    /// Nil is NULL.
+    /// An element of nil is NULL.
     case texts([String?])
 }
 
 extension Cell: Equatable {
-    /// By bytes, as PostgreSQL compares: to Swift's strings two spellings of é are one.
+    /// Compares by bytes, as PostgreSQL does. Swift's strings treat two spellings of é as equal.
     static func == (one: Cell, other: Cell) -> Bool {
         switch (one, other) {
         case (.null, .null): true
@@ -45,15 +45,15 @@ extension Cell: Equatable {
     }
 }
 
-/// How values of the tree become values of columns.
+/// Converts values of the tree to values of columns.
 enum Conversion {
     enum Outcome: Sendable, Equatable {
         case cell(Cell)
-        /// The value does not fit; the reason is a clause.
+        /// The value can't be converted. The reason is a clause.
         case misfit(String)
     }
 
-    /// Null gives null, whatever the type. Priorities are not looked at.
+    /// Converts a value and ignores its priority. Null becomes NULL with every type.
     static func convert(_ node: Node, to type: ColumnType) -> Outcome {
         let node = node.isLeaf ? node.withoutPriority : node
         if node.isNull { return .cell(.null) }
@@ -75,7 +75,7 @@ enum Conversion {
         }
     }
 
-    /// Strings as they are; numbers and booleans as their JSON text.
+    /// Returns strings unchanged, and numbers and booleans as their JSON text.
     private static func text(_ node: Node) -> Outcome {
         guard case .string(let text) = node else {
             return .cell(.text(String(decoding: JSONWriter.encode(node, form: .plain), as: UTF8.self)))
@@ -101,7 +101,7 @@ enum Conversion {
         }
     }
 
-    /// Numbers, and strings that are decimal numbers, as money often is.
+    /// Accepts numbers, and strings with decimal numbers, because amounts of money are often stored so.
     private static func numeric(_ node: Node) -> Outcome {
         switch node {
         case .int(let value): return .cell(.decimal(String(value)))
@@ -113,7 +113,7 @@ enum Conversion {
         }
     }
 
-    /// Milliseconds since 1970, or ISO 8601.
+    /// Accepts milliseconds since 1970 or ISO 8601.
     private static func timestamp(_ node: Node) -> Outcome {
         switch moment(node, orElse: "the text is not an ISO 8601 time", "a time") {
         case .found(let microseconds): .cell(.timestamp(microseconds))
@@ -121,7 +121,7 @@ enum Conversion {
         }
     }
 
-    /// What a timestamp takes, such as `2026-01-31`: the day in UTC.
+    /// Accepts the same values as a timestamp, and dates such as `2026-01-31`. Returns the day in UTC.
     private static func date(_ node: Node) -> Outcome {
         switch moment(node, orElse: "the text is not a date such as 2026-01-31, nor an ISO 8601 time", "a date") {
         case .found(let microseconds):
@@ -162,12 +162,12 @@ enum Conversion {
 
     private static func json(_ node: Node) -> Outcome {
         let bytes = JSONWriter.encode(node, form: .plain)
-        // U+0000 is written as \u0000; any other backslash before it would be a pair of them.
+        // U+0000 is written as \u0000. A literal backslash is written as a pair, which is skipped.
         if holdsEscapedNUL(bytes) { return .misfit("a text holds U+0000, which jsonb can't store") }
         return .cell(.json(bytes))
     }
 
-    /// The members of a key set such as `{"a": true, "b": true}`, or the elements of a list of strings.
+    /// Returns the members of a key set such as `{"a": true, "b": true}`, or the elements of a list of strings.
     private static func textArray(_ node: Node) -> Outcome {
         guard case .branch(let branch) = node else { return .misfit("\(name(node)) where a set of keys should be") }
         if let elements = elements(branch) { return .cell(.texts(elements)) }
@@ -181,8 +181,8 @@ enum Conversion {
         return .cell(.texts(members))
     }
 
-    /// The elements of what clients get as an array; places without a value are NULL. Nil where one is no string that PostgreSQL can
-    /// store.
+    /// Returns the elements of a branch that clients get as an array; missing indices are NULL. Returns nil if an element is
+    /// not a string that PostgreSQL can store.
     private static func elements(_ branch: Branch) -> [String?]? {
         guard case .string? = branch.children.first?.node.withoutPriority,
             let length = JSONWriter.arrayLength(branch.children)
@@ -197,7 +197,7 @@ enum Conversion {
         return elements
     }
 
-    /// `{"a",NULL,"b"}`, as PostgreSQL reads arrays.
+    /// Returns an array literal of PostgreSQL, such as `{"a",NULL,"b"}`.
     static func arrayLiteral(_ members: [String?]) -> String {
         var text = "{"
         for (index, member) in members.enumerated() {
@@ -216,7 +216,7 @@ enum Conversion {
         return text + "}"
     }
 
-    /// What a value is, for messages.
+    /// Returns the kind of a value, for messages.
     private static func name(_ node: Node) -> String {
         switch node {
         case .bool: "a boolean"
@@ -248,7 +248,7 @@ enum Conversion {
 }
 
 extension Int64 {
-    /// The quotient rounded down, also before 1970.
+    /// Returns the quotient rounded down, also for times before 1970.
     fileprivate func flooredQuotient(by divisor: Int64) -> Int64 {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
         return remainder < 0 ? quotient - 1 : quotient
@@ -274,21 +274,21 @@ public enum ColumnType: String, Sendable, CaseIterable {
     static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }
 
-/// The types that a captured key may be stored as.
+/// The types of columns for captured keys.
 public enum KeyType: String, Sendable, CaseIterable {
     case text, bigint, uuid, date
 
     static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }
 
-/// A value without the texts in it that `jsonb` can't hold: those with U+0000.
+/// A value without its texts that contain U+0000, which `jsonb` can't store.
 struct StorableJSON {
-    /// What is left, as a cell of a `jsonb` column.
+    /// The remaining value, as a cell of a `jsonb` column.
     let cell: Cell
-    /// The texts that are left out, with their places in the value, in the order of their keys. There is at least one.
+    /// The texts that were left out, with their paths within the value, in key order. There is at least one.
     let leftOut: [(path: Path, value: Node)]
 
-    /// Nil for a value that is no object, one that `jsonb` holds as a whole, and one of which nothing would be left.
+    /// Returns nil for a leaf, for a value that `jsonb` can store completely, and if nothing would remain.
     init?(_ value: Node) {
         guard value.isBranch else { return nil }
         var found: [(path: Path, value: Node)] = []

@@ -4,11 +4,11 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
     let month: Int
     let day: Int
 
-    /// The milliseconds since 1970 of those years.
+    /// The range of these years, in milliseconds since 1970.
     static let milliseconds: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
     static let microseconds: ClosedRange<Int64> = -62_135_596_800_000_000...253_402_300_799_999_999
 
-    /// Nil for a day that no calendar has.
+    /// Returns nil for a day that does not exist.
     init?(year: Int, month: Int, day: Int) {
         guard (1...9_999).contains(year), (1...12).contains(month), day >= 1, day <= Self.days(year, month) else {
             return nil
@@ -18,7 +18,7 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
         self.day = day
     }
 
-    /// The day in UTC of a time within `milliseconds`.
+    /// Returns the UTC day of a time within `milliseconds`.
     init(milliseconds: Int64) {
         // Days since 0000-03-01, cut into eras of 400 years (Howard Hinnant's civil_from_days).
         let days = Int((Double(milliseconds) / 86_400_000).rounded(.down)) + 719_468
@@ -57,7 +57,7 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Times as text: `2026-01-31`, `2026-01-31T23:59:59.123Z`, `2026-01-31 23:59+01:00`. Without an offset it is UTC.
+/// Parses times such as `2026-01-31`, `2026-01-31T23:59:59.123Z`, `2026-01-31 23:59+01:00`. A time without an offset is in UTC.
 enum ISO8601 {
     static func day(_ text: String) -> CalendarDay? {
         var scanner = Scanner(text)
@@ -65,7 +65,7 @@ enum ISO8601 {
         return day
     }
 
-    /// Microseconds since 1970; further digits are cut off.
+    /// Returns microseconds since 1970. Further digits are cut off.
     static func microseconds(_ text: String) -> Int64? {
         var scanner = Scanner(text)
         guard let day = scanner.day() else { return nil }

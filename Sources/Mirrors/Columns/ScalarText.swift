@@ -1,10 +1,10 @@
 /// Decimal numbers as text.
 enum DecimalText {
-    /// Longer ones, or ones with larger exponents, are nobody's money.
+    /// Limits far above any real amount of money.
     private static let maxBytes = 1_000
     private static let maxExponent = 1_000
 
-    /// `-12.50`, `1e-7`: what PostgreSQL's numeric reads, within bounds.
+    /// Accepts texts such as `-12.50` or `1e-7`, which PostgreSQL's numeric can read, within the limits above.
     static func isNumber(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         guard !bytes.isEmpty, bytes.count <= maxBytes else { return false }
@@ -34,7 +34,7 @@ enum DecimalText {
 }
 
 enum UUIDText {
-    /// `8-4-4-4-12` hexadecimal digits, in either case.
+    /// Accepts `8-4-4-4-12` hexadecimal digits, in either case.
     static func isUUID(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         guard bytes.count == 36 else { return false }
@@ -48,7 +48,7 @@ enum UUIDText {
         return true
     }
 
-    /// The 16 bytes of a UUID's text.
+    /// Returns the 16 bytes of a UUID's text.
     static func bytes(_ text: String) -> [UInt8] {
         var bytes: [UInt8] = []
         var high: UInt8?

@@ -86,7 +86,7 @@ extension DefinitionReader {
         return nil
     }
 
-    /// `author/name`; `.` is the record itself, `.priority` at the end the priority.
+    /// Parses a path such as `author/name`. `.` is the record itself, and `.priority` at the end is the priority.
     private mutating func relativePath(_ text: String, _ place: SourcePlace, _ part: String) -> Path? {
         if text == "." { return .root }
         let path = Path(splitting: text)

@@ -3,10 +3,10 @@ import Postgres
 import Tree
 
 extension MirrorDefinition {
-    /// The definitions in a file: one object, an array of them, or `{"mirrors": […]}`.
+    /// Reads the definitions in a file: one object, an array of them, or `{"mirrors": […]}`.
     ///
     /// - Parameter source: the file's name, for messages.
-    /// - Throws: every mistake that was found.
+    /// - Throws: all mistakes that were found.
     public static func read(_ bytes: [UInt8], source: String) throws(DefinitionError) -> [MirrorDefinition] {
         let root: SourceValue
         do {
@@ -45,10 +45,10 @@ extension MirrorDefinition {
 }
 
 extension MirrorDefinition {
-    /// A definition as it is stored. What can't be read of it is left out, and `mistake` names it: one definition must not keep
-    /// others from being read.
+    /// Reads a stored definition. Parts that can't be read are left out and named in `mistake`, so that one definition does not
+    /// keep others from being read.
     ///
-    /// - Throws: what is wrong with a text that has no name, or is no JSON object.
+    /// - Throws: if the text is not a JSON object or has no name.
     init(stored json: [UInt8]) throws(DefinitionError) {
         let source = "pathmirror.mirror"
         let value: SourceValue
@@ -68,14 +68,14 @@ extension MirrorDefinition {
     }
 }
 
-/// Makes a definition out of a JSON value and notes every mistake on the way.
+/// Creates a definition from a JSON value and notes every mistake.
 struct DefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
-    /// Whether a definition with mistakes is made, too.
+    /// Whether to create a definition in spite of mistakes.
     var isStored = false
-    /// Whether a history is to stand beside the mirror.
+    /// Whether the mirror gets a history beside it.
     private(set) var hasHistory = false
-    /// Columns that have a mistake of their own: who names them makes none.
+    /// Columns whose own definition has a mistake. Naming such a column elsewhere is not reported as a mistake.
     var mistakenColumns: Set<String> = []
     private static let members = [
         "name", "namespace", "path", "filter", "table", "target", "comment", "keys", "columns", "rest", "indexes",
@@ -202,7 +202,7 @@ struct DefinitionReader: DefinitionNoting {
         }
     }
 
-    /// No two columns with one name, none with a name of ours.
+    /// Checks that the names of columns are unique and not reserved.
     private mutating func checkNames(
         _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column], _ rest: MirrorDefinition.Rest?,
         _ place: SourcePlace
@@ -237,7 +237,7 @@ struct DefinitionReader: DefinitionNoting {
 }
 
 extension DefinitionReader {
-    /// What the mirror's own table keeps: `"keeps": "changes"`, or `"deleted": "soft"`.
+    /// Reads whether the mirror's own table keeps past values: `"keeps": "changes"`, or `"deleted": "soft"`.
     mutating func keeps(_ keeps: SourceValue?, _ deleted: SourceValue?) -> MirrorDefinition.Keeps? {
         if let deleted {
             guard let text = text(deleted, "deleted") else { return nil }
@@ -254,7 +254,7 @@ extension DefinitionReader {
         return .changes
     }
 
-    /// Whether a history stands beside the mirror: `"history": true`.
+    /// Reads whether the mirror gets a history beside it: `"history": true`.
     mutating func hasHistory(
         _ value: SourceValue?, _ keeps: MirrorDefinition.Keeps?, _ name: String?, _ table: String
     ) -> Bool {
@@ -273,13 +273,13 @@ extension DefinitionReader {
     }
 }
 
-/// Whether the histories beside the mirrors of a file have names, tables and views of their own.
+/// Checks that the histories of a file's mirrors have names, tables and views of their own.
 enum HistoryNames {
-    /// What is in the way, if anything.
+    /// Returns the first conflict, or nil if there is none.
     ///
     /// - Parameters:
-    ///   - place: where the mirror is that has the history.
-    ///   - others: the mirrors of the file before, and their histories.
+    ///   - place: the position of the mirror in the file.
+    ///   - others: the preceding mirrors of the file, and their histories.
     static func problem(
         _ place: SourcePlace, _ mirror: MirrorDefinition, _ history: MirrorDefinition?,
         among others: [(definition: MirrorDefinition, isHistory: Bool)]
@@ -316,7 +316,7 @@ extension DefinitionReader {
             note(value.place, "indexes", "this should be an array of indexes, but is \(value.kindName)")
             return []
         }
-        // A table of changes has the columns inside of its rows before and after.
+        // A table of changes contains the columns only within `_old` and `_new`.
         let isInside = keeps == .changes
         let own = isInside ? [] : columns.map(\.name) + (rest.map { [$0.name] } ?? [])
         let names = mistakenColumns.union(keys.map(\.name) + own + MirrorDefinition.ownColumnsForIndexes(keeps))
@@ -369,7 +369,7 @@ extension DefinitionReader {
 }
 
 extension MirrorDefinition {
-    /// Columns of ours that indexes may be made of.
+    /// Returns Pathmirror's own columns that indexes may contain.
     fileprivate static func ownColumnsForIndexes(_ keeps: Keeps?) -> [String] {
         switch keeps {
         case nil: [seqColumn, updatedAtColumn]

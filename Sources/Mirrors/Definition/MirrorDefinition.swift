@@ -1,28 +1,28 @@
 import Rules
 public import Tree
 
-/// What a mirror is to be: which records, in which table, with which columns.
+/// The definition of a mirror: its records, its table and its columns.
 public struct MirrorDefinition: Sendable, Equatable {
-    /// What becomes of a record that has no fitting value for a column that must have one.
+    /// The policy for a record without a valid value for a column that must have one.
     public enum NotNull: String, Sendable, CaseIterable {
-        /// The record makes no row.
+        /// The record gets no row.
         case skip
-        /// The record makes no row, and is recorded as an error.
+        /// The record gets no row, and an error is recorded.
         case error
-        /// The column's default stands in.
+        /// The column gets its default.
         case useDefault = "default"
     }
 
-    /// What the table keeps of what its records were.
+    /// The past values that the table keeps.
     public enum Keeps: Sendable {
         /// A row for each change of a record, with the row before and after it.
         case changes
-        /// One row for each record, which stays with the last values when the record goes.
+        /// One row for each record. The row of a removed record stays with the last values.
         case latest
     }
 
     public struct KeyColumn: Sendable, Equatable {
-        /// The capture's name, which is the column's.
+        /// The name of the capture and of the column.
         public let name: String
         public let type: KeyType
         public let comment: String?
@@ -31,15 +31,15 @@ public struct MirrorDefinition: Sendable, Equatable {
     public struct Column: Sendable, Equatable {
         public let name: String
         public let type: ColumnType
-        /// The value's place in the record; the root is the record itself.
+        /// The value's path within the record. The root is the record itself.
         public let path: Path
-        /// What stands for an absent value.
+        /// The value for records without one.
         public let defaultValue: Node
         public let notNull: NotNull?
         public let comment: String?
     }
 
-    /// The column that takes what no other column does.
+    /// The column for values that no other column holds.
     public struct Rest: Sendable, Equatable {
         public let name: String
         public let comment: String?
@@ -51,38 +51,39 @@ public struct MirrorDefinition: Sendable, Equatable {
     }
 
     public let name: String
-    /// Nil for the one that the command names.
+    /// The namespace, or nil for the one that the command names.
     public let namespace: String?
     public let pattern: PathPattern
-    /// Which of the records there it takes; nil for all of them.
+    /// Selects records at the path. Nil selects all.
     public let filter: RecordFilter?
     public let schema: String
     public let table: String
-    /// Another database: its URL, or `env:NAME`. May hold a password.
+    /// The URL of another database, or `env:NAME`. May contain a password.
     public let target: String?
     public let comment: String?
     public let keys: [KeyColumn]
     public let columns: [Column]
     public let rest: Rest?
     public let indexes: [Index]
-    /// How many values that don't fit are recorded one by one; more are counted only.
+    /// The maximum number of errors that are stored individually. Further errors are only counted.
     public let keptErrors: Int
-    /// Nil for a table of what is there now.
+    /// Nil for a table of the current state.
     public internal(set) var keeps: Keeps?
-    /// What this version can't read in a stored definition: an expression that does not compile any more, or a member of a
+    /// The part of a stored definition that this version can't read: an expression that no longer compiles, or a member of a
     /// newer version. Such a mirror is broken: it can be listed, dropped and applied again, but not run.
     public internal(set) var mistake: String?
 
-    /// What `keptErrors` is, and the most that it may be: whoever stores errors counts those that there are.
+    /// The default and the maximum of `keptErrors`. The maximum exists because storing errors requires counting the stored
+    /// ones.
     public static let defaultKeptErrors = 10_000
     static let maxKeptErrors = 100_000
 
-    /// The longest name of PostgreSQL, in bytes.
+    /// The length of PostgreSQL's longest names, in bytes.
     static let maxNameBytes = 63
-    /// PostgreSQL ends at 1,600, some of which are ours.
+    /// PostgreSQL's limit is 1,600, which includes Pathmirror's own columns.
     static let maxColumns = 1_500
 
-    /// Names that PostgreSQL lets no column have.
+    /// Names that PostgreSQL reserves for system columns.
     static let systemColumns: Set<String> = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"]
     /// The columns that every table has.
     public static let seqColumn = "_seq"
@@ -96,18 +97,18 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// Whether the table holds several rows of a record.
     public var isHistory: Bool { keeps == .changes }
 
-    /// The names that tables and views of the mirror have.
+    /// The names of the mirror's table and view.
     var relations: Set<String> {
         isHistory ? [tableName, "\(schema).\(Self.versionsView(of: table))"] : [tableName]
     }
 
-    /// What the view of versions over a table of changes is called; cut, with a hash, where that is too long for PostgreSQL.
+    /// Returns the name of the view of versions over a table of changes. A name too long for PostgreSQL is cut and gets a hash.
     static func versionsView(of table: String) -> String {
         let ending = "_changes"
         return RelationName.joined([table.hasSuffix(ending) ? String(table.dropLast(ending.count)) : table, "versions"])
     }
 
-    /// The definition of the history that stands beside this mirror.
+    /// The definition of this mirror's history.
     var history: MirrorDefinition {
         MirrorDefinition(
             name: "\(name)_changes", namespace: namespace, pattern: pattern, filter: filter, schema: schema,
@@ -116,26 +117,26 @@ public struct MirrorDefinition: Sendable, Equatable {
     }
 }
 
-/// Which of the records that a mirror's path finds it takes: an expression of the rules language. Pure; any thread.
+/// An expression of the rules language that selects records at a mirror's path. Pure: any thread may use it.
 ///
-/// `data` is the record, and the path's captures are variables (`$post_id`). Nothing else is known to it: a row must not
-/// depend on the time or on what is elsewhere, as nobody would write it anew when that changes.
+/// `data` is the record, and the path's captures are variables (`$post_id`). The expression sees nothing else. A row must not
+/// depend on the time or on other data, because no write would update it when these change.
 public struct RecordFilter: Sendable {
-    /// The expression, as the definition has it.
+    /// The expression, as in the definition.
     public let text: String
-    /// Nil for a stored expression that does not compile any more.
+    /// Nil for a stored expression that no longer compiles.
     private let rules: RuleSet?
     private let pattern: PathPattern
 
-    /// Ten times what a rule may take, as no client waits: about 250 MB of text gone over.
+    /// Ten times the limit of a rule, because no client waits. This is enough to scan about 250 MB of text.
     private static let maxSteps = 1_000_000
 
-    /// What is wrong with an expression, as a clause.
+    /// The mistake in an expression, as a clause.
     struct Mistake: Error {
         let reason: String
     }
 
-    /// - Throws: `Mistake` for what is no expression, or depends on more than the record and its keys.
+    /// - Throws: `Mistake` if the text is no expression, or depends on more than the record and its keys.
     init(_ text: String, for pattern: PathPattern) throws(Mistake) {
         if let name = pattern.captures.first(where: { !RuleSet.isVariable($0) }) {
             throw Mistake(
@@ -147,7 +148,7 @@ public struct RecordFilter: Sendable {
         do throws(RulesError) {
             rules = try RuleSet(.read, text, at: pattern, limits: RuleLimits(maxStepsPerRule: Self.maxSteps))
         } catch {
-            // It is compiled as a rule that reads, of which its author knows nothing.
+            // The expression is compiled as a `.read` rule, which the message must not mention.
             let reason = error.problems.first?.message ?? "\(error)"
             throw Mistake(reason: reason.replacing("in .read expressions", with: "in filters"))
         }
@@ -162,15 +163,15 @@ public struct RecordFilter: Sendable {
         self.pattern = pattern
     }
 
-    /// A stored expression that does not compile any more. It admits no record; a mirror with it is not run.
+    /// Creates the filter of a stored expression that no longer compiles. It admits no record, and its mirror is not run.
     init(unusable text: String, for pattern: PathPattern) {
         rules = nil
         self.text = text
         self.pattern = pattern
     }
 
-    /// Whether the record with these captured keys is one of the mirror's. An expression that fails, such as one that
-    /// compares a text with a number, says no.
+    /// Whether the mirror contains the record with these captured keys. Returns false if the expression fails, for example
+    /// because it compares a text with a number.
     func admits(_ record: Node, keys: [Key]) -> Bool {
         guard let rules else { return false }
         let path = pattern.path(of: keys)
@@ -182,15 +183,15 @@ public struct RecordFilter: Sendable {
 }
 
 extension RecordFilter: Equatable {
-    /// The same expression; whether it is of the same path is the definitions' business.
+    /// Compares the expressions only. Paths are compared with the definitions.
     public static func == (first: RecordFilter, second: RecordFilter) -> Bool { first.text == second.text }
 }
 
 extension MirrorDefinition {
-    /// The definition as JSON with everything said that was left out, but the target: as the database keeps it.
+    /// The definition as the database stores it: as JSON with all defaults, without the target.
     public var json: [UInt8] { encoded(pretty: false) }
 
-    /// The definition as a file for people.
+    /// Returns the definition as JSON, indented for readers if `pretty`.
     public func encoded(pretty: Bool) -> [UInt8] {
         var writer = JSONWriter(form: .plain, pretty: pretty)
         writer.beginObject()
@@ -296,9 +297,9 @@ extension JSONWriter {
     mutating func endArray() { raw("]") }
 }
 
-/// Names of tables, views and indexes that are made of several parts.
+/// Names of tables, views and indexes that consist of several parts.
 enum RelationName {
-    /// Joins parts by `_`; where that is too long for PostgreSQL, cuts it, with a hash that tells it from others.
+    /// Joins parts by `_`. A name too long for PostgreSQL is cut and gets a hash that keeps it unique.
     static func joined(_ parts: [String]) -> String {
         let name = parts.joined(separator: "_")
         guard name.utf8.count > MirrorDefinition.maxNameBytes else { return name }
@@ -309,7 +310,7 @@ enum RelationName {
         return short + "_" + hash(name)
     }
 
-    /// FNV-1a.
+    /// Returns the FNV-1a hash in hexadecimal.
     static func hash(_ text: String) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }

@@ -3,10 +3,10 @@ import Postgres
 import Runtime
 import Tree
 
-/// Brings mirrors of one target forward along the log: rows and cursors in one transaction.
+/// Moves mirrors of one target forward along the log. Rows and cursors change in one transaction.
 ///
-/// Where an entry changes a part of a record only, the record is read from the tree. The tree is as of the head, not as
-/// of that entry; so the transaction then goes on to the head, where both agree.
+/// If an entry changes only a part of a record, the record is read from the tree. The tree is at the head, not at that entry,
+/// so the transaction then continues to the head, where both agree.
 ///
 ///     source, in one snapshot                      target, in one transaction
 ///                                                  lock the cursors
@@ -15,46 +15,47 @@ import Tree
 ///                       └──► HistoryWriter ──────────────────────► versions and rows of histories
 ///                                                  move the cursors, commit
 ///
-/// A step that needs no tree takes up to `pagesAtOnce` pages, and ends earlier after half a second; with a history, or with a
-/// mirror that is careful, it takes one page. A step that asks the tree goes up to the head. If another transaction has locked a cursor, a step in a transaction of its own throws
-/// `MirrorError.held`; if a cursor has another position or generation than the mirror in memory, it throws `MirrorError.moved`.
-/// After an error that transaction is rolled back: rows and cursors are as before.
+/// A step that does not need the tree takes up to `pagesAtOnce` pages, and ends earlier after half a second. With a history, or
+/// with a mirror in careful mode, it takes one page. A step that reads the tree continues to the head. If another transaction
+/// has locked a cursor, a step in a transaction of its own throws `MirrorError.held`. If a cursor's position or generation
+/// differs from that of the mirror in memory, it throws `MirrorError.moved`. After an error that transaction is rolled back:
+/// rows and cursors are unchanged.
 struct Stepper {
     let source: LogConnection
     let target: PostgresConnection
     let namespace: Int64
-    /// Entries read at once.
+    /// The number of entries read at once.
     var entriesAtOnce = 2_500
-    /// Pages that a step takes at most, if it may end before the head: the target works on one while the next is read.
+    /// The maximum number of pages in a step that may end before the head. The target writes a page while the next one is read.
     var pagesAtOnce = 8
-    /// When a step takes no further page, as others wait for the cursors.
+    /// The time after which a step takes no further page, because other sessions wait for the cursors.
     private static let nanosecondsAtMost: UInt64 = 500_000_000
-    /// The longest record that mirrors keep.
+    /// The size of the largest record that histories store, in bytes.
     var maxRecordBytes = StoredRecord.maxBytes
-    /// As in `MirrorSettings`.
+    /// The limit from `MirrorSettings.rangeRecords`, if that is set.
     var rangeRecords = RangeRecords.mostRecords
 
-    /// Who has begun the transaction on the target and will commit it.
+    /// The party that has begun the transaction on the target and will commit it.
     enum Transaction {
-        /// The step, which then also locks and moves the cursors.
+        /// The step, which also locks and moves the cursors.
         case own
-        /// The caller, who also minds the cursors.
+        /// The caller, which also handles the cursors.
         case joined
     }
 
     struct Step {
-        /// Where the mirrors are now.
+        /// The mirrors' log position after the step.
         let seq: Int64
-        /// Where the log was.
+        /// The head of the log.
         let head: Int64
-        /// When the entry at `seq` was committed; nil when no entry was read.
+        /// The commit time of the entry at `seq`, or nil if no entry was read.
         let entryAt: Int64?
-        /// That entry's batch.
+        /// The batch of the entry at `seq`.
         let batch: [UInt8]?
     }
 
-    /// Takes the mirrors to `through` or up to `pagesAtOnce` pages of entries forward, whichever is less, or, where the tree is asked, to the
-    /// head. They may be at different places. On an error they are where they were.
+    /// Moves the mirrors forward to `last` or by up to `pagesAtOnce` pages of entries, whichever is less; if the tree is read,
+    /// to the head. The mirrors may be at different positions. After an error they are unchanged.
     func advance(
         _ mirrors: inout [ActiveMirror], through last: Int64 = .max, _ transaction: Transaction = .own,
         rereading: [String: [[Key]]] = [:]
@@ -66,12 +67,12 @@ struct Stepper {
         return try advance(&mirrors, in: record, through: last, transaction, rereading: rereading)
     }
 
-    /// The same on a snapshot that the source has open; `record` is the namespace as of it.
+    /// Moves the mirrors forward on the source's open snapshot. `record` is the namespace in that snapshot.
     ///
     /// - Parameters:
-    ///   - again: the entries behind this one are applied again where the mirrors have come further, and rows get the head's entry;
-    ///     then, or with `rereading`, all goes on to the head.
-    ///   - progress: is told of the seq after each page, whose rows may be under way still.
+    ///   - again: applies the entries after this position again, also to mirrors that have passed them. Rows get the head's
+    ///     seq. With `again` or `rereading`, the step continues to the head.
+    ///   - progress: called with the seq after each page, whose rows may still be in flight.
     func advance(
         _ mirrors: inout [ActiveMirror], in record: NamespaceRecord, through last: Int64 = .max,
         _ transaction: Transaction, rereading: [String: [[Key]]] = [:], again: Int64? = nil,
@@ -117,8 +118,8 @@ struct Stepper {
         }
     }
 
-    /// The table has refused a row in the mirror's last step: the next one tries rows one by one, and none is of several pages until that row
-    /// is behind.
+    /// Makes a mirror careful after its table has rejected a row in the last step. The next step writes rows one by one, and
+    /// steps take single pages until they have passed that row.
     func beCareful(with mirror: inout ActiveMirror) {
         mirror.isCareful = true
         mirror.byPageThrough = mirror.seq + Int64(entriesAtOnce * pagesAtOnce)
@@ -133,8 +134,8 @@ struct Stepper {
         var batch: [UInt8]?
         var asksTree = mustReachHead
         let began = Clock.monotonicNanoseconds
-        // What records were takes long to find out: the cursors are not held for several pages of that. With care nothing is done
-        // ahead.
+        // Finding the earlier values of records takes long, so the cursors are not locked for several pages. In careful mode
+        // nothing is sent ahead.
         let goesByPage = mirrors.contains {
             $0.definition.keeps != nil || $0.isCareful || $0.seq < $0.byPageThrough
         }
@@ -178,8 +179,8 @@ struct Stepper {
         }
     }
 
-    /// Gives the page to the mirrors that keep what records were. They never ask the tree, which is as of the head. What they
-    /// have to know of their records they ask for together.
+    /// Passes the page to the mirrors with histories. They never read the tree, which is at the head. Their queries about
+    /// records are sent together.
     private func keep(_ page: [LoggedEntry], _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter) throws {
         let kept = mirrors.indices.filter { mirrors[$0].definition.keeps != nil }
         var keepers: [(index: Int, keeper: HistoryWriter, answer: Int?)] = []
@@ -214,14 +215,14 @@ struct Stepper {
         }
     }
 
-    /// Why not all cursors could be locked: some are held, or are not there any more.
+    /// Returns the reason why not all cursors could be locked: some are held or no longer exist.
     private func reason(for mirrors: [ActiveMirror], lockedCount: Int) throws -> MirrorError {
         let held = try MirrorCursors.held(target, namespace, mirrors.map(\.id))
         guard held.count + lockedCount == mirrors.count else { return .moved }
         return .held(mirrors.filter { held.contains($0.id) }.map(\.name))
     }
 
-    /// What ends a step's transaction: moves the cursors, commits.
+    /// Returns the statements that end a step's transaction: they move the cursors and commit.
     func commitSteps(
         _ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?, _ batch: [UInt8]?
     ) -> [PipelineStep] {

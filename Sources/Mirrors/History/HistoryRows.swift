@@ -1,23 +1,23 @@
 import LogStore
 import Tree
 
-/// Makes the rows of a table that keeps what its records were, of one record's versions after another's, oldest first.
+/// Creates the rows of a table with a history from the versions of one record after another, oldest first.
 ///
-/// A version whose row is like the one before makes none. `begin` a record, `take` its versions, `end` it; what has to be
-/// done to the table gathers until `drain`.
+/// A version whose row equals the one before creates none. Call `begin` for a record, `take` for each version, then `end`.
+/// Changes of the table accumulate until `drain`.
 struct HistoryRows {
-    /// What has to be done to the table.
+    /// The pending changes of the table.
     struct Work {
-        /// Rows to be put there, in the order of the table's columns.
+        /// Rows to write, in the order of the table's columns.
         var rows: [[Cell]] = []
-        /// Where each row's record is, for what the table refuses.
+        /// The record and entry of each row, for errors if the table rejects it.
         var places: [(keys: [Key], seq: Int64)] = []
-        /// Records that are gone and whose rows stay.
+        /// Removed records whose rows stay.
         var marked: [(keys: [Key], seq: Int64, at: Int64?)] = []
-        /// Of a table that keeps the last row of each record, the records that have changed, whose errors are these now.
+        /// In a table with the last row of each record: the records that have changed, whose errors `errors` replaces.
         var changed: [[Key]] = []
-        /// Those of them that had no row before either, and the columns of which `errors` say something: what the row lacks that
-        /// stays of them, if one does, is to be found with the version that made it.
+        /// The changed records that had no row before either, and the columns that `errors` covers. If the table still has a
+        /// row of such a record, its other errors are found with the version that created it.
         var rowless: [(keys: [Key], columns: Set<String>)] = []
         var errors: [ConversionError] = []
 
@@ -28,27 +28,27 @@ struct HistoryRows {
     private let projector: Projector
     private let names: [String]
     private(set) var work = Work()
-    /// About what the texts in the rows weigh that wait.
+    /// The approximate size of the texts in pending rows, in bytes.
     private(set) var byteCount = 0
 
     private var keys: [Key] = []
-    /// The record's row by the version before.
+    /// The row of the record's previous version.
     private var row: ProjectedRow?
-    /// The last row of the record, of a table in which that stays.
+    /// The record's last row, in a table that keeps it.
     private var open: [Cell]?
     private var openSeq: Int64 = 0
-    /// When the record went, of a table in which its row stays.
+    /// The removal of the record, in a table that keeps its row.
     private var goneAt: (seq: Int64, at: Int64?)?
     private var hasChanged = false
-    /// What did not fit of the version of the row that is open.
+    /// The conversion errors of the version that created the open row.
     private var rowErrors: [ConversionError] = []
-    /// What keeps the newest version from making a row.
+    /// The conversion errors that prevent a row of the newest version.
     private var errors: [ConversionError] = []
-    /// That is its size, which is recorded as it is stored.
+    /// Whether the newest version has no row because of its size. That error is recorded when the version is stored.
     private var isTooLarge = false
-    /// The table may have a row of the record.
+    /// Whether the table may have a row of the record.
     private var mayHaveRow = false
-    /// Whether some version made a row: then older ones are not needed for a table that keeps the last one.
+    /// The newest version with a row, or nil. A table with the last row of each record does not need older versions.
     private(set) var lastRowSeq: Int64?
 
     init(_ projector: Projector) {
@@ -57,9 +57,9 @@ struct HistoryRows {
         names = definition.columns.map(\.name) + (definition.rest.map { [$0.name] } ?? [])
     }
 
-    /// Begins with a record and what it was before; nil where it was too large to be kept.
+    /// Begins a record with its earlier value, or nil if that was too large to be stored.
     ///
-    /// - Parameter isFirst: there was no version of it before, and thus is no row.
+    /// - Parameter isFirst: whether there was no version of the record before, and thus no row.
     mutating func begin(_ keys: [Key], before: Node?, isFirst: Bool) {
         self.keys = keys
         row = project(before, EntryStamp(seq: 0, at: nil, author: nil)).row
@@ -73,7 +73,7 @@ struct HistoryRows {
         lastRowSeq = nil
     }
 
-    /// The record's next version.
+    /// Adds the record's next version.
     mutating func take(_ version: RecordVersion) {
         let old = row
         let (new, found) = project(version.value, version.stamp)
@@ -99,9 +99,9 @@ struct HistoryRows {
         }
     }
 
-    /// The next of all versions that there are, each record's together. `endLast` comes behind them.
+    /// Adds the next of all stored versions, which are grouped by record. `endLast` must follow the last one.
     mutating func follow(_ stored: MirrorVersionRecord) throws {
-        // Not as texts, to which two spellings of é are one.
+        // Compares keys rather than texts. Swift's strings treat two spellings of é as equal.
         let next = RecordKey.keys(stored.key)
         if next != keys {
             endLast()
@@ -110,13 +110,13 @@ struct HistoryRows {
         take(try RecordVersion(stored))
     }
 
-    /// Ends the last record that `follow` came to.
+    /// Ends the last record that was passed to `follow`.
     mutating func endLast() { if !keys.isEmpty { end() } }
 
     /// Ends the record.
     mutating func end() { if definition.keeps == .latest { endLatest() } }
 
-    /// What there is to be done, which is forgotten here. The last row of a record that has not ended stays.
+    /// Returns the pending changes and clears them. The last row of a record that has not ended is kept.
     mutating func drain() -> Work {
         let done = work
         work = Work()
@@ -167,7 +167,7 @@ struct HistoryRows {
     }
 
     private func change(_ stamp: EntryStamp, _ old: ProjectedRow?, _ new: ProjectedRow?) -> [Cell] {
-        // What is gone where a history begins once more is gone as anything else: who looks for deletions finds it.
+        // A record that is missing when a history begins again counts as deleted, so that a reader of deletions finds it.
         let operation = new == nil ? "delete" : stamp.isBegin ? "begin" : old == nil ? "insert" : "update"
         return keyCells + [.int(stamp.seq), Self.time(stamp.at), .text(operation)] + Self.author(stamp.author) + [
             old.map { .json(RowJSON.encode($0, names)) } ?? .null,
@@ -181,7 +181,7 @@ struct HistoryRows {
         ]
     }
 
-    /// The errors of a row that stays as a removed one stay, as they say what it lacks.
+    /// Notes the record's errors. The errors of a row that stays are kept, as they explain its missing values.
     private mutating func noteErrors() {
         let found = Set(errors.map(\.column))
         if open != nil || (goneAt == nil && !isTooLarge) {
@@ -209,7 +209,7 @@ struct HistoryRows {
     }
 }
 
-/// A projected row as a JSON object, as PostgreSQL's `to_jsonb` writes it in UTC.
+/// Writes a projected row as a JSON object, like PostgreSQL's `to_jsonb` in UTC.
 enum RowJSON {
     static func encode(_ row: ProjectedRow, _ names: [String]) -> [UInt8] {
         var writer = JSONWriter(form: .plain, reserving: 256)
@@ -243,7 +243,7 @@ enum RowJSON {
         }
     }
 
-    /// A decimal number as JSON has it: without `+`, and without zeros in front.
+    /// Returns a decimal number in JSON syntax: without `+` and leading zeros.
     private static func number(_ text: String) -> [UInt8] {
         var rest = Array(text.utf8)[...]
         let isNegative = rest.first == UInt8(ascii: "-")
@@ -254,11 +254,11 @@ enum RowJSON {
         return (isNegative ? [UInt8(ascii: "-")] : []) + rest
     }
 
-    /// `2026-01-31T23:59:59.12+00:00`.
+    /// Returns a time such as `2026-01-31T23:59:59.12+00:00`.
     private static func time(_ micros: Int64) -> String {
         var bytes = Array(TimestampText.utf8(unixMicroseconds: micros).dropLast(3))
         bytes[10] = UInt8(ascii: "T")
-        // There always is a fraction of six digits.
+        // The text always has six fractional digits.
         while bytes.last == UInt8(ascii: "0") { bytes.removeLast() }
         if bytes.last == UInt8(ascii: ".") { bytes.removeLast() }
         return String(decoding: bytes, as: UTF8.self) + "+00:00"

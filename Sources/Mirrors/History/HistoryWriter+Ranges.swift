@@ -2,17 +2,18 @@ import LogStore
 import Postgres
 import Tree
 
-/// Entries that touch more than single records: something above the records was set, or a load brought its values in parts.
+/// Entries that touch more than single records: they replace an ancestor of records, or load values in parts.
 ///
-/// Their versions are made first, in the database, a bounded slice at a time; then the rows are made of those that differ
-/// from what was there before.
+/// Their versions are created first, in the database, a bounded slice at a time. Rows are then created from the versions that
+/// differ from the earlier ones.
 extension HistoryWriter {
-    /// What a load's parts do to single records, which is stored together: each part alone would write a large record again.
+    /// Changes that a load's parts make to single records. They are stored together, because each part alone would write a
+    /// large record again.
     private struct PartWrites {
         var writes = RecordWrites()
         private(set) var bytes = 0
 
-        /// About what they may take of memory.
+        /// The approximate limit of their memory.
         static let maxBytes = 64 << 20
 
         mutating func add(_ keys: [Key], _ place: Path, _ value: Node, _ stamp: EntryStamp) {
@@ -21,18 +22,18 @@ extension HistoryWriter {
         }
     }
 
-    /// An entry of which some change replaces a range of records.
+    /// Applies an entry with a change that replaces a range of records.
     mutating func replace(_ entry: Entry, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
         let stamp = EntryStamp(entry)
         try apply(entry.changes, stamp, &mirror, &writer)
         try settle(stamp, &mirror, &writer)
     }
 
-    /// An entry in parts. What it removes itself is replaced by what its parts bring, all at once.
+    /// Applies an entry in parts. Values that the entry removes are replaced by those of its parts, all at once.
     mutating func load(_ entry: Entry, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
         let stamp = EntryStamp(entry)
         let pattern = mirror.definition.pattern
-        // Places inside of records.
+        // Removed paths within records.
         var emptied: Set<Path> = []
         var own: [Change] = []
         for change in ApplicationOrder.sorted(entry.changes) {
@@ -50,7 +51,7 @@ extension HistoryWriter {
             while let part = try source.part(number, of: entry.seq, mirror.namespace) {
                 for change in passes.select(part) {
                     if passes.step == .values {
-                        // A leaf stands there until the value comes, which keeps what is above alive.
+                        // A leaf holds the path until the value is set, and so keeps its ancestors alive.
                         for place in makeRoom(for: change, &emptied, pattern) {
                             try take(Change(path: place, value: .bool(false)), &waiting, stamp, &mirror, &writer)
                         }
@@ -60,7 +61,7 @@ extension HistoryWriter {
                 number += 1
             }
             if passes.step == .values {
-                // Nothing came there: then it is a removal.
+                // No part has set a value at these paths, so they are removals.
                 for place in emptied {
                     try take(Change(path: place, value: .null), &waiting, stamp, &mirror, &writer)
                 }
@@ -70,7 +71,7 @@ extension HistoryWriter {
         try settle(stamp, &mirror, &writer)
     }
 
-    /// Emptied places inside of records that a value of the load comes to. They are emptied then.
+    /// Returns the removed paths within records that a value of the load reaches. Deletes them from `emptied`.
     private func makeRoom(for change: Change, _ emptied: inout Set<Path>, _ pattern: PathPattern) -> [Path] {
         guard !emptied.isEmpty, change.path.depth > pattern.depth else { return [] }
         var found: [Path] = []
@@ -80,7 +81,7 @@ extension HistoryWriter {
         return found
     }
 
-    /// Takes a change of a part.
+    /// Applies a change of a part.
     private mutating func take(
         _ change: Change, _ waiting: inout PartWrites, _ stamp: EntryStamp, _ mirror: inout ActiveMirror,
         _ writer: inout TableWriter
@@ -106,7 +107,8 @@ extension HistoryWriter {
 
     // MARK: Versions
 
-    /// Makes the versions of an entry's own changes. Those of one step go together: none of their places lies below another.
+    /// Creates the versions of an entry's own changes. The changes of one step are applied together: none of their paths is
+    /// below another.
     private mutating func apply(
         _ changes: [Change], _ stamp: EntryStamp, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
     ) throws {
@@ -146,7 +148,7 @@ extension HistoryWriter {
         try store(&mirror, &writer)
     }
 
-    /// Stores what the entry has made of records up to now. They may have a version of it already.
+    /// Stores the versions that the entry has created up to now. The records may already have a version of this entry.
     private mutating func put(
         _ writes: RecordWrites, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
     ) throws {
@@ -164,7 +166,7 @@ extension HistoryWriter {
 
     // MARK: Rows
 
-    /// Makes rows of the entry's versions. Versions that are what was there before go.
+    /// Creates rows from the entry's versions. Versions that equal the previous ones are removed.
     private mutating func settle(
         _ stamp: EntryStamp, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
     ) throws {
@@ -191,7 +193,7 @@ extension HistoryWriter {
             try put(&rows, &mirrorNow, &writerNow)
             if !same.isEmpty { try writerNow.add(versions.removeStep(same, at: stamp.seq), mirrorNow) }
             if mirrorNow.definition.keeps == .latest { try thinning.thin(mirrorNow, &writerNow) }
-            // The next slice is asked for on the same connection, and sees nothing of this.
+            // The next slice is read on the same connection, and does not see these changes.
             try writerNow.flush()
         }
         mirror = mirrorNow

@@ -2,9 +2,9 @@ import LogStore
 import Postgres
 import Tree
 
-/// Rows on their way to the table.
+/// Writing of rows to the table.
 extension HistoryWriter {
-    /// Writes to the table what there is to be done.
+    /// Writes the pending changes to the table.
     func put(_ rows: inout HistoryRows, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
         let work = rows.drain()
         guard !work.isEmpty else { return }
@@ -17,7 +17,7 @@ extension HistoryWriter {
         var errors = work.errors
         if mirror.mayHaveErrors, !work.changed.isEmpty {
             errors += try errorsOfLastRows(work.rowless, mirror, &writer)
-            // They have other rows now, or none. Of a history each row stays, and so does each error.
+            // These records now have other rows, or none. In a history each row stays, and so does each error.
             let paths = work.changed.map { mirror.definition.pattern.path(of: $0).description }
             try writer.add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
         }
@@ -37,14 +37,14 @@ extension HistoryWriter {
             .prepared(table.upsert, parameters), mirror, bytes: parameters.byteCount, rows: work.rows.count)
     }
 
-    /// What did not fit of the rows that stay of records that made none before either.
+    /// Returns the conversion errors of the rows that stay, for records that had no row before either.
     private func errorsOfLastRows(
         _ records: [(keys: [Key], columns: Set<String>)], _ mirror: ActiveMirror, _ writer: inout TableWriter
     ) throws -> [ConversionError] {
         guard !records.isEmpty else { return [] }
         try writer.flush()
         let paths = records.map { mirror.definition.pattern.path(of: $0.keys).description }
-        // Most records fit, and of those no version is read.
+        // Most records have no errors, and their versions are not read.
         let known = try MirrorErrors.records(writer.connection, mirror.asGeneration, among: paths)
         var errors: [ConversionError] = []
         for (record, path) in zip(records, paths) where known.contains(Array(path.utf8)) {
@@ -65,7 +65,7 @@ extension HistoryWriter {
         zip(keys, table.definition.keys).map { CellEncoder.cell($0, $1.type) }
     }
 
-    /// Finds the rows that the table refuses, halving; they are left out and recorded. What they were made of is kept.
+    /// Finds the rows that the table rejects, by halving. They are left out and recorded as errors. Their versions are kept.
     func putCarefully(
         _ rows: ArraySlice<[Cell]>, _ places: [(keys: [Key], seq: Int64)], _ mirror: ActiveMirror,
         _ writer: inout TableWriter
@@ -81,7 +81,7 @@ extension HistoryWriter {
         }
         let keys = places[first].keys
         if mirror.definition.keeps == .latest, !refusal.isRowsKeptOut {
-            // Otherwise the row of before would stay as if it were so now.
+            // Otherwise the previous row would stay as if it were current.
             _ = try writer.attempt(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [keys])), mirror)
         }
         let error = mirror.error(of: keys, seq: places[first].seq, mirror.refusal(refusal))

@@ -2,35 +2,35 @@ import LogStore
 import Postgres
 import Tree
 
-/// Writes what a page of entries does to records into a mirror that keeps what its records were: their versions, and the rows
-/// that these make, inside of a transaction that is open on the target.
+/// Writes the effects of a page of entries into a mirror with a history: the records' versions and their rows, in the open
+/// transaction of the target.
 ///
-/// Each entry counts, and a record has at most one version of an entry. What was there before is known of the versions
-/// themselves: the tree is never asked. Memory holds a page of entries and a bounded slice of records.
+/// Each entry counts, and a record has at most one version per entry. The earlier state is known from the versions: the tree is
+/// never read. Memory holds a page of entries and a bounded slice of records.
 struct HistoryWriter {
     let source: LogConnection
-    /// The longest record that is kept.
+    /// The size of the largest record that is stored, in bytes of JSON.
     let maxRecordBytes: Int
-    /// Entries of the page that are to be taken yet.
+    /// The entries of the page that were not applied yet.
     private var entries: ArraySlice<LoggedEntry> = []
-    /// What the entries up to there do to single records.
+    /// The changes of single records by the entries before those.
     private var writes = RecordWrites()
-    /// What is known of the records below places that entries replace.
+    /// The known records below paths that entries replace.
     private var ranges: RangeRecords
-    /// Places of which `begin` asked.
+    /// The paths for which `begin` has returned a query.
     private var askedPlaces: [[Key]] = []
-    /// Versions that are written together with the next ones of their records.
+    /// Versions that wait to be stored together.
     private var gathered: [MirrorVersionRecord] = []
     private var gatheredBytes = 0
-    /// Records that were too large.
+    /// The errors of records that were too large.
     private var refusals: [ConversionError] = []
 
-    /// More than this goes at once.
+    /// The maximum number of versions stored at once.
     static let maxVersions = 5_000
     static let maxBytes = 4 << 20
-    /// More changes of single records are not gathered at once.
+    /// The maximum number of changes of single records collected at once.
     private static let maxWrites = 20_000
-    /// About what a version takes beside its key and record.
+    /// The approximate size of a version without its key and record.
     private static let versionBytes = 100
 
     init(
@@ -42,10 +42,10 @@ struct HistoryWriter {
         self.maxRecordBytes = maxRecordBytes
     }
 
-    /// Takes up a page, of which some entries may be behind the mirror's place. Returns what has to be asked first, if anything;
-    /// `finish` takes the answer.
+    /// Begins a page, whose first entries may precede the mirror's position. Returns the query that must run first, if any;
+    /// `finish` takes its result.
     ///
-    /// - Parameter others: so many mirrors ask at the same time.
+    /// - Parameter others: the number of other mirrors that query at the same time.
     mutating func begin(_ page: [LoggedEntry], _ mirror: ActiveMirror, besides others: Int) -> PipelineStep? {
         entries = page.drop { $0.entry.seq <= mirror.seq }
         askedPlaces = unknownPlaces(mirror)
@@ -55,7 +55,7 @@ struct HistoryWriter {
         return NewestRecords.question(writes.keys, mirror, upTo: MirrorVersions.bytesAtOnce / (others + 1))
     }
 
-    /// Writes what the page does.
+    /// Writes the effects of the page.
     mutating func finish(
         _ mirror: inout ActiveMirror, _ writer: inout TableWriter, _ answer: PostgresResult?
     ) throws {
@@ -73,10 +73,10 @@ struct HistoryWriter {
         }
     }
 
-    /// Takes an entry that `gather` came to and could not take, or finds out what it needs to take it.
+    /// Applies an entry at which `gather` stopped, or queries the records that it needs.
     private mutating func takeWhole(_ entry: Entry, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
         if entry.isBulk {
-            // What is elsewhere is for `gather` to pass by.
+            // `gather` skips loads that do not touch the mirror.
             guard mirror.definition.pattern.captured(entry.path) != nil else { return }
             entries.removeFirst()
             ranges.forget()
@@ -96,7 +96,7 @@ struct HistoryWriter {
         }
     }
 
-    /// The places that entries replace, up to one that is gathered by itself anyway.
+    /// Returns the unknown paths that entries replace, up to the next load that touches the mirror.
     private func unknownPlaces(_ mirror: ActiveMirror) -> [[Key]] {
         let pattern = mirror.definition.pattern
         let some = entries.lazy.map(\.entry).prefix { !$0.isBulk || pattern.captured($0.path) == nil }
@@ -109,7 +109,7 @@ struct HistoryWriter {
 
     // MARK: Single records
 
-    /// Gathers what entries do to single records, up to one that does more to others than is known or than can be gathered.
+    /// Collects changes of single records, up to an entry that replaces unknown records or must be applied separately.
     private mutating func gather(_ mirror: ActiveMirror) {
         let pattern = mirror.definition.pattern
         while writes.count < Self.maxWrites, let entry = entries.first?.entry {
@@ -140,7 +140,7 @@ struct HistoryWriter {
         }
     }
 
-    /// Writes the versions and rows of what was gathered of single records.
+    /// Writes the versions and rows of the collected changes of single records.
     private mutating func write(
         _ answer: PostgresResult?, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
     ) throws {
@@ -191,7 +191,7 @@ struct HistoryWriter {
         if gathered.count >= Self.maxVersions || gatheredBytes >= Self.maxBytes { try storeVersions(mirror, &writer) }
     }
 
-    /// Stores what was gathered, and says what was too large.
+    /// Stores the collected versions, and the errors of records that were too large.
     mutating func store(_ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
         try storeVersions(mirror, &writer)
         guard !refusals.isEmpty else { return }
@@ -207,7 +207,7 @@ struct HistoryWriter {
         gatheredBytes = 0
     }
 
-    /// One of each record, where there is one row of each.
+    /// Returns the newest error of each record, for a table with one row per record.
     private func newest(of refusals: [ConversionError]) -> [ConversionError] {
         Array(Dictionary(refusals.map { (Key($0.record), $0) }) { $1 }.values)
     }
@@ -222,13 +222,13 @@ struct HistoryWriter {
     }
 }
 
-/// Goes through some records with what the newest versions say of them, a slice at a time.
+/// Reads the newest versions of some records, a slice at a time.
 struct NewestRecords {
-    /// A record and what it is; nil where it is too large to be kept.
+    /// A record and its value. The value is nil if it is too large to be stored.
     struct Found {
         let keys: [Key]
         let value: Node?
-        /// Nothing is known of it.
+        /// Whether the record has no version.
         let isFirst: Bool
     }
 
@@ -237,19 +237,19 @@ struct NewestRecords {
     private var count = MirrorVersions.keysAtOnce
     private var answer: PostgresResult?
 
-    /// - Parameter answer: to `question` for these records, where it was asked already.
+    /// - Parameter answer: the result of `question` for these records, if that query has already run.
     init(_ keys: [[Key]], _ answer: PostgresResult? = nil) {
         self.keys = keys
         self.answer = answer
     }
 
-    /// What is asked for the first of some records; nothing comes where they are large.
+    /// Returns the query for the first of some records. Its result is empty if they are large.
     static func question(_ keys: [[Key]], _ mirror: ActiveMirror, upTo bytes: Int) -> PipelineStep {
         mirror.versions.newestStep(
             of: keys.prefix(MirrorVersions.keysAtOnce).map { RecordKey.text($0) }, upTo: bytes, least: 0)
     }
 
-    /// The next records; nil behind the last.
+    /// Returns the next records, or nil after the last one.
     mutating func next(_ mirror: ActiveMirror, _ writer: inout TableWriter) throws -> [Found]? {
         guard position < keys.count else { return nil }
         var found = try answer.map { try MirrorVersions.newest($0) } ?? []
@@ -268,21 +268,21 @@ struct NewestRecords {
     }
 }
 
-/// Versions that a table does not need which keeps the last row of each record: what is older than the last row, and between
-/// the version that removed it and the newest.
+/// Removes versions that a table with the last row of each record does not need: versions older than the last row, and those
+/// between the version that removed the record and the newest.
 struct Thinning {
     private var rows: [(key: String, seq: Int64)] = []
     private var others: [(key: String, seq: Int64)] = []
 
-    /// Notes what a record's new versions are.
+    /// Notes a record's new versions.
     ///
-    /// - Parameter rowSeq: the newest of them that makes a row; nil where none does.
+    /// - Parameter rowSeq: the newest of them with a row, or nil if there is none.
     mutating func note(_ key: String, rowSeq: Int64?, lastSeq: Int64) {
         if let rowSeq { rows.append((key, rowSeq)) }
         if rowSeq != lastSeq { others.append((key, lastSeq)) }
     }
 
-    /// Removes them.
+    /// Removes the versions that are not needed.
     func thin(_ mirror: ActiveMirror, _ writer: inout TableWriter) throws {
         for (versions, keepsTwo) in [(rows, false), (others, true)] {
             for some in versions.chunked(HistoryWriter.maxVersions) {
@@ -293,12 +293,12 @@ struct Thinning {
     }
 }
 
-/// Of a record's new versions, those that `Thinning` would leave: they alone are stored. Holds three of them, each of which may be as
-/// large as a record that is kept.
+/// Selects those of a record's new versions that `Thinning` would keep, so that only they are stored. Holds up to three of
+/// them, each of which may be as large as the largest stored record.
 struct NeededVersions {
     private(set) var versions: [MirrorVersionRecord] = []
 
-    /// Takes the next version.
+    /// Adds the next version.
     mutating func take(_ version: MirrorVersionRecord, makesRow: Bool) {
         if makesRow { versions.removeAll() }
         if versions.count == 3 { versions.removeLast() }

@@ -2,44 +2,44 @@ import LogStore
 import Postgres
 import Tree
 
-/// Which records there are below places that entries replace as a whole. Where they are few, such an entry is so many changes of single
-/// records, which go together with those of other entries.
+/// The known records below paths that entries replace as a whole. If there are few, such an entry is applied as changes of
+/// single records, together with other entries.
 struct RangeRecords {
-    /// How entries can be taken.
+    /// The way in which an entry can be applied.
     enum Reach {
         /// As changes of single records.
         case known
-        /// So too once it has been asked what is there.
+        /// As changes of single records, after a query for the existing records.
         case unknown
-        /// There is too much for that.
+        /// Separately, because the entry affects too many records.
         case large
     }
 
-    /// Places that are asked for at once.
+    /// The maximum number of paths queried at once.
     private static let placesAtOnce = 50
-    /// How many records below a place are few.
+    /// The default limit of records below a path.
     static let mostRecords = 100
-    /// So many that are gone are looked at besides.
+    /// The number of removed records that are read in addition to the limit.
     private static let mostGone = 400
-    /// Larger values are written by themselves.
+    /// The largest value, by its row count, that is applied as changes of single records.
     private static let mostRows = 1_000
 
-    /// By the keys that were captured at a place: the records below it.
+    /// The records below each path, by the keys captured in the path.
     private var records: [[Key]: Set<[Key]>] = [:]
     private var large: Set<[Key]> = []
     private let limit: Int
 
-    /// - Parameter limit: how many records below a place are few.
+    /// - Parameter limit: the maximum number of records below a path.
     init(upTo limit: Int = mostRecords) { self.limit = limit }
 
     // MARK: Asking
 
-    /// The first places that entries replace and of which it is not known what is there, up to an entry that is too large.
+    /// Returns the first paths that entries replace and whose records are unknown, up to an entry that is too large.
     func unknownPlaces(of changes: some Sequence<[RecordChange]>) -> [[Key]] {
         var places: [[Key]] = []
         var seen: Set<[Key]> = []
         for entry in changes {
-            // What is known is not all of use behind it.
+            // Such an entry invalidates some of the known records.
             guard reach(of: entry) != .large else { break }
             let some = entry.compactMap(\.rangeKeys).filter { records[$0] == nil && !large.contains($0) }
             let new = Array(Set(some).subtracting(seen))
@@ -50,14 +50,14 @@ struct RangeRecords {
         return places
     }
 
-    /// Asks for the records below some places.
+    /// Returns a query for the records below some paths.
     func question(_ places: [[Key]], _ mirror: ActiveMirror) -> PipelineStep {
         mirror.versions.keysStep(
             below: places.map { $0.isEmpty ? nil : RecordKey.text($0) }, atMost: limit + Self.mostGone)
     }
 
-    /// Takes what was found below places that were asked for: records, nil for one that is gone, and the index of the place that each
-    /// is below.
+    /// Stores the result of the query for some paths. Each row has the index of its path and a record, or nil for a removed
+    /// record.
     mutating func take(_ answer: [(place: Int, key: String?)], of places: [[Key]]) {
         var found: [(records: Set<[Key]>, looked: Int)] = Array(repeating: ([], 0), count: places.count)
         for (place, key) in answer {
@@ -65,7 +65,7 @@ struct RangeRecords {
             if let key { found[place].records.insert(RecordKey.keys(key)) }
         }
         for (place, found) in zip(places, found) {
-            // Behind those that were looked at there may be more.
+            // More records may follow the ones that were read.
             if found.records.count > limit || found.looked >= limit + Self.mostGone {
                 large.insert(place)
             } else {
@@ -74,10 +74,10 @@ struct RangeRecords {
         }
     }
 
-    /// Something was written past this. What was too much once is taken to be it still.
+    /// Forgets the known records after a write that was not applied here. Paths with too many records are assumed to keep them.
     mutating func forget() { records.removeAll() }
 
-    /// An entry with these changes was written past this.
+    /// Forgets the records that a separately applied entry with these changes affects.
     mutating func forget(around changes: [RecordChange]) {
         for change in changes {
             switch change {
@@ -90,7 +90,7 @@ struct RangeRecords {
 
     // MARK: Entries
 
-    /// How an entry with these changes can be taken.
+    /// Returns the way in which an entry with these changes can be applied.
     func reach(of changes: [RecordChange]) -> Reach {
         var places = 0
         var isKnown = true
@@ -102,13 +102,13 @@ struct RangeRecords {
         return isKnown ? .known : .unknown
     }
 
-    /// There may be a record.
+    /// Notes a record that may exist.
     mutating func add(_ record: [Key]) {
         guard !records.isEmpty else { return }
         for count in record.indices { records[Array(record.prefix(count))]?.insert(record) }
     }
 
-    /// The records below a place that is known, of which there are none any more.
+    /// Removes all records below a known path, and returns them.
     mutating func remove(below place: [Key]) -> Set<[Key]> {
         let gone = records[place] ?? []
         for record in gone {

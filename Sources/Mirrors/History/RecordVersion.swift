@@ -4,10 +4,10 @@ import Tree
 /// The entry that a version of a record comes from.
 struct EntryStamp: Sendable, Equatable {
     let seq: Int64
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970, or nil if unknown.
     let at: Int64?
     let author: MirrorAuthor?
-    /// So it was when the history began.
+    /// Whether the record had this value when the history began.
     let isBegin: Bool
 
     init(seq: Int64, at: Int64?, author: MirrorAuthor?, isBegin: Bool = false) {
@@ -21,7 +21,7 @@ struct EntryStamp: Sendable, Equatable {
         self.init(seq: entry.seq, at: entry.committedAt, author: entry.origin.flatMap { MirrorAuthor($0) })
     }
 
-    /// The version that this entry left of a record.
+    /// Returns the version that this entry created of a record.
     func record(_ key: String, _ value: Node, upTo limit: Int = StoredRecord.maxBytes) -> MirrorVersionRecord {
         MirrorVersionRecord(
             key: key, seq: seq, at: at, author: author, isBegin: isBegin,
@@ -29,14 +29,14 @@ struct EntryStamp: Sendable, Equatable {
     }
 }
 
-/// What a record was from one entry on; null where it was gone, nil where it was too large to be kept.
+/// A record's value from one entry on: null if the record was removed, nil if it was too large to be stored.
 struct RecordVersion {
     let stamp: EntryStamp
     let value: Node?
 }
 
 extension RecordVersion {
-    /// As it is stored.
+    /// Decodes a stored version.
     init(_ stored: MirrorVersionRecord) throws {
         self.init(
             stamp: EntryStamp(seq: stored.seq, at: stored.at, author: stored.author, isBegin: stored.isBegin),
@@ -44,11 +44,12 @@ extension RecordVersion {
     }
 }
 
-/// A record as versions store it: JSON in export form; nil where it is gone.
+/// The form in which versions store a record: JSON in export form, or nil for a removed record.
 enum StoredRecord {
-    /// The most that is kept of a record. Each write to a part of it stores all of it again, and who reads it has it in memory.
+    /// The maximum size of a stored record, in bytes. Each write to a part of it stores all of it again, and readers hold it in
+    /// memory.
     static let maxBytes = 64 << 20
-    /// Instead of a record that has more: no JSON. What it is then is not known until it is written as a whole.
+    /// Stands for a larger record, and is not JSON. The record's value is then unknown until the record is written as a whole.
     static let tooLarge = Array("too large".utf8)
 
     static func encode(_ value: Node, upTo limit: Int = maxBytes) -> [UInt8]? {
@@ -57,7 +58,7 @@ enum StoredRecord {
         return json.count > limit ? tooLarge : json
     }
 
-    /// Nil for a record that was too large.
+    /// Returns nil for a record that was too large, and null for a removed one.
     static func decode(_ json: [UInt8]?) throws -> Node? {
         guard let json else { return .null }
         return json == tooLarge ? nil : try JSONParser.parse(json).node
@@ -65,24 +66,24 @@ enum StoredRecord {
 }
 
 extension MirrorVersionRecord {
-    /// The record was too large to be kept.
+    /// Whether the record was too large to be stored.
     var isTooLarge: Bool { record == StoredRecord.tooLarge }
 }
 
 extension Node {
-    /// A record as versions store it; null as well where it was too large.
+    /// Decodes a record as versions store it. The result is also null if the record was too large.
     init(stored json: [UInt8]?) throws { self = try StoredRecord.decode(json) ?? .null }
 }
 
 extension MirrorAuthor {
-    /// What an entry's origin says; nil where it can't be read.
+    /// Reads the author in an entry's origin. Returns nil if the origin can't be parsed.
     init?(_ origin: Origin) {
         guard let members = RawJSON(origin.json).members else { return nil }
         let text = { (key: String) -> String? in
             guard let value = members.first(where: { $0.key == key })?.value,
                 case .string(let text)? = try? JSONParser.parse(value.text).node
             else { return nil }
-            // PostgreSQL's text can't hold it, and nobody is called so.
+            // PostgreSQL's text can't hold U+0000, and real names do not contain it.
             return text.utf8.contains(0) ? nil : text
         }
         let isAdmin = members.first { $0.key == "admin" }?.value.bytes.elementsEqual("true".utf8) ?? false
@@ -90,11 +91,11 @@ extension MirrorAuthor {
     }
 }
 
-/// Captured keys as one text: no key has a `/`.
+/// Captured keys joined to one text. Keys never contain `/`.
 enum RecordKey {
     static func text(_ keys: some Collection<Key>) -> String { keys.map(\.text).joined(separator: "/") }
 
-    /// By bytes: a mark that begins a key is one character with the slash before it.
+    /// Splits by bytes, because a combining mark at the start of a key forms one character with the slash before it.
     static func keys(_ text: String) -> [Key] {
         text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map {
             Key(String(Substring($0)))

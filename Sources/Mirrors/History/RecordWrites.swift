@@ -1,18 +1,18 @@
 import LogStore
 import Tree
 
-/// What entries do to single records, in the order of the entries.
+/// The changes that entries make to single records, in the order of the entries.
 struct RecordWrites {
-    /// What one entry does to one record.
+    /// The changes of one record by one entry.
     struct Write {
         let stamp: EntryStamp
         var changes: [(place: Path, value: Node)]
     }
 
-    /// The records, in the order in which they were touched first.
+    /// The records, in the order in which they were first changed.
     private(set) var keys: [[Key]] = []
     private var writes: [[Key]: [Write]] = [:]
-    /// How many changes there are.
+    /// The number of changes.
     private(set) var count = 0
 
     var isEmpty: Bool { keys.isEmpty }
@@ -21,11 +21,11 @@ struct RecordWrites {
     mutating func add(_ keys: [Key], _ place: Path, _ value: Node, _ stamp: EntryStamp) {
         count += 1
         if writes[keys] == nil { self.keys.append(keys) }
-        // In place: the array is not copied.
+        // Mutated in place, so that the array is not copied.
         writes[keys, default: []].add(place, value, stamp)
     }
 
-    /// What is done to a record.
+    /// Returns the changes of a record.
     subscript(keys: [Key]) -> [Write] { writes[keys] ?? [] }
 }
 
@@ -38,12 +38,13 @@ extension [RecordWrites.Write] {
         }
     }
 
-    /// Visits the record's versions, oldest first, after what was there before: one for each entry that left another value. Each
-    /// is given as it is to be stored and as it is known from then on.
+    /// Visits the record's versions after its earlier value, oldest first: one for each entry that changed the value. `body`
+    /// gets the version to be stored, and the value that is known from then on.
     ///
     /// - Parameters:
-    ///   - before: nil where the record was too large to be kept: it is not known until it is written as a whole.
-    ///   - limit: the most bytes of a record.
+    ///   - before: nil if the record was too large to be stored. Its value is then unknown until the record is written as a
+    ///     whole.
+    ///   - limit: the maximum size of a record, in bytes.
     func forEachVersion(
         of key: String, after before: Node?, upTo limit: Int = StoredRecord.maxBytes,
         _ body: (MirrorVersionRecord, RecordVersion) throws -> Void
@@ -62,14 +63,15 @@ extension [RecordWrites.Write] {
     }
 }
 
-/// What one change of an entry does to the records of a pattern.
+/// The effect of one change on the records of a pattern.
 enum RecordChange {
-    /// A place in one record, which may be the record itself, has this value from then on.
+    /// Sets a path within one record, or the record itself if the path is the root.
     case record([Key], place: Path, value: Node)
-    /// All records below these first keys are gone, and those are there that are in the value, which is at the pattern's part.
+    /// Replaces all records below these first keys by those in the value, which is at the pattern's part.
     case range([Key], value: Node, part: Int)
 
-    /// Nil for a change that touches no record. A priority above the records is none of theirs: it has no captured keys.
+    /// Returns nil for a change that touches no record. This includes priorities above the records, which have no captured
+    /// keys.
     init?(_ change: Change, _ pattern: PathPattern) {
         let path = change.path
         guard let keys = pattern.captured(path) else { return nil }
@@ -78,7 +80,7 @@ enum RecordChange {
             return
         }
         if keys.count == pattern.captures.count {
-            // One record, below a place with a fixed name: the value holds it, or there is none.
+            // One record, below a path with a fixed name: the value contains the record, or there is none.
             let rest = Path(
                 pattern.parts.dropFirst(path.depth).compactMap { if case .key(let key) = $0 { key } else { nil } })
             self = .record(keys, place: .root, value: change.value[rest])
@@ -87,7 +89,7 @@ enum RecordChange {
         self = .range(keys, value: change.value, part: path.depth)
     }
 
-    /// Visits the records inside of a value at a part of the pattern.
+    /// Visits the records within a value at a part of the pattern.
     static func each(
         in value: Node, _ pattern: PathPattern, part: Int, _ keys: [Key], _ body: ([Key], Node) throws -> Void
     ) rethrows {

@@ -1,35 +1,35 @@
 import Tree
 
-/// What the values at one place of records are like, and what a column of them would be.
+/// The values at one path of the records, and the column type that suits them.
 struct ColumnSurvey {
-    /// A value, and the record that it is of.
+    /// A value and the index of its record.
     struct Found {
         let record: Int
         let value: Node
     }
 
     let type: ColumnType
-    /// Places of values that the column would not take, by their records.
+    /// The records whose values the column could not hold.
     let misfits: [Int]
-    /// Types that would take all values, too, and say more of them.
+    /// More specific types that could hold all values, too.
     let alternatives: [ColumnType]
-    /// The type that would take nearly all, and say more of them, with the records of those that it would not take.
+    /// A more specific type that could hold nearly all values, with the records whose values it could not hold.
     let nearly: (type: ColumnType, misfits: [Int])?
-    /// Whether nearly all are numbers that would be moments if they counted seconds.
+    /// Whether nearly all values are numbers that would be plausible times in seconds.
     let areSeconds: Bool
 
-    /// 2001 to 2100: what people mean by numbers of this size.
+    /// The years 2001 to 2100. Numbers in this range are probably meant as times.
     private static let moments: ClosedRange<Int64> = 978_307_200_000...4_102_444_800_000
     private static let momentsInSeconds: ClosedRange<Int64> = 978_307_200...4_102_444_800
-    /// One value in so many may be unlike the others for these to be worth a word.
+    /// A finding about nearly all values permits one exception in this many values.
     private static let nearlyAll = 10
-    /// More than one value in so many that does not fit is too much where another type takes all of them.
+    /// If more than one value in this many can't be converted, a type that holds all values is preferred.
     private static let rare = 50
     private static let candidates: [ColumnType] = [
         .boolean, .timestamp, .bigint, .double, .numeric, .uuid, .date, .textArray, .text,
     ]
 
-    /// Nil where no type is that of most values.
+    /// Returns nil if no type suits most values.
     init?(_ found: [Found]) {
         var counts: [ColumnType: Int] = [:]
         for value in found {
@@ -41,7 +41,7 @@ struct ColumnSurvey {
         self.init(found, as: best.type == .numeric && Self.areVersions(found) ? .text : best.type)
     }
 
-    /// For a type that most values have; a wider one where too many do not fit.
+    /// Creates the survey for a type that suits most values. Chooses a wider type if too many values can't be converted.
     init(_ found: [Found], as wanted: ColumnType) {
         let unfit = found.count { !Self.fits($0.value, wanted) }
         let type = unfit * Self.rare > found.count ? Self.wide(found) ?? wanted : wanted
@@ -51,7 +51,7 @@ struct ColumnSurvey {
             switch type {
             case .text: [.numeric]
             case .timestamp: [.bigint]
-            // They are texts, too.
+            // Such values are texts, too.
             case .numeric where found.contains { $0.value.withoutPriority.isText }: [.text]
             default: []
             }
@@ -73,7 +73,7 @@ struct ColumnSurvey {
             switch type {
             case .text: [.uuid, .date, .timestamp, .numeric]
             case .double, .numeric: [.timestamp, .bigint]
-            // Numbers that nobody means as a time, among times.
+            // Finds numbers among times that are probably not meant as times.
             case .bigint, .timestamp: [.timestamp]
             default: []
             }
@@ -84,7 +84,7 @@ struct ColumnSurvey {
         return nil
     }
 
-    /// The narrowest of the types for values of several kinds that takes all of them as they are.
+    /// Returns the narrowest type for values of several kinds that holds all of them unchanged.
     private static func wide(_ found: [Found]) -> ColumnType? {
         let areNumbers = found.allSatisfy { $0.value.isLeaf && types($0.value.withoutPriority).contains(.numeric) }
         if areNumbers, !areVersions(found) { return .numeric }
@@ -95,7 +95,8 @@ struct ColumnSurvey {
         if case .misfit = Conversion.convert(value, to: type) { false } else { true }
     }
 
-    /// A day takes what has a time of day, too, which nobody would want to lose; a time takes numbers that nobody means as one.
+    /// Whether a value suggests the type. A date column would also accept times, but lose the time of day. A timestamp column
+    /// would also accept numbers that are not meant as times.
     private static func isSaid(by value: Node, _ type: ColumnType) -> Bool {
         switch type {
         case .date: types(value).contains(.date)
@@ -104,7 +105,7 @@ struct ColumnSurvey {
         }
     }
 
-    /// The types that a value suggests: not all that would take it.
+    /// Returns the types that a value suggests, which are not all the types that could hold it.
     private static func types(_ value: Node) -> [ColumnType] {
         switch value.isLeaf ? value.withoutPriority : value {
         case .bool: return [.boolean]
@@ -126,7 +127,8 @@ struct ColumnSurvey {
         }
     }
 
-    /// Whether texts are different that are the same number: `1.1` and `1.10` are of something else.
+    /// Whether different texts are the same number. Texts such as `1.1` and `1.10` are then not numbers but, for example,
+    /// versions.
     private static func areVersions(_ found: [Found]) -> Bool {
         var texts: [String: String] = [:]
         for case .string(let text) in found.lazy.map(\.value.withoutPriority) where DecimalText.isNumber(text) {
@@ -140,7 +142,8 @@ struct ColumnSurvey {
         return false
     }
 
-    /// `12.50`: a number with a fraction. Whole numbers in texts are often codes, whose zeros count.
+    /// Whether a text is a number with a fraction, such as `12.50`. Whole numbers in texts are often codes with significant
+    /// zeros.
     private static func isMoney(_ text: String) -> Bool {
         guard DecimalText.isNumber(text), let point = text.firstIndex(of: ".") else { return false }
         let whole = text[..<point].drop { $0 == "-" || $0 == "+" }

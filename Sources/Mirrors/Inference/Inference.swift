@@ -1,64 +1,64 @@
 public import LogStore
 import Tree
 
-/// What the data suggest for a mirror: a definition, and the evidence for it.
+/// A mirror that the data suggest: a definition, and the evidence for it.
 public struct Inference: Sendable {
     public struct Evidence: Sendable {
         public let column: String
         public let type: ColumnType
         public let path: String
-        /// Records that have a value there.
+        /// The number of records with a value at `path`.
         public let present: Int
-        /// Of those, the ones whose value would be an error if the definition was applied.
+        /// The number of these values that would be errors if the definition were applied.
         public let misfits: Int
-        /// The first place that has a value.
+        /// The path of the first value.
         public let example: String
-        /// The first place that has none; nil where all have one.
+        /// The first path without a value, or nil if all records have one.
         public let missing: String?
-        /// The first places whose values would not fit.
+        /// The first paths whose values can't be converted.
         public let misfitExamples: [String]
-        /// Types that would take every value there is, too, and say more.
+        /// More specific types that could hold every present value, too.
         public let alternatives: [ColumnType]
-        /// The type that would take nearly every value, and say more.
+        /// A more specific type that could hold nearly every value.
         public let nearly: Nearly?
-        /// Whether nine of ten numbers, or more, look like seconds since 1970, of which no type makes moments.
+        /// Whether at least nine of ten numbers look like seconds since 1970, which no column type converts to times.
         public let looksLikeSeconds: Bool
     }
 
-    /// A type that would take nearly every value of a column.
+    /// A type that could hold nearly every value of a column.
     public struct Nearly: Sendable {
         public let type: ColumnType
-        /// Records whose value it would not take, and the first places of such values.
+        /// The number of records whose value it could not hold, and the first paths of such values.
         public let misfits: Int
         public let misfitExamples: [String]
     }
 
-    /// What is looked at next.
+    /// The part of the data that is examined next.
     public enum Stage: Sendable {
-        /// A place that is no collection, or holds some.
+        /// A path that is no collection, or that contains collections.
         case place(String)
         /// The records of one table.
         case records(table: String, count: Int)
-        /// Records that no mirror can have, as a key above them has braces.
+        /// Records that can't be mirrored, because a key above them contains braces.
         case leftOut(String)
     }
 
     public let definition: MirrorDefinition
     public let evidence: [Evidence]
     public let recordCount: Int
-    /// The place of the first record.
+    /// The path of the first record.
     public let example: String
-    /// Places below records that became no column, each in one record that has it: what is there goes to the rest, where there is
-    /// one.
+    /// Paths within records without a column, each in one record with a value there. The rest column, if there is one, holds
+    /// these values.
     public let placesLeftOut: [String]
 
-    /// Reads what is at a path and proposes mirrors: for a pattern, of its records; for a path without captures, of its
-    /// children, or of what these hold; for `/`, of all that the namespace has. Collections within records have mirrors
-    /// of their own, with the records' keys. Holds what is at the path in memory.
+    /// Reads the data at a path and proposes mirrors: for a pattern, of its records; for a path without captures, of its
+    /// children or of the collections in them; for `/`, of the whole namespace. Collections within records get mirrors of their
+    /// own, with the records' keys. Memory holds the data at the path.
     ///
     /// - Parameters:
-    ///   - limit: the most records of a mirror that are looked at.
-    ///   - progress: is told what begins; what it throws ends the work.
+    ///   - limit: the maximum number of records of a mirror that are examined.
+    ///   - progress: called when a stage begins. An error that it throws ends the work.
     public static func run(
         _ source: LogConnection, _ namespace: NamespaceRecord, pattern text: String, limit: Int,
         progress: @escaping (Stage) throws -> Void = { _ in }
@@ -98,7 +98,7 @@ public struct Inference: Sendable {
         return inference.proposals
     }
 
-    /// Nil for the whole tree.
+    /// Returns nil for the whole tree.
     private static func pattern(_ text: String) throws -> PathPattern? {
         let trimmed = text.hasSuffix("/") ? String(text.dropLast()) : text
         guard !trimmed.isEmpty else { return nil }
@@ -109,7 +109,7 @@ public struct Inference: Sendable {
         }
     }
 
-    /// The records of a pattern with captures.
+    /// Returns the records of a pattern with captures.
     private static func records(of pattern: PathPattern, in base: Node, limit: Int) -> TreeInference.Records {
         var values: [(keys: [Key], value: Node)] = [([], base)]
         for part in pattern.parts.dropFirst(pattern.base.depth) {
@@ -124,7 +124,7 @@ public struct Inference: Sendable {
         return TreeInference.Records(parts: pattern.parts, values: Array(values.prefix(limit)))
     }
 
-    /// `room_messages` for `/rooms/{room}/messages/{message}`.
+    /// Returns a table's name, such as `room_messages` for `/rooms/{room}/messages/{message}`.
     private static func table(_ pattern: PathPattern) -> String {
         let keys = pattern.parts.compactMap { if case .key(let key) = $0 { key } else { nil } }
         guard let first = keys.first, let last = keys.last else { return "records" }

@@ -1,11 +1,11 @@
 import Tree
 
-/// Names for tables, columns and keys, made from the keys of the tree.
+/// Derives names for tables, columns and keys from the keys of the tree.
 enum InferredNames {
-    /// So that suffixes and indexes' names have room in PostgreSQL's 63 bytes.
+    /// Leaves space for suffixes and the names of indexes in PostgreSQL's 63 bytes.
     private static let maxBytes = 50
 
-    /// `author/firstName` becomes `author_first_name`; letters of any script stay.
+    /// Returns a column's name: `author/firstName` becomes `author_first_name`. Letters of all scripts are kept.
     static func column(_ keys: [Key]) -> String {
         var name = ""
         for key in keys {
@@ -17,9 +17,9 @@ enum InferredNames {
         return name
     }
 
-    /// Names for the columns of these places, in their order. What is a name already keeps it.
+    /// Returns names for the columns of some paths, in the same order. Keys that are valid names are kept.
     ///
-    /// - Parameter taken: names that there are already; has these as well afterwards.
+    /// - Parameter taken: the names in use. The new names are added.
     static func columns(_ paths: [Path], besides taken: inout Set<String>) -> [String] {
         let wanted = paths.map { path -> String in
             guard !path.isRoot else { return "value" }
@@ -54,16 +54,16 @@ enum InferredNames {
         }
     }
 
-    /// `story` for `stories`.
+    /// Returns the singular, such as `story` for `stories`.
     static func singular(_ name: String) -> String {
         if name.hasSuffix("ies"), name.count > 4 { return name.dropLast(3) + "y" }
         for ending in ["sses", "xes", "ches", "shes"] where name.hasSuffix(ending) { return String(name.dropLast(2)) }
-        // `address`, `status`, `analysis` are no plurals.
+        // `address`, `status` and `analysis` are not plurals.
         guard name.hasSuffix("s"), name.count > 2 else { return name }
         return ["ss", "us", "is"].contains(where: name.hasSuffix) ? name : String(name.dropLast())
     }
 
-    /// `post_id` for the children of `posts`, `item_index` for those of an array.
+    /// Returns a capture's name: `post_id` for the children of `posts`, `item_index` for those of an array.
     static func capture(of name: String, _ keys: Shape.Keys) -> String {
         let suffix =
             switch keys {
@@ -74,13 +74,13 @@ enum InferredNames {
         return name.isEmpty ? suffix : "\(singular(name))_\(suffix)"
     }
 
-    /// A mirror's name, which is for command lines: ASCII.
+    /// Returns a mirror's name in ASCII, because it is used in command lines.
     static func mirror(_ table: String) -> String {
         let name = String(table.unicodeScalars.filter { $0.isASCII }.map(Character.init))
         return name.contains { $0 != "_" } ? name : "records"
     }
 
-    /// The name, or with a number where it is taken.
+    /// Returns the name, with a number if it is taken, and adds it to `taken`.
     static func unused(_ name: String, _ taken: inout Set<String>) -> String {
         var unused = name
         var number = 2
@@ -92,9 +92,9 @@ enum InferredNames {
     }
 }
 
-/// The names of proposed mirrors and of their tables: none is another's, nor that of a mirror of other records that there is.
+/// Assigns unique names to proposed mirrors and their tables. They also differ from those of existing mirrors of other records.
 struct MirrorNames {
-    /// A mirror that there is.
+    /// An existing mirror.
     struct Known {
         let name: String
         let table: String
@@ -102,12 +102,13 @@ struct MirrorNames {
         let pattern: PathPattern
     }
 
-    /// Names that are given out, and the number that the next one like each gets.
+    /// The names in use, and the next number for each name.
     private struct Pool {
         var taken: Set<String> = []
         var next: [String: Int] = [:]
 
-        /// The one that there is already, if it is free, or the name, or that with a number; `isOther` says which are somebody else's.
+        /// Returns the existing name `before` if it is free, or else the wanted name, with a number if needed. `isOther`
+        /// returns whether a name belongs to another mirror.
         mutating func unused(_ name: String, before: String?, _ isOther: (String) -> Bool) -> String {
             if let before, taken.insert(before).inserted { return before }
             var unused = name
@@ -125,7 +126,7 @@ struct MirrorNames {
     private var tables = Pool()
     private let byName: [String: [Known]]
     private let byTable: [String: [Known]]
-    /// Those of the namespace, by the records that they mirror.
+    /// The namespace's mirrors by their patterns.
     private let byPattern: [String: [Known]]
 
     init(besides known: [Known]) {
@@ -135,7 +136,7 @@ struct MirrorNames {
         byPattern = Dictionary(grouping: own, by: \.pattern.description)
     }
 
-    /// A name for the table of these records; the one that they have got before.
+    /// Returns a name for the table of these records, preferably that of an existing mirror of them.
     mutating func unusedTable(_ name: String, _ pattern: PathPattern) -> String {
         let others = byTable
         let before = before(pattern, name, \.table)
@@ -144,14 +145,14 @@ struct MirrorNames {
         }
     }
 
-    /// A name for the mirror of these records; the one that it has got before.
+    /// Returns a name for the mirror of these records, preferably that of an existing one.
     mutating func unusedMirror(_ name: String, _ pattern: PathPattern) -> String {
         let others = byName
         let before = before(pattern, name, \.name)
         return mirrors.unused(name, before: before) { others[$0]?.contains { $0.pattern != pattern } ?? false }
     }
 
-    /// What a mirror of these records is called that has got its name in this way: the name, or with a number.
+    /// Returns the name of an existing mirror of these records if it is `name`, or that with a number.
     private func before(_ pattern: PathPattern, _ name: String, _ part: KeyPath<Known, String>) -> String? {
         let names = byPattern[pattern.description]?.map { $0[keyPath: part] } ?? []
         return names.first { one in

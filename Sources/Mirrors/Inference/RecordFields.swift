@@ -1,14 +1,14 @@
 import Tree
 
-/// The fields of records: which become columns, and which hold records of their own.
+/// The fields of records: those that become columns, and those with records of their own.
 struct RecordFields {
     struct Column {
         let path: Path
         let survey: ColumnSurvey
-        /// Records that have a value there, and the first of them.
+        /// The number of records with a value at `path`, and the first of them.
         let count: Int
         let example: Int
-        /// The first record that has none.
+        /// The first record without a value.
         let missing: Int?
     }
 
@@ -20,12 +20,12 @@ struct RecordFields {
 
     private(set) var columns: [Column] = []
     private(set) var collections: [Collection] = []
-    /// Places that became neither, each with a record that has it: what is there goes to the rest.
+    /// Paths that became neither, each with a record that has a value there. The rest column holds these values.
     private(set) var leftOut: [(record: Int, path: Path)] = []
     private let records: [Node]
     private let known: KnownCollections
 
-    /// Objects that are deeper in a record become `jsonb`.
+    /// Objects at this depth in a record become `jsonb`.
     private static let maxDepth = 4
     private static let maxColumns = 200
 
@@ -44,7 +44,8 @@ struct RecordFields {
         case .leaf: column(found, path, ColumnSurvey(found))
         case .set: column(found, path, ColumnSurvey(found, as: .textArray))
         case .json: column(found, path, ColumnSurvey(found, as: .jsonb))
-        // Of the record itself its children are the fields, whatever they look like: somebody said so.
+        // The children of the record itself are its fields, even if they look like a collection, because the pattern defines
+        // the records.
         case .collection(let keys) where !path.isRoot:
             collections.append(Collection(path: path, keys: keys, values: found.filter(\.value.isBranch)))
             if let leaf = found.first(where: { !$0.value.isBranch }) { leftOut.append((leaf.record, path)) }
@@ -54,7 +55,7 @@ struct RecordFields {
         }
     }
 
-    /// The members of objects, in the order in which they appear first.
+    /// Surveys the members of objects, in the order in which they first appear.
     private mutating func fields(_ found: [ColumnSurvey.Found], _ path: Path) {
         var order: [Key] = []
         var values: [Key: [ColumnSurvey.Found]] = [:]

@@ -1,43 +1,43 @@
 import Tree
 
-/// What the values at one place of many records are, taken together.
+/// The kind of the values at one path of many records, taken together.
 enum Shape: Sendable, Equatable {
     /// Single values.
     case leaf
     /// Sets of keys, and lists of texts: `text[]`.
     case set
-    /// Coordinates and what else is one value in many numbers: `jsonb`.
+    /// Coordinates, and other values that consist of many numbers: `jsonb`.
     case json
-    /// Named fields, the same in most of them.
+    /// Named fields, which most of the values share.
     case record
-    /// Children that are alike, of any number.
+    /// Any number of similar children.
     case collection(Keys)
 
-    /// What keys a collection's children have.
+    /// The kind of a collection's keys.
     enum Keys: Sendable, Equatable {
-        /// An array's indexes, from 0 or 1 on.
+        /// An array's indices, starting at 0 or 1.
         case index
         case date
         case other
     }
 
-    /// How many values, and children of each, are looked at.
+    /// The maximum number of values, and of children of each, that are examined.
     private static let sample = 300
-    /// The share of keys, or of fields, from which on all are taken to be so.
+    /// The shares of keys and of fields that decide for all of them.
     private static let most = 0.8
     private static let alike = 0.6
-    /// From so many single values of one type on, names are those of records and not of fields.
+    /// With at least this many single values of one type, the keys belong to records and are not names of fields.
     private static let manyValues = 30
-    /// From so many records under names of their own on, these need not be alike.
+    /// With at least this many records under keys of their own, the records need not be alike.
     private static let manyRecords = 20
-    /// Of so many collections beside one another each may be a thing of its own.
+    /// Up to this many neighbouring collections must have more fields in common, because each may hold other things.
     private static let fewLists = 20
 
-    /// From so many places on, and so many names in them, it counts that each place has others of the names.
+    /// The minimum numbers of branches and of names for conclusions from the names that each branch has.
     private static let manyPlaces = 5
     private static let manyNames = 3
 
-    /// - Parameter known: collections whose keys make a map of them, whatever its values are.
+    /// - Parameter known: collections. A map with keys of one of them is a collection, regardless of its values.
     init(_ values: some Sequence<Node>, among known: KnownCollections = KnownCollections()) {
         var branches: [Branch] = []
         var leaves = 0
@@ -67,7 +67,7 @@ enum Shape: Sendable, Equatable {
         return branch.children.allSatisfy { if case .string = $0.node.withoutPriority { true } else { false } }
     }
 
-    /// Whether nearly all have the same keys: `{"online": true}` of many is a field.
+    /// Whether nearly all branches have the same keys. If many of them are `{"online": true}`, that is a field.
     private static func areSameFlags(_ branches: [Branch]) -> Bool {
         guard branches.count > 1, !branches.contains(where: isArray) else { return false }
         let keys = Set(branches.flatMap { $0.children.prefix(sample).map(\.key) })
@@ -77,7 +77,7 @@ enum Shape: Sendable, Equatable {
 
     // MARK: Coordinates
 
-    /// GeoJSON's geometries; lists of two to four numbers, of one length; lists of lists of numbers.
+    /// Recognizes GeoJSON's geometries, lists of two to four numbers with one length, and lists of lists of numbers.
     private static func areCoordinates(_ branches: [Branch]) -> Bool {
         if branches.allSatisfy({ $0.children[Key("coordinates")] != nil && $0.children[Key("type")] != nil }) {
             return true
@@ -98,7 +98,7 @@ enum Shape: Sendable, Equatable {
         }
     }
 
-    /// Whether a branch is what an array becomes: whole numbers, most of those up to the greatest.
+    /// Whether a branch represents an array: its keys are whole numbers, and most numbers up to the greatest are present.
     private static func isArray(_ branch: Branch) -> Bool {
         var greatest = 0
         for entry in branch.children {
@@ -110,7 +110,7 @@ enum Shape: Sendable, Equatable {
 
     // MARK: Collections
 
-    /// Nil where names are names.
+    /// Returns nil if too many keys are names.
     private static func generatedKeys(_ branches: [Branch]) -> Keys? {
         var kinds: [KeyKind: Int] = [:]
         var total = 0
@@ -125,7 +125,7 @@ enum Shape: Sendable, Equatable {
         return kinds[.date] == total ? .date : .other
     }
 
-    /// Whether children with names of their own are records all the same.
+    /// Whether children with names as keys are nevertheless records.
     private static func isCollection(_ branches: [Branch]) -> Bool {
         var occurrences: [Key: Int] = [:]
         var children: [Node] = []
@@ -135,7 +135,7 @@ enum Shape: Sendable, Equatable {
                 children.append(entry.node)
             }
         }
-        // A field is in most of the records; the key of a record in one or a few of the places.
+        // A field is in most of the branches; a record's key is in one or a few of them.
         let isRecurring = 2 * children.count > occurrences.count * branches.count
         if branches.count > 1, isRecurring {
             return branches.count >= manyPlaces && occurrences.count >= manyNames
@@ -145,7 +145,7 @@ enum Shape: Sendable, Equatable {
         if occurrences.count >= 3, occurrences.keys.allSatisfy(isNumbered) { return true }
         let branchCount = children.count(where: \.isBranch)
         if branchCount == 0 {
-            // In several places a field would be in most of them.
+            // A field of several branches would be in most of them.
             return occurrences.count >= (branches.count > 1 ? 3 : manyValues) && areOfOneType(children)
         }
         if branches.count == 1, areIrregularRecords(children) { return true }
@@ -156,7 +156,8 @@ enum Shape: Sendable, Equatable {
         return areAlike(children)
     }
 
-    /// Whether these are many records that are not alike, as each has some of many fields. Sections of settings share no names.
+    /// Whether these are many records that are not alike, because each has some of many fields. Sections of settings do not
+    /// share names.
     private static func areIrregularRecords(_ children: [Node]) -> Bool {
         let records = children.compactMap { node -> Branch? in
             guard case .branch(let branch) = node, !isArray(branch), generatedKeys([branch]) == nil,
@@ -169,18 +170,19 @@ enum Shape: Sendable, Equatable {
         for record in records {
             for entry in record.children.prefix(sample) { counts[entry.key, default: 0] += 1 }
         }
-        // Most of what they say is said under names that several of them use.
+        // Most of their values have names that several of the records use.
         let shared = counts.values.filter { 4 * $0 >= manyRecords }.reduce(0, +)
         return 2 * shared > counts.values.reduce(0, +)
     }
 
-    /// `p17`, `order-1001`.
+    /// Recognizes keys such as `p17` or `order-1001`.
     private static func isNumbered(_ key: Key) -> Bool {
         let digits = key.text.reversed().prefix { $0.isASCII && $0.isNumber }
         return !digits.isEmpty && (1...12).contains(key.text.count - digits.count)
     }
 
-    /// Texts are left out: those of fields that are there or not are no less like one another than those of a map.
+    /// Whether the children are numbers, booleans, or similar records. Texts are excluded: those of optional fields are as
+    /// similar as those of a map.
     private static func areNumbersOrRecords(_ children: [Node]) -> Bool {
         if children.allSatisfy(\.isBranch) { return areAlike(children) }
         guard !children.contains(where: \.isBranch), areOfOneType(children) else { return false }
@@ -200,17 +202,18 @@ enum Shape: Sendable, Equatable {
         return names.count == 1
     }
 
-    /// Whether most of the fields of these records are in more than half of them, or all have children with generated keys.
+    /// Whether most of the fields of these records are in more than half of them, or all records have children with generated
+    /// keys.
     private static func areAlike(_ records: [Node]) -> Bool {
         let branches = records.compactMap { node in if case .branch(let branch) = node { branch } else { nil } }
         if branches.allSatisfy(isSet) { return true }
         if branches.allSatisfy({ generatedKeys([$0]) != nil }) {
-            // Collections of the same, as the messages of rooms are, or lists of different things.
+            // Collections of equal things, such as the messages of each room, or lists of different things.
             let inner = branches.flatMap { $0.children.prefix(3).map(\.node) }
             let share = branches.count <= fewLists ? most : alike
             return inner.allSatisfy(\.isBranch) ? haveFieldsInCommon(inner, share) : areOfOneType(inner)
         }
-        // Collections again, under names: whoever types in which room.
+        // Collections again, under names, such as the users typing in each room.
         if branches.count > 1, case .collection = Shape(records) { return true }
         return haveFieldsInCommon(records, alike)
     }
@@ -227,14 +230,14 @@ enum Shape: Sendable, Equatable {
     }
 }
 
-/// What a key looks like: a name that somebody gave, or one of those that programs make.
+/// The kind of a key: a chosen name, or one of the kinds that programs generate.
 enum KeyKind: Sendable, Hashable {
     case name
-    /// A whole number, as an array's index or a database's id.
+    /// A whole number, such as an array's index or a database's id.
     case number
     case pushID
     case uuid
-    /// A day, a month, a week.
+    /// A day, a month or a week.
     case date
     /// A long mixture of digits and letters.
     case token
@@ -264,7 +267,7 @@ enum KeyKind: Sendable, Hashable {
         isDigit(byte) || isLetter(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
     }
 
-    /// `2026-01`, `2026-W05`.
+    /// Recognizes texts such as `2026-01` or `2026-W05`.
     private static func isMonthOrWeek(_ bytes: [UInt8]) -> Bool {
         guard bytes.count == 7 || bytes.count == 8, bytes[4] == UInt8(ascii: "-") else { return false }
         let rest = bytes.count == 8 ? bytes[6...] : bytes[5...]
@@ -272,7 +275,7 @@ enum KeyKind: Sendable, Hashable {
             && (bytes.count == 7 || bytes[5] == UInt8(ascii: "W"))
     }
 
-    /// What random bytes become in hexadecimal or Base64: the ids of users and documents.
+    /// Recognizes random bytes in hexadecimal or Base64, such as the ids of users and documents.
     private static func isToken(_ bytes: [UInt8]) -> Bool {
         guard bytes.count >= 16, bytes.allSatisfy(isOfPushIDs) else { return false }
         let digits = bytes.count(where: isDigit)

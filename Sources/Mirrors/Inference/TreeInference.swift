@@ -1,22 +1,22 @@
 import Tree
 
-/// Finds the collections of records in a tree, and proposes a mirror for each. Pure: it has the tree in memory.
+/// Finds the collections of records in a tree, and proposes a mirror for each. Pure: the tree is in memory.
 struct TreeInference {
-    /// The most records of one mirror that are looked at.
+    /// The maximum number of records of one mirror that are examined.
     let limit: Int
     private(set) var proposals: [Inference] = []
     private var names: MirrorNames
-    /// Whether there are records that no mirror can have.
+    /// Whether some records can't be mirrored.
     private(set) var hasLeftOut = false
-    /// Their keys tell whose children others are: `room` for the keys of `/rooms`.
+    /// The collections whose keys identify the children of others: `room` for the keys of `/rooms`.
     private var known = KnownCollections()
 
     private static let maxDepth = 16
 
-    /// Told of what is looked at next; false where it is to be left, and all that follows.
+    /// Called with the stage that begins next. If it returns false, that stage and all later ones are skipped.
     private let goesOn: (Inference.Stage) -> Bool
 
-    /// - Parameter mirrors: those that there are, whose names and tables are taken.
+    /// - Parameter mirrors: existing mirrors, whose names and tables are taken.
     init(
         limit: Int, besides mirrors: [MirrorNames.Known] = [],
         goesOn: @escaping (Inference.Stage) -> Bool = { _ in true }
@@ -26,19 +26,19 @@ struct TreeInference {
         self.goesOn = goesOn
     }
 
-    /// Where records are, and what is there.
+    /// The path parts and the values of records.
     struct Records {
         var parts: [PathPattern.Part]
         var values: [(keys: [Key], value: Node)]
 
-        /// The keys that are literal, from the last capture on or over the whole path.
+        /// The literal keys after the last capture, or of the whole path if there is no capture.
         var lastName: [Key] {
             let last = parts.lastIndex { if case .capture = $0 { true } else { false } } ?? -1
             return parts[(last + 1)...].compactMap { if case .key(let key) = $0 { key } else { nil } }
         }
     }
 
-    /// Proposes mirrors for whatever is below a place of which nothing is known.
+    /// Proposes mirrors for everything below a path about which nothing is known.
     mutating func takeWhole(_ node: Node, at path: [Key] = []) {
         guard case .branch(let branch) = node, path.count < Self.maxDepth,
             goesOn(.place(path.last.map { "/\($0.text)" } ?? "/"))
@@ -50,7 +50,7 @@ struct TreeInference {
         for entry in branch.children { takeWhole(entry.node, at: path + [entry.key]) }
     }
 
-    /// Proposes mirrors for the children of one place, which somebody says are records, or hold some.
+    /// Proposes mirrors for the children of one path, which according to the caller are records or contain some.
     mutating func takeChildren(of node: Node, at path: Path) {
         var keys = Shape.Keys.other
         if case .collection(let found) = Shape([node]) { keys = found }
@@ -58,9 +58,9 @@ struct TreeInference {
     }
 
     /// - Parameters:
-    ///   - containers: whose children are the records, or hold them.
-    ///   - parent: the table of the records that these are parts of.
-    ///   - named: the name of the records, where it is not that of the last key.
+    ///   - containers: the values whose children are the records, or contain them.
+    ///   - parent: the table of the records of which these are parts.
+    ///   - named: the name of the records, if it differs from that of the last key.
     private mutating func takeChildren(
         _ containers: Records, _ keys: Shape.Keys, under parent: String?, named: String? = nil
     ) {
@@ -76,13 +76,13 @@ struct TreeInference {
         let name = named ?? InferredNames.column(containers.lastName.suffix(1))
         let shape = Shape(found.values.lazy.map(\.value), among: known)
         if case .collection(let inner) = shape, found.parts.count < Self.maxDepth {
-            // What these keys are is said by a collection that has them, else by nobody: the place's name is the records'.
+            // A collection with these keys names them, otherwise they have no name. The path's name belongs to the records.
             let outer = keys == .date ? "" : knownName(found.values) ?? "group"
             found.parts.append(.capture(capture(outer, keys, found.parts)))
             return takeChildren(found, inner, under: parent, named: name)
         }
-        // Single values are no things that have a name, and parts of a record may be there for each of others: their keys
-        // may be somebody's.
+        // Single values have no name of their own, and the parts of a record may have the keys of another collection, such as
+        // users.
         let own = keys == .other && (shape == .leaf || parent != nil) ? knownName(found.values) ?? name : name
         found.parts.append(.capture(capture(own, keys, found.parts)))
         takeRecords(found, table: table(name, under: parent))
@@ -106,7 +106,7 @@ struct TreeInference {
 
     // MARK: Records
 
-    /// Proposes a mirror for records, and for the collections in them.
+    /// Proposes mirrors for records and for the collections in them.
     mutating func takeRecords(_ records: Records, table wanted: String) {
         var name = wanted
         while name.utf8.count > 58 { name.removeLast() }
@@ -127,13 +127,13 @@ struct TreeInference {
         }
     }
 
-    /// Nil where a key has braces, which a pattern can't name, or all of it is longer than a pattern may be.
+    /// Returns nil if a key contains braces, which a pattern can't express, or if the pattern would be too long.
     private func pattern(_ parts: [PathPattern.Part]) -> PathPattern? {
         guard let pattern = try? PathPattern(PathPattern.text(parts)), pattern.parts == parts else { return nil }
         return pattern
     }
 
-    /// Nil for records that only hold others, and for those of which nothing makes a column.
+    /// Returns nil for records that only contain others, and for records without a column.
     private mutating func proposal(
         _ records: Records, _ pattern: PathPattern, _ table: String, _ fields: RecordFields
     ) -> Inference? {
@@ -169,7 +169,7 @@ struct TreeInference {
                     },
                     looksLikeSeconds: survey.areSeconds))
         }
-        // What children take is not to be in the parent's row once more.
+        // Values of child records must not be repeated in the parent's row.
         let rest = fields.collections.isEmpty ? InferredNames.unused("rest", &taken) : nil
         let definition = MirrorDefinition(
             name: mirror, namespace: nil, pattern: pattern, filter: nil, schema: "mirror",
@@ -182,10 +182,10 @@ struct TreeInference {
             example: place(0, .root), placesLeftOut: fields.leftOut.map { place($0.record, $0.path) })
     }
 
-    /// From so many records on, what all of them have is taken for what all will have.
+    /// With at least this many records, a value that all of them have is expected in every record.
     private static let enoughForNotNull = 20
 
-    /// The narrowest types that hold all keys there are.
+    /// Returns the key columns with the narrowest types that hold all present keys.
     private func keyColumns(_ pattern: PathPattern, _ records: Records) -> [MirrorDefinition.KeyColumn] {
         pattern.captures.enumerated().map { index, name in
             let type = [KeyType.bigint, .uuid, .date].first { type in
@@ -207,25 +207,25 @@ extension PathPattern {
     }
 }
 
-/// The collections of a namespace that stand by themselves, by whose keys other places are recognized: a map whose keys
-/// are those of `/users` is one of users, however few there are.
+/// The independent collections of a namespace. Their keys identify other paths: a map whose keys are those of `/users` is a map
+/// of users, however small it is.
 struct KnownCollections {
     private var collections: [(name: String, keys: Set<Key>)] = []
 
     private static let maxDepth = 4
-    /// The share of a map's keys that a collection has to have: a user may be gone whose votes are still there.
+    /// The share of a map's keys that a collection must contain. Votes of a removed user may still exist.
     private static let most = 0.8
 
-    /// Knows none.
+    /// Creates an instance without collections.
     init() {}
 
-    /// Finds them in a whole tree.
+    /// Finds the collections in a whole tree.
     init(in root: Node) { gather(root, nil, 0) }
 
     private mutating func gather(_ node: Node, _ key: Key?, _ depth: Int) {
         guard case .branch(let branch) = node, depth <= Self.maxDepth else { return }
         if let key, case .collection(let keys) = Shape([node]) {
-            // What has indexes or days for keys says nothing of others that have them.
+            // Indices and days as keys say nothing about other paths with the same keys.
             guard keys == .other, branch.children.count > 1, Shape(branch.children.lazy.map(\.node)) == .record else {
                 return
             }
@@ -236,7 +236,7 @@ struct KnownCollections {
         for entry in branch.children { gather(entry.node, entry.key, depth + 1) }
     }
 
-    /// What one of a collection is called whose keys these are, such as `user`.
+    /// Returns the singular name of the collection with these keys, such as `user`.
     func name(of keys: Set<Key>) -> String? {
         guard !keys.isEmpty else { return nil }
         if let all = collections.first(where: { keys.isSubset(of: $0.keys) }) { return all.name }

@@ -1,23 +1,23 @@
 import Tree
 
-/// What a stretch of the log does to one mirror's table: the records and whole ranges of records that it touches, with
-/// what is known of them. Order within the stretch is kept: what comes later wins.
+/// The effect of some entries of the log on one mirror's table: the records and ranges of records that they touch, and the
+/// known values. The order is kept: later entries win.
 ///
-/// A record's new value is known when an entry set it whole; after a change deeper inside, the tree has to be asked.
+/// A record's new value is known if an entry set the whole record. After a change deeper inside, the tree must be read.
 struct PendingChanges {
-    /// What is known of a touched record.
+    /// The known state of a touched record.
     enum Record {
         case known(Node, Stamp)
-        /// The tree has to be asked.
+        /// The value must be read from the tree.
         case unknown(Stamp)
     }
 
-    /// What happened to all records below a place, before what is said of single ones.
+    /// The change of all records below a path, which precedes the changes of single records.
     enum Range {
         case untouched
-        /// They are all gone.
+        /// All of them were removed.
         case cleared
-        /// They are to be read from the tree, all of them, and get this entry or a later one; nothing is said of single ones.
+        /// All of them must be read from the tree, and get this entry or a later one. Single records are not listed.
         case reloaded(Stamp)
     }
 
@@ -31,10 +31,10 @@ struct PendingChanges {
     private let pattern: PathPattern
     private var root = Level()
     private var unknownCount = 0
-    /// Records and ranges for which the tree has to be asked.
+    /// Whether records or ranges must be read from the tree.
     private(set) var needsTree = false
 
-    /// With more records than this to be asked for, the whole table is read anew.
+    /// If more records than this must be read, the whole table is read again.
     private static let maxUnknown = 500_000
 
     init(_ pattern: PathPattern) { self.pattern = pattern }
@@ -48,22 +48,22 @@ struct PendingChanges {
 
     // MARK: Taking entries
 
-    /// Takes an entry. The further chunks of a load have no changes of their own: take their parts as changes.
+    /// Adds an entry. The later chunks of a load have no changes of their own: pass their parts as changes.
     ///
-    /// - Parameter floor: the least entry that rows get, where they may have had a later one than this.
+    /// - Parameter floor: the lowest seq of rows that may have had a later entry than this one.
     mutating func take(_ entry: Entry, notBefore floor: Int64 = 0) {
         let stamp = Stamp(seq: max(entry.seq, floor), committedAt: entry.committedAt)
-        // A load's values are in its parts: what it may have touched is read from the tree.
+        // A load's values are in its parts. The records that it may have touched are read from the tree.
         if entry.isBulk, !entry.changes.isEmpty { return reload(at: entry.path, stamp) }
         for change in entry.changes { take(change, stamp) }
     }
 
-    /// One of the parts of a load.
+    /// Adds a change of a load's part.
     mutating func take(_ change: Change, _ stamp: Stamp) {
         let path = change.path
         guard let captured = pattern.captured(path) else { return }
         if path.depth >= pattern.depth {
-            // A priority above the record is none of ours.
+            // A priority above the record does not concern the mirror.
             set(captured, at: path.dropFirst(pattern.depth), change.value, stamp)
         } else {
             guard !path.namesPriority, let level = clear(captured) else { return }
@@ -89,8 +89,8 @@ struct PendingChanges {
         if unknownCount > Self.maxUnknown { reloadEverything(stamp) }
     }
 
-    /// The level of these captured keys and whether everything there was cleared before; nil below a range that is read
-    /// from the tree anyway.
+    /// Returns the level of these captured keys, and whether everything there was cleared before. Returns nil within a range
+    /// that will be read from the tree anyway.
     private func level(_ keys: [Key]) -> (level: Level, isCleared: Bool)? {
         var level = root
         var isCleared = false
@@ -114,7 +114,7 @@ struct PendingChanges {
         return (level, isCleared)
     }
 
-    /// Forgets what was said of records below these keys: they are gone.
+    /// Forgets the state of records below these keys, because they were removed.
     private mutating func clear(_ keys: [Key]) -> Level? {
         guard let (level, _) = level(keys) else { return nil }
         level.below = [:]
@@ -123,7 +123,7 @@ struct PendingChanges {
         return level
     }
 
-    /// The records inside of a value that was set above them.
+    /// Adds the records within a value that was set above them.
     private mutating func addRecords(
         _ value: Node, _ parts: ArraySlice<PathPattern.Part>, _ keys: [Key], _ level: Level, _ stamp: Stamp
     ) {
@@ -156,14 +156,14 @@ struct PendingChanges {
         }
     }
 
-    /// Asks the tree for one record, whatever the log says of it.
+    /// Marks one record to be read from the tree, regardless of the log.
     mutating func reread(_ keys: [Key], _ stamp: Stamp) {
         guard let (level, _) = level(keys) else { return }
         level.record = .unknown(stamp)
         needsTree = true
     }
 
-    /// Reads the whole table anew from the tree.
+    /// Marks the whole table to be read again from the tree.
     mutating func reloadEverything(_ stamp: Stamp) {
         root = Level()
         root.range = .reloaded(stamp)
@@ -171,16 +171,16 @@ struct PendingChanges {
         needsTree = true
     }
 
-    // MARK: Giving out
+    // MARK: Visiting
 
     /// A range of records that is emptied before single ones are written.
     struct Emptied {
         let keys: [Key]
-        /// The least entry of the rows that are read from the tree afterwards; nil where the range stays empty.
+        /// The lowest stamp of the rows that are read from the tree afterwards, or nil if the range stays empty.
         let reloaded: Stamp?
     }
 
-    /// Visits what is to be done: first the ranges, then the records.
+    /// Visits the changes: first the ranges, then the records.
     func visit(
         ranges: (Emptied) throws -> Void, records: ([Key], Record) throws -> Void
     ) rethrows {
@@ -195,7 +195,7 @@ struct PendingChanges {
         switch level.range {
         case .untouched: break
         case .cleared:
-            // A range inside an emptied one is empty already.
+            // A range within an emptied one is already empty.
             if !isCovered { try body(Emptied(keys: keys, reloaded: nil)) }
             isCovered = true
         case .reloaded(let stamp): return try body(Emptied(keys: keys, reloaded: stamp))
@@ -212,7 +212,7 @@ struct PendingChanges {
 }
 
 extension PathPattern {
-    /// The keys that the pattern captures of a path at, above or below its records; nil for a path elsewhere.
+    /// Returns the keys that the pattern captures of a path at, above or below its records, or nil for a path elsewhere.
     func captured(_ path: Path) -> [Key]? {
         var keys: [Key] = []
         for (index, part) in parts.enumerated() {

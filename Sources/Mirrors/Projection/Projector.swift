@@ -1,45 +1,45 @@
 import Tree
 
-/// A row as a mirror's table is to have it.
+/// A row for a mirror's table.
 struct ProjectedRow: Sendable {
     let keys: [Key]
-    /// One a column of the definition, and one for the rest where there is one.
+    /// One cell per column of the definition, and one for the rest if there is a column for it.
     var cells: [Cell]
     let stamp: Stamp
-    /// Columns whose values didn't fit.
+    /// Columns whose values could not be converted.
     var misfits: [String] = []
 }
 
-/// The entry that something comes from.
+/// The entry that a value comes from.
 struct Stamp: Sendable, Equatable {
     let seq: Int64
-    /// Milliseconds since 1970; nil when the entry is not in the log any more.
+    /// Milliseconds since 1970, or nil if the entry is no longer in the log.
     let committedAt: Int64?
 }
 
-/// A value that didn't fit its column, or a record that could not become a row.
+/// The error of a value that could not be converted for its column, or of a record without a row.
 struct ConversionError: Sendable, Equatable {
     /// The record's path.
     let record: String
-    /// Empty for the whole row.
+    /// The column's name. Empty for the whole row.
     let column: String
-    /// The value's place.
+    /// The value's path.
     let path: String
     let seq: Int64
-    /// JSON, cut where it is long; nil for no value.
+    /// JSON, shortened if it is long. Nil if there is no value.
     let value: String?
     let reason: String
 }
 
-/// Turns records into rows.
+/// Converts records to rows.
 struct Projector: Sendable {
     let definition: MirrorDefinition
     private let columns: [ProjectedColumn]
-    /// Paths of columns that lie directly in the record, for a quick look at whether anything is left for the rest.
+    /// The keys of columns directly within the record, for a quick check whether anything is left for the rest.
     private let shallowKeys: Set<Key>
     private let hasDeepPaths: Bool
 
-    /// Over it, the row's key would not fit into an index.
+    /// The maximum size of a row's captured keys. Longer keys would not fit into an index.
     static let maxKeyBytes = 2_400
     private static let maxShownBytes = 4_096
 
@@ -50,7 +50,7 @@ struct Projector: Sendable {
         hasDeepPaths = definition.columns.contains { $0.path.depth != 1 }
     }
 
-    /// The record's row, nil when it makes none. What didn't fit is added to `misfits`.
+    /// Returns the record's row, or nil if it has none. Conversion errors are added to `misfits`.
     func row(_ record: Node, keys: [Key], stamp: Stamp, misfits: inout [ConversionError]) -> ProjectedRow? {
         if record.isNull { return nil }
         if let filter = definition.filter, !filter.admits(record, keys: keys) { return nil }
@@ -121,7 +121,8 @@ struct Projector: Sendable {
             seq: stamp.seq, value: value.isNull ? nil : Self.shown(value), reason: reason)
     }
 
-    /// Reports values in an object that `jsonb` can't hold. A column of a record has one error: its place is that of the first value.
+    /// Reports values in an object that `jsonb` can't hold. A column of a record has one error, with the path of the first
+    /// value.
     private func cutMisfit(
         _ column: String, _ place: Path, _ storable: StorableJSON, _ keys: [Key], _ stamp: Stamp
     ) -> ConversionError {
@@ -135,9 +136,9 @@ struct Projector: Sendable {
             reason: "the text holds U+0000, which jsonb can't store\(more): left out")
     }
 
-    /// What no column takes; what a column refused stays here.
+    /// Adds the values without a column, and those that their columns could not hold.
     ///
-    /// - Parameter cut: columns that took their values without a part, which is in their errors.
+    /// - Parameter cut: columns that hold their values without some parts, which are in the columns' errors.
     private func addRest(
         _ rest: MirrorDefinition.Rest, _ record: Node, _ cut: Set<String>, _ row: inout ProjectedRow,
         _ misfits: inout [ConversionError]
@@ -170,7 +171,7 @@ struct Projector: Sendable {
         }
     }
 
-    /// The value as JSON that PostgreSQL's text can hold (U+0000 is escaped), cut where it is long.
+    /// Returns the value as JSON that PostgreSQL's text can hold (U+0000 is escaped), shortened if it is long.
     static func shown(_ value: Node) -> String {
         let bytes = JSONWriter.encode(value, form: .export)
         guard bytes.count > maxShownBytes else { return String(decoding: bytes, as: UTF8.self) }
@@ -180,13 +181,13 @@ struct Projector: Sendable {
     }
 }
 
-/// A column as each record needs it. An object, as to copy a definition's column costs more than to fill it.
+/// A column prepared for many records. A class, because copying a definition's column costs more than converting a value.
 private final class ProjectedColumn: Sendable {
     let column: MirrorDefinition.Column
     let type: ColumnType
     let notNull: MirrorDefinition.NotNull?
     let hasDefault: Bool
-    /// Where the value is a child of the record.
+    /// The value's key, if the value is a child of the record.
     private let key: Key?
     private let isPriority: Bool
 

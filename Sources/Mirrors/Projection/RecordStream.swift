@@ -3,12 +3,12 @@ import LogStore
 import Runtime
 import Tree
 
-/// Reads the records of a pattern from the tree's table, one after another: memory holds one.
+/// Reads the records of a pattern from the tree's table, one after another. Memory holds one record.
 enum RecordStream {
     /// - Parameters:
-    ///   - above: the first captured keys, where not all records are wanted.
-    ///   - onRow: hears of each row that is read how many bytes it has.
-    ///   - body: takes a record with the newest version among its rows.
+    ///   - above: the first captured keys, to read only the records below them.
+    ///   - onRow: called for each row that is read, with its size in bytes.
+    ///   - body: called with each record and the newest version among its rows.
     static func read(
         _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogConnection,
         onRow: (Int) throws -> Void = { _ in }, _ body: ([Key], Node, Int64) throws -> Void
@@ -19,7 +19,7 @@ enum RecordStream {
             try gatherer.take(row, body)
         }
         try gatherer.finish(body)
-        // Records so far down that their rows don't come together are read one by one.
+        // Records at paths so long that their rows are not adjacent are read one by one.
         for keys in gatherer.farAway {
             guard let (value, version) = try source.readSubtrees(namespace, [pattern.path(of: keys)]).first else {
                 continue
@@ -28,7 +28,7 @@ enum RecordStream {
         }
     }
 
-    /// The versions of all rows of those records; some more than once.
+    /// Passes the versions of all rows of those records to `body`, some more than once.
     static func versions(
         _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogConnection,
         _ body: (Int64) -> Void
@@ -41,14 +41,14 @@ enum RecordStream {
     }
 }
 
-/// Makes records of rows that come in the order of their path's bytes.
+/// Builds records from rows in the order of their paths' bytes.
 struct RecordGatherer: ~Copyable {
     private let pattern: PathPattern
     private var prefix: [UInt8] = []
     private var keys: [Key] = []
     private var builder = TreeBuilder()
     private var version: Int64 = 0
-    /// Records that are leaves wait for their priority: `/a b` sorts between `/a` and `/a/.priority`.
+    /// Records that are leaves wait for their priority, because `/a b` sorts between `/a` and `/a/.priority`.
     private var leaves: [(prefix: [UInt8], keys: [Key], value: Node, version: Int64)] = []
     private(set) var farAway: Set<[Key]> = []
 
@@ -85,8 +85,8 @@ struct RecordGatherer: ~Copyable {
         return memcmp(start, other, prefix.count) == 0
     }
 
-    /// Starts the record that the path is in. False when the row needs no more: it is in no record, is a leaf that is
-    /// one, or gives a priority to one.
+    /// Starts the record that contains the path. Returns false if the row needs no more work: it is outside of the records, is
+    /// a record that is a leaf, or sets the priority of such a record.
     private mutating func begin(
         _ path: UnsafeRawBufferPointer, _ row: borrowing LogConnection.StoredRow,
         _ body: ([Key], Node, Int64) throws -> Void
@@ -103,7 +103,7 @@ struct RecordGatherer: ~Copyable {
         }
         let prefix = Array(path[..<end])
         if let index = leaves.firstIndex(where: { $0.prefix == prefix }) {
-            // Below a leaf there is nothing but its priority.
+            // The only row below a leaf is its priority.
             leaves[index].value = leaves[index].value.withPriority(try JSONParser.parse(row.value))
             leaves[index].version = max(leaves[index].version, row.version)
             return false
@@ -113,7 +113,7 @@ struct RecordGatherer: ~Copyable {
         return true
     }
 
-    /// Where the record's own path ends, and its captured keys; nil for a path above or beside the records.
+    /// Returns the end of the record's own path and its captured keys, or nil for a path above or beside the records.
     private func record(_ path: UnsafeRawBufferPointer) -> (end: Int, keys: [Key])? {
         var keys: [Key] = []
         var start = 0
@@ -125,7 +125,7 @@ struct RecordGatherer: ~Copyable {
             switch part {
             case .key(let key): guard text.elementsEqual(key.text.utf8) else { return nil }
             case .capture:
-                // The path of a root that is a leaf is "/": no key is captured of it.
+                // A root that is a leaf has the path "/", which contains no key.
                 guard !text.isEmpty else { return nil }
                 let key = Key(String(decoding: text, as: UTF8.self))
                 if key == .priority { return nil }
@@ -144,7 +144,7 @@ struct RecordGatherer: ~Copyable {
         version = 0
     }
 
-    /// Gives out the leaves whose priority would have come by now.
+    /// Delivers the leaves whose priority would have arrived by now.
     private mutating func release(
         _ path: UnsafeRawBufferPointer?, _ body: ([Key], Node, Int64) throws -> Void
     ) throws {
@@ -161,31 +161,32 @@ struct RecordGatherer: ~Copyable {
     }
 }
 
-/// Reads the records of a pattern on a thread of its own, some at a time: the next ones are read while those before become rows.
+/// Reads the records of a pattern in batches on a separate thread: the next batches are read while the previous ones become
+/// rows.
 enum RecordBatches {
     struct Record: Sendable {
         let keys: [Key]
         let value: Node
-        /// The newest version among its rows.
+        /// The newest version among the record's rows.
         let version: Int64
     }
 
-    /// What one batch may have of the table's bytes. One record may be more.
+    /// The maximum size of a batch, in bytes of the table. A single record may exceed it.
     private static let bytesAtOnce = 1 << 20
-    /// Batches that wait while one is worked on.
+    /// The number of batches that wait while one is processed.
     private static let waiting = 2
     private static let rowsBetweenLooks = 1_000
 
     /// - Parameters:
-    ///   - source: does nothing else meanwhile; when this returns or throws it can be used again. Where not all was read its
-    ///     transaction has failed.
-    ///   - most: the most records of a batch.
+    ///   - source: must not be used otherwise until this function returns or throws. If it returns before all records were
+    ///     read, the connection's transaction has failed.
+    ///   - most: the maximum number of records in a batch.
     static func forEach(
         _ namespace: Int64, _ pattern: PathPattern, _ source: LogConnection, most: Int,
         _ body: ([Record]) throws -> Void
     ) throws {
         let batches = Conveyor<[Record]>(capacity: waiting)
-        // Safe: the thread has the connection to itself until it has ended, and that is waited for below.
+        // Safe: only the thread uses the connection, and this function waits below until the thread has ended.
         nonisolated(unsafe) let source = source
         let thread = Thread(name: "records", isVital: false) {
             do {
@@ -232,15 +233,15 @@ enum RecordBatches {
         let description = "The system made no thread to read the tree: it is short of memory or of threads."
     }
 
-    /// Nobody wants the rest.
+    /// The consumer does not need the remaining batches.
     private struct Left: Error {}
 }
 
-/// Visits the records of a pattern in a value that is in memory.
+/// Visits the records of a pattern in a value in memory.
 enum RecordWalk {
     /// - Parameters:
-    ///   - part: the part of the pattern at which the value is; the root's is the first.
-    ///   - keys: the keys that were captured above it.
+    ///   - part: the part of the pattern at which the value is. The root's part is the first.
+    ///   - keys: the keys captured above the value.
     static func each(
         _ pattern: PathPattern, in value: Node, at part: Int = 0, _ keys: [Key] = [],
         _ body: ([Key], Node) throws -> Void

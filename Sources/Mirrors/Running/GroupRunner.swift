@@ -4,17 +4,17 @@ import Postgres
 import Runtime
 import Tree
 
-/// Runs the mirrors of one namespace and target while it holds their lock: a thread, with a connection to each of the two
+/// Runs the mirrors of one namespace and target while it holds their lock, on a thread with a connection to each of the two
 /// databases.
 ///
-/// The lock is held by the connection that writes: whoever loses the one has lost the other. What makes rows and cursor
-/// exact is not the lock, though, but the cursors' own row locks.
+/// The connection that writes holds the lock, so a runner that loses the connection also loses the lock. The row locks of the
+/// cursors, not this lock, keep rows and cursors consistent.
 final class GroupRunner: Sendable {
     private struct News {
-        /// Where the log ended when the supervisor looked last.
+        /// The head that the supervisor has read last.
         var head: Int64 = 0
-        /// The greatest head that was announced since the mirrors came to the log's end. Every role that can connect can announce
-        /// one: it is worth a look, and nothing else.
+        /// The greatest head announced since the mirrors reached the end of the log. Every role that can connect can announce a
+        /// head, so an announcement only causes a check.
         var announcedHead: Int64 = 0
         var mirrors: [CatalogMirror]
         var mirrorsVersion = 1
@@ -33,7 +33,7 @@ final class GroupRunner: Sendable {
 
     func headSeen(_ head: Int64) { news.signal { $0.head = max($0.head, head) } }
 
-    /// A notification says that the log reaches to `head`.
+    /// Handles a notification that the log reaches to `head`.
     func headAnnounced(_ head: Int64) { news.signal { $0.announcedHead = max($0.announcedHead, head) } }
 
     func mirrorsSeen(_ mirrors: [CatalogMirror]) {
@@ -97,8 +97,8 @@ final class GroupRunner: Sendable {
             })
     }
 
-    /// Tells the gateways' database, if it is there, what is wrong with the other one. A gateway that does run the mirrors
-    /// knows better.
+    /// Reports the target's failure in the gateways' database, if that can be reached. The report of a gateway that runs the
+    /// mirrors takes precedence.
     private func store(failure: String, retryAfter pause: Int64) {
         guard group.target != nil, let source = try? core.source("mirror report") else { return }
         defer { core.close(source) }
@@ -109,10 +109,11 @@ final class GroupRunner: Sendable {
         }
     }
 
-    /// Waits until no other gateway runs these mirrors.
+    /// Waits until no other gateway runs these mirrors, and acquires their lock.
     private func takeLock(_ source: LogConnection, _ target: PostgresConnection, _ work: inout MirrorWork) throws {
         var name = "pathmirror mirrors \(try source.installation()) \(group.namespaceID)"
-        // The other database may be the gateway's own by another address. As a digest, since it may hold a password.
+        // The target may be the gateway's own database by another address. Its URL is hashed, because it may contain a
+        // password.
         if let target = group.target { name += " " + Hex.encode(Digest.sha256(Array(target.utf8))) }
         while !stopsNow {
             let isHeld = try target.execute(
@@ -146,7 +147,7 @@ final class GroupRunner: Sendable {
             let position = work.position
             let until = work.millisecondsToRetry
             _ = news.wait(milliseconds: min(core.settings.pollMilliseconds, until)) { news -> Bool? in
-                // What the last step has found to be there, or not to be there.
+                // The last step has already handled this announcement.
                 if news.announcedHead == announced { news.announcedHead = 0 }
                 return max(news.head, news.announcedHead) > position || news.mirrorsVersion != version || news.stops
                     || core.stopsNow ? true : nil
@@ -156,11 +157,11 @@ final class GroupRunner: Sendable {
     }
 }
 
-/// Mirrors that are ahead of the log, or went on from entries that are not in it: the database failed over to a standby
-/// that had not received everything, or a backup was restored, and their tables were in another one.
+/// Mirrors that are ahead of the log, or have continued from entries that are not in it: the database failed over to a standby
+/// that had not received everything, or a backup was restored, while the mirrors' tables are in another database.
 extension GroupRunner {
-    /// Makes their tables anew, each beside the one that is there, and says so. True when there were any; those that can't be
-    /// made anew now are tried again.
+    /// Rebuilds the tables of such mirrors, each beside the present one, and logs this. Returns true if any table was rebuilt.
+    /// Tables that can't be rebuilt now are tried again.
     func rebuild(_ work: inout MirrorWork) throws -> Bool {
         var isSomethingNew = false
         for (mirror, cursor, head) in work.takenBack where work.rebuildsNow(mirror.name) {
@@ -178,7 +179,8 @@ extension GroupRunner {
             } catch {
                 let error = MirrorError(error)
                 guard !error.endsConnection, !core.stopsNow else { throw error }
-                // Another command builds it, or an object of the database is in the way. The other mirrors follow the log meanwhile.
+                // Another command is building the mirror, or an object in the database prevents it. The other mirrors follow the log
+                // meanwhile.
                 guard work.rebuildFailed(mirror.name, "\(error)") else { continue }
                 core.logger.warning(
                     "mirror can't be made anew now",

@@ -3,46 +3,46 @@ public import Postgres
 public import Runtime
 import Synchronization
 
-/// How mirrors are run; every field has its default.
+/// The settings for running mirrors. Every field has a default.
 public struct MirrorSettings: Sendable {
-    /// How often the log is looked at although nothing was announced.
+    /// The interval at which the log is checked without an announcement.
     public var pollMilliseconds: Milliseconds = 1_000
-    /// How long until somebody else's group of mirrors is tried again, in case its gateway is gone.
+    /// The interval at which a group of another gateway is tried, in case that gateway has died.
     public var takeoverMilliseconds: Milliseconds = 1_000
-    /// The first and the longest pause before something broken is tried again.
+    /// The first and the longest pause before a failure is retried.
     public var firstRetryMilliseconds: Milliseconds = 200
     public var maxRetryMilliseconds: Milliseconds = 30_000
-    /// How long a mirror waits for a table that somebody has locked, before it counts as broken.
+    /// The time that a mirror waits for a table locked by another session, before it counts as broken.
     public var lockTimeoutMilliseconds: Milliseconds = 2_000
-    /// Entries read at once.
+    /// The number of entries read at once.
     public var entriesAtOnce = 2_500
-    /// Where more records than this are below a place that is replaced, histories have the database find those that go. Nil for what
-    /// the stepper takes to be few.
+    /// If a replaced path contains more records than this, histories let the database find the removed ones. Nil for the
+    /// stepper's default.
     var rangeRecords: Int?
-    /// Which calls lose their connection, in tests.
+    /// Selects calls that lose their connection, in tests.
     var faults: (any CallFaults)?
-    /// For targets of the form `env:NAME`.
+    /// The environment for targets of the form `env:NAME`.
     public var environment: [String: String] = [:]
-    /// Names this gateway in `pathmirror.mirror_run`.
+    /// The name of this gateway in `pathmirror.mirror_run`.
     public var gateway = "gateway"
 
     public init() {}
 }
 
-/// Runs the mirrors: one thread that follows announcements, and one for the mirrors of each namespace and target. Several
-/// gateways share the work; each group of mirrors is run by one of them.
+/// Runs the mirrors: one thread follows announcements, and one thread runs the mirrors of each namespace and target. Several
+/// gateways share the work. Each group of mirrors is run by one of them.
 public final class MirrorService: Sendable {
     private let core: MirrorCore
     private let announcements: AnnouncementSubscription
     private let thread: Thread
 
-    /// Starts; the database may be absent, and come later.
+    /// Starts the service. The database need not be reachable yet.
     ///
     /// - Parameters:
-    ///   - announcements: what is heard of the database.
-    ///   - servers: which servers are gone on with; one for all that this program does with the database.
-    ///   - makeRoom: makes room for a tree of the past, of which a history is made anew; it is given what says whether there is still
-    ///     use for it. Nil for memory, however much such trees take.
+    ///   - announcements: the announcements of the database.
+    ///   - servers: decides which servers are accepted. All parts of the program share one instance for the database.
+    ///   - makeRoom: creates the budget of a tree of the past, from which a history is rebuilt. Its argument returns whether
+    ///     the tree is still needed. Nil for memory without a limit.
     public init(
         url: PostgresURL, settings: MirrorSettings = MirrorSettings(), announcements: Announcements, logger: Logger,
         servers: ServerFence = ServerFence(),
@@ -55,10 +55,10 @@ public final class MirrorService: Sendable {
         thread = Thread(name: "mirrors") { MirrorSupervisor(core, announcements).run() }
     }
 
-    /// How the mirrors fare.
+    /// The states of the mirrors.
     public var reports: [MirrorReport] { core.board.all }
 
-    /// Ends all work at once: what was under way is rolled back and done again by the next to run.
+    /// Stops all work at once. Transactions in progress are rolled back, and the next runner repeats them.
     public func stop() {
         core.stop()
         announcements.end()
@@ -66,7 +66,7 @@ public final class MirrorService: Sendable {
     }
 }
 
-/// What the threads that run mirrors share.
+/// The state shared by the threads that run mirrors.
 final class MirrorCore: Sendable {
     let url: PostgresURL
     let settings: MirrorSettings
@@ -77,13 +77,13 @@ final class MirrorCore: Sendable {
     private let stopping = Condition(false)
     private struct Registered: Sendable {
         let handle: PostgresCancelHandle
-        /// To the gateway's database, not to another that has tables.
+        /// Whether the connection is to the gateway's database rather than to another target.
         let isHome: Bool
     }
     private let connections = Mutex<[ObjectIdentifier: Registered]>([:])
-    /// How long a statement that moves mirrors may be silent. Builds may take any time.
+    /// The time for which a statement that moves mirrors may be silent. Builds have no limit.
     static let silenceMilliseconds: Milliseconds = 120_000
-    /// How long the supervisor waits for an answer until the database counts as lost.
+    /// The time without an answer after which the supervisor treats the database as lost.
     static let lookMilliseconds: Milliseconds = 10_000
 
     init(
@@ -99,7 +99,7 @@ final class MirrorCore: Sendable {
 
     var stopsNow: Bool { stopping.withLock { $0 } }
 
-    /// Room for a tree of the past; nil for memory.
+    /// Creates the budget of a tree of the past. Nil stands for memory without a limit.
     func makeRoom() -> (any TreeRoom)? { roomMaker?({ [weak self] in self.map { !$0.stopsNow } ?? false }) }
 
     func stop() {
@@ -107,12 +107,12 @@ final class MirrorCore: Sendable {
         for connection in connections.withLock({ Array($0.values) }) { connection.handle.abandon() }
     }
 
-    /// Waits; ends early when the service stops.
+    /// Waits, but returns early when the service stops.
     func pause(milliseconds: Milliseconds) {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 
-    /// Settings of connections that may wait long for the server, yet notice soon that it is gone.
+    /// Settings of connections that may wait long for the server, but soon notice when it is lost.
     var connectionSettings: ConnectionSettings {
         var connection = ConnectionSettings.forMirrors
         connection.sessionSettings["lock_timeout"] = "\(settings.lockTimeoutMilliseconds)"
@@ -124,7 +124,7 @@ final class MirrorCore: Sendable {
         TargetConnector(url: url, settings: connectionSettings, environment: settings.environment)
     }
 
-    /// Opens a connection to a server that may be written to and is not older than any that was met before.
+    /// Opens a connection to a server that accepts writes and is not older than any server seen before.
     func source(_ purpose: String) throws -> LogConnection {
         var log = LogConnection.Settings()
         log.connection = connectionSettings
@@ -134,14 +134,15 @@ final class MirrorCore: Sendable {
     }
 
     func target(_ target: String?) throws -> PostgresConnection {
-        // Tables in the gateway's own database are written where its log is read, whoever else takes writes.
+        // Tables in the gateway's own database are written on the server whose log is read, even if another server accepts
+        // writes.
         guard let target else { return try source("mirror writer").forOtherTables }
         let connection = try connector.connect(target, as: "mirror writer")
         register(connection.cancelHandle, isHome: false)
         return connection
     }
 
-    /// The gateway's database is silent: who waits for it, and has heard nothing since, waits in vain.
+    /// Abandons the connections to the gateway's silent database that have received nothing since `moment`.
     func abandonSilent(since moment: Int64) {
         let silent = connections.withLock { connections in
             connections.values.filter { $0.isHome && $0.handle.lastHeardMilliseconds < moment }
@@ -169,40 +170,40 @@ final class MirrorCore: Sendable {
     }
 }
 
-/// The mirrors of one namespace in one target: they move together.
+/// The mirrors of one namespace in one target, which move together.
 struct MirrorGroup: Hashable, Sendable, CustomStringConvertible {
     let namespaceID: Int64
     let namespace: String
     let target: String?
 
-    /// A key, not for people: it may hold a password.
+    /// A key that must not be displayed: it may contain a password.
     var description: String { "\(namespaceID) \(target ?? "")" }
 }
 
-/// How a mirror fares, as this gateway knows it.
+/// The state of a mirror, as this gateway knows it.
 public struct MirrorReport: Sendable, Equatable {
     public enum State: String, Sendable {
         case running, paused, broken
-        /// Another gateway runs it.
+        /// Another gateway runs the mirror.
         case elsewhere
-        /// Its table is being made.
+        /// The mirror's table is being built.
         case building
     }
 
     public let namespace: String
     public let name: String
     public var state: State
-    /// The entry up to which the table has come; 0 while unknown.
+    /// The log position of the table; 0 while unknown.
     public var seq: Int64 = 0
-    /// Entries that the table lacks.
+    /// The number of entries that the table lacks.
     public var lagEntries: Int64 = 0
-    /// For how long it has lacked some.
+    /// The time for which the table has lacked entries.
     public var lagMilliseconds: Int64 = 0
-    /// Why it is broken.
+    /// The reason why the mirror is broken.
     public var message: String?
 }
 
-/// The reports of all mirrors; any thread may look.
+/// The reports of all mirrors. Any thread may read them.
 final class ReportBoard: Sendable {
     private let reports = Mutex<[String: [MirrorReport]]>([:])
 

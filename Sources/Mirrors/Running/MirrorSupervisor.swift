@@ -2,7 +2,7 @@ import LogStore
 import Postgres
 import Runtime
 
-/// Follows announcements of commits and of changed mirrors, and sees that each group of mirrors has its runner.
+/// Follows announcements of commits and of changed mirrors, and ensures that each group of mirrors has a runner.
 final class MirrorSupervisor: AnnouncementListener {
     private let core: MirrorCore
     private let announcements: AnnouncementSubscription
@@ -60,7 +60,7 @@ final class MirrorSupervisor: AnnouncementListener {
         for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }
     }
 
-    /// Reads which mirrors there are, and how far the logs of their namespaces reach.
+    /// Reads the mirrors and the heads of their namespaces, and starts and stops runners.
     func look(_ connection: LogConnection, isNew: Bool) throws {
         let mirrors = try connection.catalogMirrors()
         let groups = Dictionary(grouping: mirrors) {

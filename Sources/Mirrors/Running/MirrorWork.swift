@@ -3,8 +3,7 @@ import Postgres
 import Runtime
 import Tree
 
-/// The mirrors of a group as the holder of their lock has them: steps them along the log, and sets aside the ones that
-/// fail.
+/// The mirrors of a group whose lock this runner holds. Moves the mirrors along the log, and sets aside those that fail.
 ///
 /// `load` reads the mirrors' cursors, and sorts the mirrors:
 ///
@@ -15,11 +14,11 @@ import Tree
 ///     otherwise                                                ──► active
 ///
 /// `step` moves active mirrors along the log (`Stepper`). Mirrors that are close together move in one transaction. At the head,
-/// `tryWaiting` tries the records again that a foreign key refused (`WaitingRows`). An error decides what happens next:
+/// `tryWaiting` retries the records that a foreign key rejected (`WaitingRows`). An error decides what happens next:
 ///
-///     the table refuses a row             ──► careful: the next step finds the row, and leaves it out
+///     the table rejects a row             ──► careful: the next step finds the row, and leaves it out
 ///     a conflict that passes              ──► the next step tries again
-///     somebody has locked the cursor      ──► heldUntil: the other mirrors move on without the mirror
+///     another session locks the cursor    ──► heldUntil: the other mirrors move without this one
 ///     the cursor is not as it was read    ──► needsReload: load again
 ///     the connection is lost              ──► the runner connects again
 ///     any other error                     ──► troubles: the mirror is broken, and waits, longer each time
@@ -34,11 +33,11 @@ struct MirrorWork {
         var message: String
     }
 
-    /// What waits for other tables and is tried now.
+    /// Records that wait for other tables, and are tried now.
     private struct Trial {
         let index: Int
         let records: [String]
-        /// Where a slice ends, and how many records it takes at most; nil for fresh records.
+        /// The end of a slice and its number of records; nil for fresh records.
         let slice: (place: [UInt8]?, count: Int)?
     }
 
@@ -48,26 +47,26 @@ struct MirrorWork {
     private let target: PostgresConnection
     private let stepper: Stepper
     private var active: [ActiveMirror] = []
-    /// In the catalog, but without a table.
+    /// Mirrors that are in the catalog but have no table yet.
     private var building: [String] = []
-    /// Those whose table has come to entries that the log doesn't have any more, as the database has lost them.
+    /// Mirrors whose tables contain entries that the database has lost.
     private(set) var takenBack: [(mirror: CatalogMirror, cursor: MirrorCursor, head: Int64)] = []
-    /// Why some of these can't be made anew now.
+    /// The failed rebuilds of such mirrors.
     private var rebuildFailures: [String: Trouble] = [:]
     private var paused: [(name: String, seq: Int64)] = []
-    /// Those whose definitions can't be used, with the reasons.
+    /// Mirrors whose definitions can't be used, with the mistakes.
     private var unusable: [(mirror: CatalogMirror, seq: Int64, mistake: String)] = []
     private var mistakes: [String: String] = [:]
     private var troubles: [String: Trouble] = [:]
-    /// Mirrors that somebody else holds, and when to look again.
+    /// Mirrors whose cursors another session has locked, with the monotonic time of the next attempt, in milliseconds.
     private var heldUntil: [String: Int64] = [:]
     private var waiting: WaitingRows
     private var behindSince: [String: Int64] = [:]
     private var lastReport: [MirrorReport] = []
     private var reportedAt: Int64 = 0
-    /// Cursors or definitions are not what they were when they were read.
+    /// Whether cursors or definitions may have changed since they were read.
     private(set) var needsReload = true
-    /// The log has to be looked at, as an announcement may have been lost.
+    /// Whether the log must be read because an announcement may have been lost.
     private var mayBeLate = true
     /// Whether all mirrors without history have reached the head.
     private var isTablesDone = false
@@ -84,7 +83,7 @@ struct MirrorWork {
         waiting = WaitingRows(core.settings)
     }
 
-    /// Where the mirrors that run are; the least of them.
+    /// The lowest position of the mirrors that run.
     var position: Int64 { runnable.map { active[$0].seq }.min() ?? .max }
 
     var millisecondsToRetry: Int64 {
@@ -101,7 +100,7 @@ struct MirrorWork {
         }
     }
 
-    /// Reads cursors and tables' definitions.
+    /// Reads the cursors and the tables' definitions.
     mutating func load(_ mirrors: [CatalogMirror]) throws {
         let cursors = try MirrorCursor.of(mirrors.map(\.id), in: group.namespaceID, target)
         let before = active
@@ -130,14 +129,14 @@ struct MirrorWork {
                 continue
             }
             var one = ActiveMirror(mirror, cursor)
-            // Another mirror's trouble is no reason to try again what was in vain.
+            // Careful mode survives a reload, so that failed attempts are not repeated because of another mirror.
             if let same = before.first(where: { $0.id == one.id && $0.generation == one.generation }) {
                 one.isCareful = same.isCareful
                 one.byPageThrough = same.byPageThrough
             }
             active.append(one)
         }
-        // A table may refer to one of a shorter path, such as that of items to that of their orders.
+        // A table may refer to a table with a shorter path, for example from items to their orders.
         active.sort { ($0.definition.pattern.depth, $0.name) < ($1.definition.pattern.depth, $1.name) }
         tellOfMistakes()
         let names = Set(active.map(\.name))
@@ -158,16 +157,16 @@ struct MirrorWork {
         mistakes = Dictionary(unusable.map { ($0.mirror.name, $0.mistake) }, uniquingKeysWith: { $1 })
     }
 
-    /// What `load` found has been dealt with, or can't be: it has to look again.
+    /// Requests another `load`, because the findings of the last one were handled or can't be handled now.
     mutating func loadAgain() { needsReload = true }
 
-    /// Some time has passed: announcements may have been lost, tables been made.
+    /// Notes that time has passed: announcements may have been lost, and tables may have been built.
     mutating func waited() {
         mayBeLate = true
         if !building.isEmpty || !takenBack.isEmpty { needsReload = true }
     }
 
-    /// Takes a step. True when there is nothing more to do for now.
+    /// Takes a step. Returns true if there is nothing more to do for now.
     mutating func step(_ head: Int64) throws -> Bool {
         isTablesDone = false
         let able = runnable
@@ -182,16 +181,16 @@ struct MirrorWork {
             isTablesDone = try advance(able, through: .max) ?? false
             return isTablesDone
         }
-        // A step of those that ask the tree goes to the head. Those that keep what records were take long over so many entries, and
-        // need not do it in one transaction.
+        // A step that reads the tree goes to the head. Histories take long for so many entries, and need not process them in
+        // one transaction.
         isTablesDone = try stepTogether(able.filter { active[$0].definition.keeps == nil }, head)
         guard !needsReload else { return false }
         let histories = try stepTogether(able.filter { active[$0].definition.keeps != nil }, head)
         return isTablesDone && histories
     }
 
-    /// Tries records again for which another table was in the way, once the mirrors have come to the head. Mirrors of the group that are not
-    /// there, such as one that was broken until now, don't come along: this is one transaction.
+    /// Retries records that another table prevented, once the mirrors have reached the head. All of this is one transaction, so
+    /// mirrors of the group at other positions, such as one that was broken until now, are left out.
     mutating func tryWaiting() throws {
         guard isTablesDone, !needsReload else { return }
         let began = Clock.monotonicMilliseconds
@@ -204,7 +203,7 @@ struct MirrorWork {
         for trial in trials {
             rereading[active[trial.index].name] = active[trial.index].keys(of: trial.records)
             active[trial.index].isCareful = true
-            // Those that a command of an operator has left are not known here.
+            // Errors that an operator's command has left are not known here.
             active[trial.index].mayHaveErrors = true
         }
         // After a failed step no record was tried: the pauses that `next` has set pass before the next attempt.
@@ -223,13 +222,13 @@ struct MirrorWork {
         }
     }
 
-    /// What of a mirror is to be tried now; nil where it is nothing.
+    /// Returns the records of a mirror to try now, or nil if there are none.
     private mutating func trial(of index: Int, _ now: Int64) throws -> Trial? {
         let mirror = active[index]
         switch waiting.next(mirror.name, now) {
         case nil: return nil
         case .fresh(let records):
-            // Some may have been written since.
+            // Some of them may have been written since.
             let found = try MirrorErrors.records(target, mirror.asGeneration, among: records, refusedOnly: true)
             let left = records.filter { found.contains(Array($0.utf8)) }
             guard !left.isEmpty else {
@@ -247,7 +246,7 @@ struct MirrorWork {
         }
     }
 
-    /// Those far behind go by themselves, so that the others don't wait for them.
+    /// Moves mirrors that are far behind in a separate step, so that the others don't wait for them.
     private mutating func stepTogether(_ able: [Int], _ head: Int64) throws -> Bool {
         let low = able.map { active[$0].seq }.min() ?? 0
         let high = able.map { active[$0].seq }.max() ?? 0
@@ -292,7 +291,7 @@ struct MirrorWork {
         switch error {
         case .moved: needsReload = true
         case .held(let names):
-            // A rebuild that swaps, or an operator's command; the others go on without them.
+            // A rebuild that swaps, or an operator's command, holds the cursors. The other mirrors continue.
             for name in names { heldUntil[name] = Clock.monotonicMilliseconds + Self.heldPause }
         case .table(let name, let cause):
             guard let index = indices.first(where: { active[$0].name == name }) else { throw error }
@@ -308,12 +307,12 @@ struct MirrorWork {
             }
         case .database(let cause):
             if cause.isRetriable { return }
-            // The commit, by a constraint that is checked then: with care it is checked for each row.
+            // A deferred constraint failed at the commit. In careful mode it is checked for each row.
             if cause.isAboutData, indices.contains(where: { !active[$0].isCareful }) {
                 for index in indices { stepper.beCareful(with: &active[index]) }
                 return
             }
-            // Nobody knows whose fault it is: all of them pause.
+            // The cause could be any of them, so all of them pause.
             for index in indices { setAside(active[index].name, "\(error)") }
         default: for index in indices { setAside(active[index].name, "\(error)") }
         }
@@ -327,7 +326,7 @@ struct MirrorWork {
                 "mirror is broken", [("namespace", group.namespace), ("mirror", name), ("error", message)])
         }
         troubles[name] = trouble(message, after: troubles[name])
-        // What broke it may have been a change of the mirror.
+        // A change of the mirror may have caused the failure.
         needsReload = true
     }
 
@@ -343,10 +342,10 @@ struct MirrorWork {
 
     // MARK: Rebuilding
 
-    /// Whether a table that has entries which the log has lost was not rebuilt yet, for some reason.
+    /// Whether a rebuild of a table with lost entries has failed.
     func hasRebuildFailed(_ name: String) -> Bool { rebuildFailures[name] != nil }
 
-    /// Whether such a table is to be rebuilt now: after a failure there is a pause, which grows.
+    /// Whether such a table must be rebuilt now. After a failure there is a pause, which grows.
     func rebuildsNow(_ name: String) -> Bool {
         rebuildFailures[name].map { $0.retryAt <= Clock.monotonicMilliseconds } ?? true
     }
@@ -354,7 +353,7 @@ struct MirrorWork {
     /// Notes that a table was rebuilt.
     mutating func rebuilt(_ name: String) { rebuildFailures[name] = nil }
 
-    /// Notes why a table could not be rebuilt; true where that was not known.
+    /// Notes why a table could not be rebuilt. Returns true if the message is new.
     mutating func rebuildFailed(_ name: String, _ message: String) -> Bool {
         let last = rebuildFailures[name]
         rebuildFailures[name] = trouble(message, after: last)
@@ -363,7 +362,7 @@ struct MirrorWork {
 
     // MARK: Reports
 
-    /// Tells this process how the mirrors fare, and now and then the database.
+    /// Reports the states of the mirrors to this process, and at intervals to the database.
     mutating func report(head: Int64) throws {
         let now = Clock.monotonicMilliseconds
         var reports = active.map { mirror -> MirrorReport in

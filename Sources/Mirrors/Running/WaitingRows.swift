@@ -1,21 +1,22 @@
 import Runtime
 
-/// Schedules retries of records that a foreign key refused: the row that theirs refers to may have come by now, or the row that refers to theirs
-/// may be gone.
+/// Schedules retries of records that a foreign key rejected: the row to which theirs refers may exist by now, or the row that
+/// refers to theirs may have been removed.
 ///
 ///     begins to wait ──► fresh: tried after 0.2 s, 0.4 s, …, 6.4 s ──► rounds
 ///     found in the database (a restart, a command, many at once) ────► rounds
 ///
-/// A round tries all records of a mirror that wait, in their order in the database, in slices. A slice takes about a quarter of a second, and the
-/// next follows after as long a pause, so that other mirrors move in between. The next round follows soon if some record got what it waited for;
-/// else after a pause that grows to half a minute. New records don't shorten that pause: they are fresh ones.
+/// A round tries all waiting records of a mirror in slices, in their order in the database. A slice takes about a quarter of a
+/// second, and the next one follows after an equally long pause, so that other mirrors move in between. The next round follows
+/// soon if a record was written, otherwise after a pause that grows to half a minute. New records don't shorten that pause,
+/// because they are fresh ones.
 ///
 /// Times are monotonic, in milliseconds.
 struct WaitingRows {
-    /// What to try now.
+    /// The records to try now.
     enum Choice: Equatable {
         case fresh([String])
-        /// The records after a place, at most so many.
+        /// Up to `limit` records after one record's position in the database.
         case slice(after: [UInt8]?, limit: Int)
     }
 
@@ -23,10 +24,10 @@ struct WaitingRows {
         var fresh: Set<String> = []
         var freshAt: Int64 = 0
         var freshTries = 0
-        /// The place up to which the round under way has come; nil at its beginning.
+        /// The position that the current round has reached, or nil at its beginning.
         var place: [UInt8]?
         var hasSucceeded = false
-        /// The last round has found no record.
+        /// Whether the last round has found no record.
         var isIdle = false
         var roundAt: Int64 = 0
         var backoff: Backoff
@@ -34,25 +35,27 @@ struct WaitingRows {
     }
 
     private let settings: MirrorSettings
-    /// By the mirrors' names.
+    /// The waiting records by mirror name.
     private var waits: [String: Wait] = [:]
 
-    /// Records that are tried at once: at first, at least and at most.
+    /// The number of records tried at once: the first value, and the limits.
     static let firstLimit = 50
     static let limits = 10...500
     static let sliceMilliseconds: Int64 = 250
-    /// Tries of fresh records until they are left to the rounds.
+    /// The number of attempts with fresh records before they are left to the rounds.
     static let freshTries = 6
 
     init(_ settings: MirrorSettings) { self.settings = settings }
 
-    /// When a mirror's records are tried next. At once for one that is not known: a command of an operator may have left records that wait.
+    /// Returns the time of the next attempt for a mirror. Unknown mirrors are tried at once, because an operator's command may
+    /// have left waiting records.
     func retryAt(_ name: String) -> Int64 {
         guard let wait = waits[name] else { return 0 }
         return wait.fresh.isEmpty ? wait.roundAt : min(wait.freshAt, wait.roundAt)
     }
 
-    /// What is to be tried of a mirror now, if anything. It is chosen again only after a pause, even where nothing is said of what became of it.
+    /// Returns the records of a mirror to try now, if any. They are chosen again only after a pause, even if no result was
+    /// noted.
     mutating func next(_ name: String, _ now: Int64) -> Choice? {
         var wait = waits[name] ?? Wait(backoff: newBackoff)
         defer { waits[name] = wait }
@@ -72,7 +75,7 @@ struct WaitingRows {
             wait.freshTries = 0
             wait.freshAt = now + pause(afterTries: 0)
         }
-        // More than are tried at once are left to the rounds.
+        // Records beyond the number tried at once are left to the rounds.
         wait.fresh.formUnion(records.prefix(max(0, wait.limit - wait.fresh.count)))
         if wait.isIdle {
             wait.isIdle = false
@@ -81,9 +84,9 @@ struct WaitingRows {
         waits[name] = wait
     }
 
-    /// Notes what became of fresh records.
+    /// Notes the result of an attempt with fresh records.
     ///
-    /// - Parameter left: those that still wait.
+    /// - Parameter left: the records that still wait.
     mutating func triedFresh(_ name: String, left: Set<String>, _ now: Int64) {
         guard var wait = waits[name] else { return }
         wait.freshTries += 1
@@ -92,13 +95,13 @@ struct WaitingRows {
         waits[name] = wait
     }
 
-    /// Notes what became of a slice.
+    /// Notes the result of an attempt with a slice.
     ///
     /// - Parameters:
-    ///   - count: the records that were found.
-    ///   - place: that of the last one.
-    ///   - left: how many of them still wait.
-    ///   - began: when they were chosen.
+    ///   - count: the number of records found.
+    ///   - place: the position of the last one.
+    ///   - left: the number of them that still wait.
+    ///   - began: the time at which they were chosen.
     mutating func triedSlice(
         _ name: String, count: Int, place: [UInt8]?, left: Int, began: Int64, _ now: Int64
     ) {
@@ -124,7 +127,7 @@ struct WaitingRows {
         wait.hasSucceeded = false
     }
 
-    /// Forgets mirrors that do not run any more.
+    /// Forgets mirrors that no longer run.
     mutating func keep(_ names: Set<String>) { waits = waits.filter { names.contains($0.key) } }
 
     private var newBackoff: Backoff {

@@ -4,7 +4,7 @@ import Postgres
 import Runtime
 import Tree
 
-/// A mirror as its runner has it: its table, and where its cursor was last.
+/// A mirror in its runner: its table, and the last known position of its cursor.
 struct ActiveMirror {
     let id: [UInt8]
     let namespace: Int64
@@ -12,27 +12,27 @@ struct ActiveMirror {
     let table: MirrorTable
     let projector: Projector
     var seq: Int64
-    /// The batch of the entry there; nil where nobody knows it yet.
+    /// The batch of the entry at `seq`, or nil if unknown.
     var batch: [UInt8]?
-    /// Whether errors may be stored: then those of a record that is written anew have to go.
+    /// Whether errors may be stored. If so, a write of a record must remove the record's errors.
     var mayHaveErrors: Bool
-    /// Its last stretch of the log held a row that the table refused: this time rows are tried one by one.
+    /// Whether the table has rejected a row of the last step. Rows are then tried one by one.
     var isCareful = false
-    /// A step of several pages was in vain because of such a row: as far as it may have come, steps are of one page, so that the next one
-    /// is not in vain for the same row.
+    /// The position up to which steps take single pages, because a step of several pages has failed for such a row. The next
+    /// such step must not fail for the same row.
     var byPageThrough: Int64 = 0
-    /// What the table's indexes are called once it is whole, while a build has them under names of its own.
+    /// The temporary and final names of the table's indexes, during a build.
     var namesToBe: [IndexNameToBe] = []
-    /// The records that a foreign key refused in this stretch.
+    /// The records that a foreign key rejected in the current step.
     var waiting: [String] = []
-    /// What the stretch being worked on does to it.
+    /// The changes of the current step.
     var pending: PendingChanges
 
     var name: String { table.definition.name }
     var definition: MirrorDefinition { table.definition }
-    /// What its records were, where it keeps that.
+    /// The versions of the mirror's records, if it has a history.
     var versions: MirrorVersions { MirrorVersions(namespace: namespace, mirror: id) }
-    /// The table as its errors know it.
+    /// The table as errors refer to it.
     var asGeneration: MirrorGeneration {
         MirrorGeneration(namespace: namespace, mirror: id, generation: generation)
     }
@@ -54,11 +54,11 @@ struct ActiveMirror {
 }
 
 extension ActiveMirror {
-    /// The mirror as its cursor says it is.
+    /// Creates a mirror in the state of its cursor.
     init(_ mirror: CatalogMirror, _ cursor: MirrorCursor) {
         let definition = cursor.definition
-        // Statements are kept by name on a connection: a new generation needs new ones, and so does another mirror that has
-        // the name of one that was dropped, and begins with the first generation again.
+        // Connections keep prepared statements by name. A new generation needs new statements. So does a mirror with the name
+        // of a dropped one, whose generations start again at the first.
         let label = "\(mirror.name) \(cursor.generation) \(Hex.encode(mirror.id.suffix(4)))"
         self.init(
             id: mirror.id, namespace: mirror.namespaceID, generation: cursor.generation,
@@ -68,12 +68,12 @@ extension ActiveMirror {
 }
 
 extension ActiveMirror {
-    /// Stores values that did not fit, up to as many as the mirror's definition has kept, or errors of records that wait, up to
+    /// Returns the step that stores conversion errors, up to the definition's limit, or errors of waiting records, up to
     /// `MirrorErrors.mostWaiting`.
     ///
     /// - Parameters:
-    ///   - misfits: no two of a record and column; of a history, no two of those by one entry.
-    ///   - areWaiting: whether the errors are those of records that wait.
+    ///   - misfits: at most one per record and column; in a history, at most one per record, column and entry.
+    ///   - areWaiting: whether these are the errors of waiting records.
     func storing(_ misfits: [ConversionError], areWaiting: Bool = false) -> PipelineStep {
         let errors = misfits.map {
             MirrorErrorRecord(
@@ -84,26 +84,26 @@ extension ActiveMirror {
             apartByEntries: definition.isHistory)
     }
 
-    /// An error of a record as a whole.
+    /// Returns an error of a record as a whole.
     func error(of keys: [Key], seq: Int64, _ reason: String) -> ConversionError {
         let path = definition.pattern.path(of: keys).description
         return ConversionError(record: path, column: "", path: path, seq: seq, value: nil, reason: reason)
     }
 
-    /// Whether the record is tried again, as another table is in the way, by a foreign key.
+    /// Whether the record is tried again, because another table prevented the write by a foreign key.
     static func isForNow(_ reason: String) -> Bool { reason.hasPrefix(MirrorErrors.forNow) }
 
-    /// Why the table refuses a row, with the names of indexes that people know.
+    /// Returns the reason why the table rejects a row, with the final names of indexes.
     ///
-    /// - Parameter toRemove: the row is there and can't be removed.
+    /// - Parameter toRemove: whether the row exists and can't be removed.
     func refusal(_ error: PostgresError, toRemove: Bool = false) -> String {
         let message = namesToBe.reduce(error.message) { $1.naming($0) }
-        // What a mirror keeps of its records' past does not come from the tree, so that nothing can be tried again.
+        // The rows of a history do not come from the tree, so they can't be retried.
         let time = error.isForeignKey && definition.keeps == nil ? MirrorErrors.forNow : ""
         return "\(time)the table \(toRemove ? "keeps" : "refuses") the row: \(message)"
     }
 
-    /// The captured keys of records, by their paths.
+    /// Returns the captured keys of records with these paths.
     func keys(of records: [String]) -> [[Key]] {
         let parts = definition.pattern.parts
         return records.compactMap { record in
@@ -116,16 +116,16 @@ extension ActiveMirror {
     }
 }
 
-/// What an index of a table that is being made is called now, and once that is whole.
+/// The temporary name of an index on a table under construction, and its final name.
 struct IndexNameToBe {
     let built: String
     let name: String
 
-    /// A text of the server with the name that people know. The server quotes names, so that one that begins like another is
-    /// not taken for it.
+    /// Returns a text of the server with the final name. The server quotes names, so a name that begins like another one is not
+    /// confused with it.
     func naming(_ text: String) -> String { text.replacing("\"\(built)\"", with: "\"\(name)\"") }
 
-    /// Those of a definition's own indexes, the key's among them.
+    /// Returns the names of a definition's own indexes, including that of the key.
     static func own(of table: MirrorTable) -> [IndexNameToBe] {
         zip(table.indexNames(of: table.name), table.indexNames(of: table.definition.table)).map {
             IndexNameToBe(built: $0, name: $1)

@@ -1,9 +1,9 @@
 import Postgres
 import Tree
 
-/// What the cells of rows are written into: the array that a statement's parameter carries, or a COPY.
+/// The destination of a row's cells: the array of a statement's parameter, or a COPY.
 protocol CellSink: ~Copyable {
-    /// What writing may throw.
+    /// The type of error that writing may throw.
     associatedtype Failure: Error
 
     mutating func appendNull()
@@ -19,9 +19,9 @@ protocol CellSink: ~Copyable {
     mutating func append(texts: [String?]) throws(Failure)
 }
 
-/// Which cells a row has, and how each kind is written.
+/// Lists the cells of a row, and writes each kind of cell.
 enum CellEncoder {
-    /// Gives `body` the cells of a row, in the order of the table's columns: keys, columns, then ours.
+    /// Calls `body` with the cells of a row, in the order of the table's columns: keys, columns, Pathmirror's own.
     @inline(__always)
     static func forEach<Failure: Error>(
         _ row: ProjectedRow, _ table: MirrorTable, _ body: (_ column: Int, _ cell: Cell) throws(Failure) -> Void
@@ -35,7 +35,7 @@ enum CellEncoder {
         try body(ours + 2, row.misfits.isEmpty ? .null : .texts(row.misfits))
     }
 
-    /// A key as the cell of its column.
+    /// Returns a key as the cell of its column.
     static func cell(_ key: Key, _ type: KeyType) -> Cell {
         switch type {
         case .text: .text(key.text)
@@ -63,7 +63,7 @@ enum CellEncoder {
     }
 }
 
-/// Puts rows into the arrays of a mirror's statements.
+/// Writes rows to the arrays of a mirror's statements.
 enum RowEncoder {
     static func upsert(_ table: MirrorTable, _ rows: some Collection<ProjectedRow>) -> PostgresParameters {
         var arrays = table.columns.map { PostgresArray(of: $0.carrier) }
@@ -73,7 +73,7 @@ enum RowEncoder {
         return parameters(arrays)
     }
 
-    /// Rows that are cells already, in the order of some columns.
+    /// Returns the parameters of rows that consist of cells in the order of `columns`.
     static func cells(
         _ columns: [MirrorTable.Column], _ rows: some Collection<[Cell]>
     ) throws(MirrorError) -> PostgresParameters {
@@ -88,7 +88,8 @@ enum RowEncoder {
         return parameters(arrays)
     }
 
-    /// Beginnings of keys, all of one length. Those that no row can have, as they don't fit a key's type, are left out.
+    /// Returns the parameters of prefixes of keys, all of one length. Prefixes that don't fit a key's type are left out,
+    /// because no row can have them.
     static func keys(_ table: MirrorTable, _ keys: [[Key]]) -> PostgresParameters {
         guard let count = keys.first?.count, count > 0 else { return PostgresParameters() }
         var arrays = table.columns.prefix(count).map { PostgresArray(of: $0.carrier) }
@@ -108,7 +109,7 @@ enum RowEncoder {
     }
 }
 
-/// Arrays carry as text what the statement casts to the column's type.
+/// Arrays carry values as text if the statement casts them to the column's type.
 extension PostgresArray: CellSink {
     typealias Failure = Never
 
@@ -121,7 +122,7 @@ extension PostgresArray: CellSink {
 }
 
 extension KeyType {
-    /// Whether a key can be stored as this type. One spelling only, as two keys must not become one row.
+    /// Whether a key can be stored as this type. Only one spelling is accepted, because two keys must not become one row.
     func holds(_ key: Key) -> Bool {
         switch self {
         case .text: true
@@ -132,9 +133,9 @@ extension KeyType {
     }
 }
 
-/// Puts rows into a COPY: in binary, or in text where a column's binary form is not worth the trouble.
+/// Writes rows to a COPY, in binary or, if the binary form of a column would be complicated, in text.
 enum RowCopier {
-    /// Whether a table's COPY is binary: only decimal numbers are text.
+    /// Whether a table's COPY is binary. Decimal numbers require text.
     static func isBinary(_ table: MirrorTable) -> Bool {
         !table.definition.columns.contains { $0.type == .numeric }
     }
@@ -147,7 +148,7 @@ enum RowCopier {
         try writer.endRow()
     }
 
-    /// A row that is cells already.
+    /// Copies a row that consists of cells.
     static func copy(_ cells: [Cell], to writer: inout CopyWriter) throws(PostgresError) {
         writer.beginRow()
         for cell in cells { try CellEncoder.append(cell, to: &writer) }
@@ -155,7 +156,7 @@ enum RowCopier {
     }
 }
 
-/// A COPY takes values as its columns' types have them, in binary or in text.
+/// A COPY takes values in the form of its columns' types, in binary or in text.
 extension CopyWriter: CellSink {
     typealias Failure = PostgresError
 
@@ -189,9 +190,9 @@ extension CopyWriter: CellSink {
     }
 }
 
-/// Times as COPY's text format has them.
+/// Times in COPY's text format.
 enum TimestampText {
-    /// `2026-01-31 23:59:59.123456+00`; years 1 to 9999.
+    /// Returns a time such as `2026-01-31 23:59:59.123456+00`, for the years 1 to 9999.
     static func utf8(unixMicroseconds micros: Int64) -> [UInt8] {
         let dayMicros: Int64 = 86_400_000_000
         var days = micros / dayMicros

@@ -1,22 +1,24 @@
 import Postgres
 
-/// The view of versions over a table of changes: it has a row for each state that a record had, with the time in which it held.
+/// The view of versions over a table of changes. It has a row for each state of a record, with the time during which it was
+/// valid.
 extension MirrorTable {
     private struct ViewColumn {
         let name: String
-        /// SQL on a row of the table of changes.
+        /// SQL for the value, computed from a row of the table of changes.
         let value: String
         let comment: String?
     }
 
-    /// The view's qualified name; nil for a table that is no history.
+    /// The view's qualified name, or nil for a table that is no history.
     var versionsView: String? {
         guard definition.isHistory else { return nil }
         let name = MirrorDefinition.versionsView(of: name)
         return "\(quotedIdentifier(schema)).\(quotedIdentifier(name))"
     }
 
-    /// Whether the database has the view: another one of its name does not read the table, or has other columns.
+    /// Whether the database has the view. A view with its name that does not read the table, or has other columns, does not
+    /// count.
     func hasVersionsView(_ target: PostgresConnection) throws(PostgresError) -> Bool {
         guard let view = versionsView else { return false }
         var names = PostgresArray(of: .text)
@@ -35,7 +37,7 @@ extension MirrorTable {
         ).bool(0, 0)
     }
 
-    /// Makes the view. Who reads it needs the right to read the table as well, and is subject to the table's policies.
+    /// Creates the view. Its readers also need the right to read the table, and are subject to the table's policies.
     var versionsSQL: [String] {
         guard let view = versionsView else { return [] }
         let columns = viewColumns.map { "\($0.value) as \(quotedIdentifier($0.name))" }
@@ -95,7 +97,7 @@ extension MirrorTable {
             ViewColumn(name: $0.name, value: quotedIdentifier($0.name), comment: $0.comment)
         }
 
-    /// A member of the row that a change left, as a column's type.
+    /// Returns SQL for a member of the row after a change, as a column's type.
     private static func member(_ name: String, _ type: ColumnType) -> String {
         let key = literal(name)
         let text = "(\"_new\" ->> \(key))"
@@ -110,7 +112,7 @@ extension MirrorTable {
     }
 }
 
-/// What tables have in addition that keep what their records were.
+/// The additional columns of tables with a history.
 extension MirrorTable {
     static let deletedAt = own(
         MirrorDefinition.deletedAtColumn, "timestamptz", .timestamptz, "When the record was removed.")
@@ -130,7 +132,7 @@ extension MirrorTable {
     static let misfits = own(
         MirrorDefinition.misfitsColumn, "text[]", .text, "Columns whose values did not fit.")
 
-    /// The columns behind the keys of a table of changes.
+    /// The columns after the keys of a table of changes.
     static let changeColumns: [Column] =
         [
             own(
@@ -143,7 +145,7 @@ extension MirrorTable {
             misfits,
         ]
 
-    /// The index that finds what came behind an entry, for who reads a history bit by bit.
+    /// Creates the index that finds the changes after an entry, for incremental readers.
     var seqIndexSQL: [String] {
         guard definition.isHistory else { return [] }
         let name = quotedIdentifier(seqIndexName(of: name))
@@ -152,21 +154,21 @@ extension MirrorTable {
 
     func seqIndexName(of table: String) -> String { RelationName.joined([table, "_by_seq"]) }
 
-    /// The names of the table's indexes, if it is called so, in an order that depends on the definition alone.
+    /// Returns the names of the indexes of a table with this name, in an order that depends only on the definition.
     func indexNames(of table: String) -> [String] {
         var names = [keyName(of: table)] + definition.indexes.map { indexName($0, of: table) }
         if definition.isHistory { names.append(seqIndexName(of: table)) }
         return names
     }
 
-    /// What `markDeleted` takes.
+    /// The columns of the parameters of `markDeleted`.
     var markColumns: [Column] {
         columns.filter(\.isKey) + [
             Self.own("seq", "bigint", .int8, ""), Self.own("at", "timestamptz", .timestamptz, ""),
         ]
     }
 
-    /// Says that records are gone whose rows stay.
+    /// Marks rows that stay although their records were removed.
     var markDeleted: PostgresStatement {
         let count = definition.keys.count
         let seq = quotedIdentifier(MirrorDefinition.seqColumn)

@@ -2,19 +2,19 @@ import LogStore
 import Postgres
 import Tree
 
-/// A mirror's table as SQL: what makes it, and what writes to it.
+/// The SQL statements that create a mirror's table and write to it.
 struct MirrorTable: Sendable {
-    /// A column, and how its values travel.
+    /// A column, and the form in which its values are sent.
     struct Column: Sendable {
         let name: String
         let sqlType: String
-        /// The elements of the array that carries a batch's values.
+        /// The element type of the array with a batch's values.
         let carrier: PostgresType
         let isNotNull: Bool
         let comment: String?
         let isKey: Bool
 
-        /// The carried value as the column's type.
+        /// Returns SQL that casts the sent value to the column's type.
         func cast(_ reference: String) -> String {
             switch sqlType {
             case "numeric", "date", "uuid", "text[]": "\(reference)::\(sqlType)"
@@ -24,11 +24,11 @@ struct MirrorTable: Sendable {
     }
 
     let definition: MirrorDefinition
-    /// Tells statements of one table from another's.
+    /// Distinguishes the statements of this table from those of other tables.
     let label: String
     let schema: String
     let name: String
-    /// Keys, columns, the rest; then ours.
+    /// Keys, columns, the rest, then Pathmirror's own columns.
     let columns: [Column]
     /// The columns of the primary key.
     let identity: [String]
@@ -49,7 +49,7 @@ struct MirrorTable: Sendable {
 
     var qualifiedName: String { "\(quotedIdentifier(schema)).\(quotedIdentifier(name))" }
 
-    /// Removes the rows that begin with some captured keys, for a number of such beginnings at once.
+    /// Returns the statement that removes the rows whose keys begin with some captured keys, for several such prefixes at once.
     func deleteRanges(keyCount: Int) -> PostgresStatement {
         keyCount == definition.keys.count
             ? deleteRows : Self.delete(qualifiedName, columns, keyCount: keyCount, label)
@@ -78,7 +78,7 @@ struct MirrorTable: Sendable {
 
     static let restComment = "What no other column takes."
 
-    /// The definition's columns and the rest.
+    /// Returns the definition's columns and the rest column.
     private static func values(_ definition: MirrorDefinition) -> [Column] {
         var columns = definition.columns.map { column in
             Column(
@@ -162,7 +162,7 @@ struct MirrorTable: Sendable {
 }
 
 extension MirrorTable {
-    /// Makes the table without its key and indexes, which come cheaper when it is full.
+    /// Creates the table without its key and indexes, which are cheaper to create when it is full.
     var createSQL: [String] {
         let lines = columns.map { column in
             "\(quotedIdentifier(column.name)) \(column.sqlType)\(column.isNotNull ? " not null" : "")"
@@ -173,7 +173,7 @@ extension MirrorTable {
         ]
     }
 
-    /// Adds the primary key and the indexes, under names that depend on the table's.
+    /// Adds the primary key and the indexes, with names derived from the table's.
     var indexSQL: [String] {
         let name = quotedIdentifier(keyName(of: name))
         let key = "alter table \(qualifiedName) add constraint \(name) primary key (\(Self.list(identity)))"
@@ -187,7 +187,7 @@ extension MirrorTable {
         """
     }
 
-    /// The comments, which are set again whenever the definition changes.
+    /// Sets the comments. Executed whenever the definition changes.
     var commentSQL: [String] {
         var statements = ["comment on table \(qualifiedName) is \(Self.comment(definition.comment))"]
         for column in columns {
@@ -197,7 +197,7 @@ extension MirrorTable {
         return statements + versionsCommentSQL
     }
 
-    /// The names that its key, its indexes and its view have beside it in its schema.
+    /// The names of the table's key, indexes and view in its schema.
     var relationNames: Set<String> {
         let view = definition.isHistory ? [MirrorDefinition.versionsView(of: name)] : []
         return Set(indexNames(of: name) + view)
@@ -209,8 +209,8 @@ extension MirrorTable {
         Self.indexName(index, among: definition.indexes, of: table)
     }
 
-    /// The columns joined by `_`; where another index of the definition (`a_b` beside `a` and `b`) would have the same name,
-    /// with a hash that tells the two apart.
+    /// Joins the columns by `_`. If another index of the definition would have the same name (`a_b` beside `a` and `b`), a hash
+    /// distinguishes the two.
     static func indexName(
         _ index: MirrorDefinition.Index, among all: [MirrorDefinition.Index], of table: String
     ) -> String {
@@ -224,10 +224,10 @@ extension MirrorTable {
         return RelationName.joined([table] + index.columns + [RelationName.hash(columns), index.kind])
     }
 
-    /// A comment as SQL: COMMENT takes no parameters.
+    /// Returns a comment as an SQL literal, because COMMENT takes no parameters.
     static func comment(_ text: String?) -> String { text.map { literal($0) } ?? "null" }
 
-    /// A text as SQL, for statements that take no parameters.
+    /// Returns a text as an SQL literal, for statements without parameters.
     static func literal(_ text: String) -> String {
         var quoted = "E'"
         for scalar in text.unicodeScalars {
@@ -239,13 +239,13 @@ extension MirrorTable {
 }
 
 extension MirrorDefinition.Index {
-    /// What its name ends with.
+    /// The ending of the index's name.
     fileprivate var kind: String { isGIN ? "gin" : "idx" }
 }
 
-/// Finds out why the table did not take rows, or did not let them go.
+/// Finds the reason why the table did not accept or remove rows.
 extension MirrorTable {
-    /// Counts the rows given to `upsert` that are there as they are given.
+    /// Counts the rows passed to `upsert` that the table contains unchanged.
     var same: PostgresStatement {
         let conditions = columns.enumerated().map { index, column in
             let live = "live.\(quotedIdentifier(column.name))"
@@ -259,12 +259,12 @@ extension MirrorTable {
             """, types: columns.map { $0.carrier.arrayType ?? .textArray })
     }
 
-    /// The captured keys of the rows that begin with some of them.
+    /// Returns the captured keys of the rows that begin with some of them.
     func keys(below beginning: [Key], _ target: PostgresConnection) throws(PostgresError) -> [[Key]] {
         let keys = columns.filter(\.isKey)
         let texts = zip(keys, definition.keys).map { column, key in
             let name = "live.\(quotedIdentifier(column.name))"
-            // As text a day depends on how the server or the role writes days.
+            // The text form of a date depends on the settings of the server or the role.
             return key.type == .date ? "to_char(\(name), 'YYYY-MM-DD')" : "\(name)::text"
         }
         let given = Array(keys.prefix(beginning.count))
@@ -285,7 +285,7 @@ extension MirrorTable {
         return found
     }
 
-    /// A rule of the table that does something else in place of an INSERT or an UPDATE.
+    /// Returns the name of a rule of the table that replaces an INSERT or an UPDATE, or nil if there is none.
     func replacingRule(_ target: PostgresConnection) throws(PostgresError) -> String? {
         let rules = try target.execute(
             """

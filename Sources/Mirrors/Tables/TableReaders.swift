@@ -1,8 +1,8 @@
 import Postgres
 
-/// What others have made on top of a mirror's table and PostgreSQL won't drop the table under.
+/// Objects of other users that depend on a mirror's table, so that PostgreSQL does not drop the table.
 enum TableReaders {
-    /// SQL that begins a query for the views that read the table named by $1, directly and by way of others.
+    /// SQL that begins a query for the views that read the table named by $1, directly or through other views.
     static let dependents = """
         with recursive dependent (oid, depth) as (
             select to_regclass($1)::oid, 0
@@ -15,8 +15,8 @@ enum TableReaders {
             where dependent.depth < 50
         )
         """
-    /// What such a query is from: the views as `class`, with their schemas as `namespace`, and how far off each is. $2 names the view
-    /// that is the mirror's own, which is left out.
+    /// The FROM clause of such a query: the views as `class`, their schemas as `namespace`, and each view's distance as
+    /// `depth`. $2 names the mirror's own view, which is left out.
     static let found = """
         from (select oid, max(depth) as depth from dependent where depth > 0 group by oid) as found
         join pg_class as class on class.oid = found.oid and class.oid is distinct from to_regclass($2)
@@ -28,9 +28,9 @@ enum TableReaders {
         [.text(table.qualifiedName), table.versionsView.map { .text($0) } ?? .null(.text)]
     }
 
-    /// Why the table can't go, and what their user can do.
+    /// Returns the reason why the table can't be dropped, and the steps that an operator can take.
     ///
-    /// - Parameter refusal: PostgreSQL's, for what isn't a view.
+    /// - Parameter refusal: PostgreSQL's error, for objects that are not views.
     static func refusal(
         of mirror: String, _ table: MirrorTable, _ target: PostgresConnection, _ refusal: PostgresError
     ) throws -> MirrorError {
@@ -49,9 +49,10 @@ enum TableReaders {
                 + "then drop the mirror \"\(mirror)\" again. Nothing was changed. In SQL: \(statements)")
     }
 
-    /// Finds out before anything is built whether something reads the table of a definition that no other table can be put under.
+    /// Checks, before anything is built, that no materialized view reads the table of a definition, because the table can't be
+    /// replaced under such a view.
     ///
-    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
+    /// - Throws: ``MirrorError/refused(_:)``, with the steps that an operator can take.
     static func refuseMaterializedViews(of definition: MirrorDefinition, _ target: PostgresConnection) throws {
         let table = MirrorTable(definition, name: definition.table, label: "")
         if let view = try views(of: table, target).last(where: { $0.kind != "view" }) {
@@ -59,10 +60,10 @@ enum TableReaders {
         }
     }
 
-    /// Finds out before anything is built whether something names the table that would not find the next one: a foreign key or a policy
-    /// of another table; what depends on it or on the type of its rows; a view, where that has another name.
+    /// Checks, before anything is built, that no object refers to the table and would not find its successor: a foreign key or
+    /// a policy of another table, an object that depends on the table or its row type, or a view, if the table's name changes.
     ///
-    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
+    /// - Throws: ``MirrorError/refused(_:)``, with the steps that an operator can take.
     static func refuseWhatNamesTheTable(
         of old: MirrorDefinition, becoming new: MirrorDefinition, _ target: PostgresConnection
     ) throws {
@@ -72,7 +73,7 @@ enum TableReaders {
                 "The view \(view.name) reads \(old.tableName), which becomes \(new.tableName): drop the view, and make it anew afterwards."
             )
         }
-        // What is the table's own goes with it.
+        // The table's own objects are dropped with it.
         let found = try target.execute(
             """
             select 'foreign key', conname, conrelid::regclass::text from pg_constraint
@@ -90,14 +91,14 @@ enum TableReaders {
         )
     }
 
-    /// What there is to say of one that reads a table which is made anew.
+    /// Returns the error for a materialized view that reads a table to be rebuilt.
     static func refusal(ofMaterializedView name: String, on table: String) -> MirrorError {
         .refused(
             "The materialized view \(name) reads \(table), which can't be replaced under it: drop it, and make it anew afterwards."
         )
     }
 
-    /// The views that read a table, those that others read last.
+    /// Returns the views that read a table. Views that other views read come last.
     private static func views(
         of table: MirrorTable, _ target: PostgresConnection
     ) throws -> [(kind: String, name: String)] {
@@ -113,12 +114,12 @@ enum TableReaders {
     }
 }
 
-/// What depends on a table or on its row type.
+/// Objects that depend on a table or on its row type.
 extension TableReaders {
-    /// Finds out before anything is built whether an object needs the table or the type of its rows, which goes with it: a function, a
-    /// view that has a whole row in a column, a column of that type, a domain, a table that inherits from it.
+    /// Checks, before anything is built, that no object needs the table or its row type, which is dropped with the table: a
+    /// function, a view with a whole row in a column, a column of that type, a domain, or a table that inherits from it.
     ///
-    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
+    /// - Throws: ``MirrorError/refused(_:)``, with the steps that an operator can take.
     static func refuseDependents(of definition: MirrorDefinition, _ target: PostgresConnection) throws {
         let table = MirrorTable(definition, name: definition.table, label: "")
         let found = try target.execute(dependentsSQL, [.text(table.qualifiedName)])
@@ -164,7 +165,7 @@ extension TableReaders {
         order by 1, 2
         """
 
-    /// The tables from which the table of a definition inherits, which its successor does not.
+    /// Returns the tables from which a definition's table inherits. Its successor does not inherit from them.
     static func parents(of definition: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         let table = MirrorTable(definition, name: definition.table, label: "")
         let rows = try target.execute(

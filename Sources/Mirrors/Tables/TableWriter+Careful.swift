@@ -2,21 +2,21 @@ import LogStore
 import Postgres
 import Tree
 
-/// Writing and removing rows of a table that has refused something: what it refuses is found out, halving, and recorded.
+/// Writes and removes rows of a table that has rejected some. The writer finds these rows by halving, and records them.
 ///
-/// Each statement runs in a savepoint, with all constraints immediate, so that what a deferred one refuses is found out there as well. What was
-/// gathered has been sent before.
+/// Each statement runs under a savepoint, with all constraints immediate, so that violations of deferred constraints are found
+/// there as well. Collected statements have been sent before.
 extension TableWriter {
-    /// What checks the constraints that are deferred, at once.
+    /// The step that checks deferred constraints at once.
     private static let check: [PipelineStep] = [.query("set constraints all immediate")]
 
-    /// Runs a statement, and undoes it if the table refuses some of its rows.
+    /// Runs a statement, and undoes it if the table rejects some of its rows.
     ///
-    /// A statement before, of any table, may have left what a deferred constraint refuses. The check then says nothing of this statement, which
-    /// runs without it: COMMIT checks both.
+    /// An earlier statement, of any table, may have violated a deferred constraint. The check then says nothing about this
+    /// statement, which runs without it: COMMIT checks both.
     ///
-    /// - Returns: how many rows it has touched, or why it can't.
-    /// - Throws: `MirrorError.table` for what is no matter of single rows.
+    /// - Returns: the number of rows that it has touched, or the error.
+    /// - Throws: `MirrorError.table` for errors that are not about single rows.
     func attempt(_ step: PipelineStep, _ mirror: ActiveMirror) throws -> Result<Int, PostgresError> {
         let result = try attempt([step] + Self.check, mirror)
         guard case .failure(let error) = result, error.step == 2,
@@ -25,7 +25,7 @@ extension TableWriter {
         return try attempt([step], mirror)
     }
 
-    /// Runs steps in a savepoint; the count is that of the first.
+    /// Runs steps under a savepoint. Returns the row count of the first step.
     private func attempt(_ steps: [PipelineStep], _ mirror: ActiveMirror) throws -> Result<Int, PostgresError> {
         do throws(PostgresError) {
             let results = try connection.pipeline(
@@ -38,11 +38,11 @@ extension TableWriter {
         }
     }
 
-    /// Defers constraints again that are declared `initially deferred`. Statements that follow may rely on it, such as those of other
-    /// mirrors.
+    /// Defers constraints again that are declared `initially deferred`. Later statements, such as those of other mirrors, may
+    /// rely on this.
     func deferConstraints(_ mirror: ActiveMirror) throws {
         try asking(mirror) { () throws(PostgresError) in
-            // A name stands for all constraints of a schema that have it.
+            // A name stands for all constraints of a schema with that name.
             let names = try connection.execute(
                 """
                 select string_agg(distinct format('%I.%I', nspname, conname), ', ')
@@ -56,7 +56,8 @@ extension TableWriter {
         }
     }
 
-    /// Finds the rows that the table refuses (an index that can't hold a value, a constraint that somebody added); they are left out and recorded.
+    /// Writes rows, and finds those that the table rejects (an index can't hold a value, a constraint was added). They are left
+    /// out and recorded.
     func upsertCarefully(
         _ rows: ArraySlice<ProjectedRow>, _ misfits: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
@@ -69,13 +70,13 @@ extension TableWriter {
             return try upsertCarefully(rows[middle...], &misfits, mirror)
         }
         if !refusal.isRowsKeptOut {
-            // Otherwise the row of before would stay as if it were so now. It does where another table refers to it.
+            // Otherwise the previous row would stay as if it were current. It stays only if another table refers to it.
             _ = try attempt(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [first.keys])), mirror)
         }
         misfits.append(mirror.error(of: first.keys, seq: first.stamp.seq, mirror.refusal(refusal)))
     }
 
-    /// Removes rows, but for those that the table keeps as another one refers to them; these are recorded.
+    /// Removes rows, except those to which another table refers. These are recorded.
     func deleteCarefully(
         _ keys: ArraySlice<[Key]>, _ misfits: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
@@ -90,7 +91,8 @@ extension TableWriter {
         misfits.append(mirror.error(of: first, seq: mirror.seq, mirror.refusal(refusal, toRemove: true)))
     }
 
-    /// Empties ranges. If a foreign key prevents that, removes row by row those that are not written again; the others are overwritten.
+    /// Empties ranges. If a foreign key prevents that, removes row by row those that are not written again. The others are
+    /// overwritten.
     ///
     /// - Returns: the errors of the rows that stay.
     func emptyCarefully(
@@ -110,8 +112,8 @@ extension TableWriter {
         return misfits
     }
 
-    /// Writes rows, and says why not all of them were written: nil where all are there as they should be. After an error about data none of them
-    /// is written, and of rows that a trigger keeps out the others are.
+    /// Writes rows. Returns nil if the table then contains all of them, otherwise the error. After an error about data none of
+    /// them is written. If a trigger rejects some rows, the others are written.
     func refusal(of parameters: PostgresParameters, rows: Int, _ mirror: ActiveMirror) throws -> PostgresError? {
         let table = mirror.table
         let step = PipelineStep.prepared(table.upsert, parameters)
@@ -122,28 +124,28 @@ extension TableWriter {
         }
         guard written < rows else { return nil }
         let rule = try asking(mirror) { () throws(PostgresError) in
-            // The server keeps the plan of a rule that does something else, even after the rule is dropped.
+            // The server keeps the plan of a rule that replaces the statement, even after the rule is dropped.
             try connection.forget(table.upsert)
             return try table.replacingRule(connection)
         }
         if let rule {
             throw MirrorError.table(mirror: mirror.name, .replaced(by: rule, on: mirror.definition.tableName))
         }
-        // A trigger may also keep rows from being written that are there as they should be.
+        // A trigger may also skip rows that the table already contains unchanged.
         let same = try asking(mirror) { () throws(PostgresError) in
             try connection.executePrepared(table.same, parameters).int64(0, 0)
         }
         guard same < Int64(rows) else { return nil }
         let refusal = PostgresError.rowsKeptOut(sent: rows, written: written)
         guard rows == 1 else { return refusal }
-        // The plan may have been that of a rule which is dropped by now.
+        // The plan may have been that of a rule that is dropped by now.
         switch try attempt(step, mirror) {
         case .success(let count): return count < rows ? refusal : nil
         case .failure(let error): return error
         }
     }
 
-    /// Asks something of one mirror's table: an error is that mirror's alone.
+    /// Queries one mirror's table. An error concerns only that mirror.
     private func asking<Answer>(
         _ mirror: ActiveMirror, _ body: () throws(PostgresError) -> Answer
     ) throws(MirrorError) -> Answer {
@@ -160,13 +162,15 @@ extension TableWriter {
 }
 
 extension PostgresError {
-    /// The server refused a value, not the statement: data exceptions, constraints, program limits, what a trigger does to a row.
+    /// Whether the server rejected a value, not the statement: data exceptions, constraints, program limits, errors raised by
+    /// triggers.
     var isAboutData: Bool {
         guard case .server(let state) = kind else { return kind == .invalidParameter }
         return ["22", "23", "27", "54"].contains { state.hasPrefix($0) }
     }
 
-    /// A foreign key is in the way: the row that this one refers to is not there yet, or another row still refers to this one.
+    /// Whether a foreign key was violated: the row to which this one refers does not exist yet, or another row still refers to
+    /// this one.
     var isForeignKey: Bool {
         // foreign_key_violation, and restrict_violation since PostgreSQL 18.
         sqlState == "23503" || sqlState == "23001"

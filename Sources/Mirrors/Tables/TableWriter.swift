@@ -2,52 +2,53 @@ import LogStore
 import Postgres
 import Tree
 
-/// Writes what a stretch of the log does to mirrors' tables, inside of a transaction that is open on the target.
+/// Writes the effect of log entries to mirrors' tables, in the open transaction of the target.
 ///
-/// Statements are gathered over all mirrors and sent together, so that a small stretch costs one round trip. Of a large one the
-/// target works on some rows while the next are read and projected.
+/// Statements of all mirrors are collected and sent together, so that a few entries cost one round trip. With many entries, the
+/// target works on some rows while the next ones are read and projected.
 ///
 ///     PendingChanges of each mirror
 ///       ├─ emptied ranges ──► delete the range              1. remove: the last mirror first
-///       ├─ gone records ────► delete the rows
+///       ├─ removed records ─► delete the rows
 ///       │
 ///       ├─ known records ────────────────────────────┐      2. put: the first mirror first
 ///       ├─ unknown records ── read from the tree ────┼─► project ─► upsert, or delete
-///       └─ emptied ranges that are to be reloaded ───┘      └─► values that do not fit: errors
+///       └─ emptied ranges that are to be reloaded ───┘      └─► conversion errors
 ///                 │
 ///                 ▼
-///     steps: the gathered statements of all mirrors
-///       ├─ 5,000 rows or 8 MiB ──► sendAhead: send, and go on without the results
-///       └─ end, or a question ───► flush: send, and wait for the results
+///     steps: the collected statements of all mirrors
+///       ├─ 5,000 rows or 8 MiB ──► sendAhead: send, and continue without the results
+///       └─ end, or a query ──────► flush: send, and wait for the results
 ///
-/// At most one pipeline is sent ahead: `sendAhead` and `flush` first receive the results of the one before. An upsert that
-/// writes fewer rows than it was given is an error, as a trigger or a rule of the table kept rows out. For a mirror that is
-/// careful, the writer first sends what was gathered, and then finds the rows that the table refuses (`TableWriter+Careful.swift`).
+/// At most one pipeline is sent ahead: `sendAhead` and `flush` first receive the results of the previous one. An upsert that
+/// writes fewer rows than it was given is an error, because a trigger or a rule of the table has skipped rows. For a careful
+/// mirror, the writer first sends the collected statements, and then finds the rows that the table rejects
+/// (`TableWriter+Careful.swift`).
 struct TableWriter {
     let connection: PostgresConnection
     private var steps: [PipelineStep] = []
-    /// Whose each step is.
+    /// The owner of each step.
     private var owners: [Owner] = []
     private var rowsGathered = 0
     private var bytesGathered = 0
-    /// Whose the steps are that were sent ahead: the connection can do nothing else until their answers are received.
+    /// The owners of the steps that were sent ahead. The connection can't be used otherwise until their results are received.
     private var ahead: [Owner]?
 
-    /// The mirror of a step, and how many rows the step has to write; nil for a step whose rows are not counted.
+    /// The mirror of a step, and the number of rows that the step must write; nil if its rows are not counted.
     private struct Owner {
         let mirror: String
         var rows: Int?
     }
 
-    /// More than this goes at once, not with the rest.
+    /// The maximum number of rows sent at once.
     static let maxRows = 5_000
     private static let maxBytes = 8 << 20
-    /// Records that are asked for in one query.
+    /// The number of records read by one query.
     static let recordsAtOnce = 1_000
 
     init(_ connection: PostgresConnection) { self.connection = connection }
 
-    /// What a stretch of the log does to one table.
+    /// The changes of one table.
     private struct Work {
         var emptied: [PendingChanges.Emptied] = []
         var gone: [[Key]] = []
@@ -57,16 +58,18 @@ struct TableWriter {
 
     private typealias Record = (keys: [Key], value: Node, stamp: Stamp)
 
-    /// Adds what `pending` of the mirrors says. `source` has a snapshot open, which is asked for what the log doesn't say.
+    /// Adds statements for the `pending` changes of the mirrors. Values that the log does not contain are read from `source`,
+    /// which has a snapshot open.
     ///
-    /// Rows are removed in the reverse order of the mirrors, before any rows are put, so that a table may refer to one before it.
+    /// Rows are removed in the reverse order of the mirrors, before any rows are written, so that a table may refer to one
+    /// before it.
     mutating func write(_ mirrors: inout [ActiveMirror], from source: LogConnection) throws {
         let works = mirrors.indices.map { Self.takeWork(of: &mirrors[$0]) }
         for index in mirrors.indices.reversed() { try remove(works[index], &mirrors[index], from: source) }
         for index in mirrors.indices { try put(works[index], &mirrors[index], from: source) }
     }
 
-    /// The same for one mirror.
+    /// Adds statements for the `pending` changes of one mirror.
     mutating func write(_ mirror: inout ActiveMirror, from source: LogConnection) throws {
         let work = Self.takeWork(of: &mirror)
         try remove(work, &mirror, from: source)
@@ -112,10 +115,11 @@ struct TableWriter {
         }
     }
 
-    /// Sends what was gathered, and `last` behind it.
+    /// Sends the collected statements, and `last` after them.
     mutating func flush(_ last: [PipelineStep] = []) throws { _ = try send(last) }
 
-    /// Sends what was gathered and questions behind it, each with the mirror that asks it, in one round trip.
+    /// Sends the collected statements, and queries after them, each with its mirror, in one round trip. Returns the results of
+    /// the queries.
     mutating func flush(asking questions: [(step: PipelineStep, mirror: ActiveMirror)]) throws -> [PostgresResult] {
         for question in questions {
             steps.append(question.step)
@@ -127,7 +131,7 @@ struct TableWriter {
     private mutating func send(_ last: [PipelineStep]) throws -> [PostgresResult] {
         try receiveAhead()
         let (gathered, owners) = takeGathered()
-        // Before a transaction is committed, it is known that its rows were written.
+        // The rows must be known to be written before the transaction is committed.
         guard !last.isEmpty, owners.contains(where: { $0.rows != nil }) else { return try run(gathered + last, owners) }
         _ = try run(gathered, owners)
         return try run(last, [])
@@ -143,7 +147,7 @@ struct TableWriter {
         }
     }
 
-    /// A trigger or a rule of a table may keep rows out without an error.
+    /// Throws if a trigger or a rule of a table has skipped rows, which is no error for the server.
     private static func count(_ results: [PostgresResult], _ owners: [Owner]) throws(PostgresError) {
         for (step, owner) in owners.enumerated() where step < results.count {
             guard let rows = owner.rows, results[step].affectedRows < rows else { continue }
@@ -151,7 +155,7 @@ struct TableWriter {
         }
     }
 
-    /// Sends what was gathered and does not wait for what becomes of it, but for what became of the last that was sent so.
+    /// Sends the collected statements without waiting for their results. Waits only for the results of those sent ahead before.
     mutating func sendAhead() throws {
         guard !steps.isEmpty else { return }
         try receiveAhead()
@@ -191,11 +195,11 @@ struct TableWriter {
         return .database(error)
     }
 
-    /// Gathers a statement.
+    /// Adds a statement to the collected ones.
     ///
     /// - Parameters:
-    ///   - bytes: about what its parameters weigh, where that may be much.
-    ///   - rows: how many rows it has to write; nil where nobody counts them.
+    ///   - bytes: the approximate size of its parameters, if they may be large.
+    ///   - rows: the number of rows that it must write, or nil if they are not counted.
     mutating func add(_ step: PipelineStep, _ mirror: ActiveMirror, bytes: Int = 0, rows: Int? = nil) throws {
         steps.append(step)
         owners.append(Owner(mirror: mirror.name, rows: rows))
@@ -203,7 +207,7 @@ struct TableWriter {
         if bytesGathered >= Self.maxBytes { try sendAhead() }
     }
 
-    /// Sends what was gathered, if something of it is of this mirror, which asks the database next.
+    /// Sends the collected statements if some of them belong to this mirror, which will query the database.
     mutating func flush(before mirror: ActiveMirror) throws {
         if ahead != nil || owners.contains(where: { $0.mirror == mirror.name }) { try flush() }
     }
@@ -235,7 +239,7 @@ struct TableWriter {
         }
     }
 
-    /// The records of an emptied range that are written again.
+    /// Returns the records of an emptied range that are written again.
     private static func keysPut(
         in range: [Key], by work: Work, _ mirror: ActiveMirror, from source: LogConnection
     ) throws -> Set<[Key]> {
@@ -317,17 +321,17 @@ struct TableWriter {
 
     // MARK: Ranges
 
-    /// Fills an emptied range with all that the tree has there.
+    /// Fills an emptied range with the records that the tree has there.
     ///
-    /// - Parameter floor: the least entry that the rows get. The tree does not know of an entry that removed a part of a record, and rows
-    ///   may have had its number.
+    /// - Parameter floor: the lowest seq of the rows. The tree does not know of an entry that removed a part of a record, and
+    ///   rows may have had its seq.
     private mutating func reload(
         _ keys: [Key], from floor: Stamp, _ mirror: inout ActiveMirror, from source: LogConnection
     ) throws {
         var gathered: [(keys: [Key], value: Node, version: Int64)] = []
         var seqs: Set<Int64> = []
         var times: [Int64: Int64] = [:]
-        // The times of entries can't be asked for while the tree streams in on the same session.
+        // The times of entries can't be queried while the tree streams in on the same session.
         try RecordStream.versions(mirror.namespace, mirror.definition.pattern, above: keys, source) { seqs.insert($0) }
         for part in Array(seqs).chunked(10_000) {
             times.merge(try source.commitTimes(mirror.namespace, part)) { $1 }

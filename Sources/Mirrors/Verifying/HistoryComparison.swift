@@ -2,10 +2,10 @@ import LogStore
 import Postgres
 import Tree
 
-/// Compares a table that keeps what its records were: what is known of them now with the records of the tree, which are
-/// given one after another in any order, and every row with what the versions make.
+/// Compares a table that has a history: the newest versions with the records of the tree, which are added in any order, and
+/// every row with the one that the versions produce.
 ///
-/// In a transaction in which nobody moves the cursor. Memory holds a batch.
+/// Runs in a transaction in which no session moves the cursor. Memory holds one batch.
 final class HistoryComparison {
     private let connection: PostgresConnection
     private let mirror: ActiveMirror
@@ -13,7 +13,7 @@ final class HistoryComparison {
     private var recordCount: Int64 = 0
     private var rowCount: Int64 = 0
     private var missingCount = 0
-    /// The first differences as sentences.
+    /// The first differences, as sentences.
     private(set) var differences: [String] = []
     private(set) var differenceCount = 0
 
@@ -29,7 +29,7 @@ final class HistoryComparison {
         if batch.count >= 1_000 { try compareRecords() }
     }
 
-    /// Compares what is left, when all records were added.
+    /// Finishes the comparison after all records were added.
     func finish() throws {
         try compareRecords()
         let known = try mirror.versions.count(connection)
@@ -43,7 +43,7 @@ final class HistoryComparison {
     private func compareRecords() throws {
         try mirror.versions.forEachNewest(connection, of: batch.map { RecordKey.text($0.keys) }) { index, known in
             if known?.record != nil { recordCount += 1 }
-            // What was too large to be kept is not known.
+            // A record that was too large to be stored can't be compared.
             guard let kept = try StoredRecord.decode(known?.record), kept != batch[index].value else { return }
             note("\(mirror.definition.pattern.path(of: batch[index].keys)): what is kept is not what the tree has")
         }
@@ -84,7 +84,7 @@ final class HistoryComparison {
         try take(missing)
     }
 
-    /// What the table once refused is recorded, and is missing rightly.
+    /// Handles missing rows. Those that the table has rejected are recorded as errors, and are no differences.
     private func take(_ missing: [(path: String, seq: Int64)]) throws {
         guard !missing.isEmpty else { return }
         let refused = try MirrorErrors.refused(
@@ -97,7 +97,7 @@ final class HistoryComparison {
         }
     }
 
-    /// With more errors than are kept, rows may be missing that the table has refused.
+    /// Notes that the table may have rejected some of the missing rows, if some errors were not stored.
     private func noteUnkeptErrors() throws {
         guard missingCount > 0 else { return }
         let unkept = try MirrorErrors.unkept(connection, mirror.asGeneration)

@@ -2,15 +2,16 @@ public import LogStore
 import Postgres
 public import Tree
 
-/// A mirror's table as `log verify` compares it with the tree: at the mirror's cursor, on one snapshot of table and cursor.
+/// A mirror's table for `log verify`, which compares it with the tree at the mirror's cursor, on one snapshot of table and
+/// cursor.
 ///
-/// Belongs to one thread, which it blocks. Its table can't be swapped until the verification's transaction ends.
+/// Belongs to one thread, which it blocks. The table can't be swapped until the verification's transaction ends.
 public final class MirrorProjection: VerifiableProjection {
     public var name: String { "mirror \(mirror.name)" }
 
     private let mirror: CatalogMirror
-    /// For a table in another database: a connection with a snapshot that was begun before the verification's own, so that
-    /// the cursor can't be ahead of the tree.
+    /// For a table in another database: a connection whose snapshot was taken before the verification's own, so that the cursor
+    /// can't be ahead of the tree.
     private let elsewhere: PostgresConnection?
     private var active: ActiveMirror?
     private var isThere = true
@@ -20,18 +21,18 @@ public final class MirrorProjection: VerifiableProjection {
         self.elsewhere = elsewhere
     }
 
-    /// What a namespace's mirrors have to be compared with, and what is in the way of it.
+    /// A namespace's mirrors, and the obstacles to their verification.
     public struct Found {
         public let projections: [MirrorProjection]
-        /// Mirrors that can't be verified, as sentences: their databases are out of reach.
+        /// Sentences about mirrors that can't be verified, for example because their databases can't be reached.
         public let problems: [String]
-        /// Mirrors that have no table yet.
+        /// The names of mirrors without a table.
         public let unbuilt: [String]
     }
 
-    /// The namespace's mirrors; those in other databases have a connection each until `close`.
+    /// Returns the namespace's mirrors. Each of those in other databases has a connection until `close`.
     ///
-    /// - Parameter session: outside of a transaction.
+    /// - Parameter log: a connection outside of a transaction.
     public static func all(
         of namespace: NamespaceRecord, _ log: LogConnection, _ connector: TargetConnector
     ) throws -> Found {
@@ -60,10 +61,10 @@ public final class MirrorProjection: VerifiableProjection {
         return Found(projections: projections, problems: problems, unbuilt: unbuilt)
     }
 
-    /// Ends the connection to another database, if one was opened.
+    /// Closes the connection to another database, if one was opened.
     public func close() { elsewhere?.close() }
 
-    /// - Throws: `MirrorError.moved` when the table has just been replaced: begin the verification anew.
+    /// - Throws: `MirrorError.moved` if the table has just been replaced. The caller must begin the verification again.
     public func cursor(_ log: LogConnection) throws -> Int64? {
         let connection = elsewhere ?? log.forOtherTables
         guard let cursor = try MirrorCursor.of(mirror, connection) else { return nil }
@@ -73,7 +74,7 @@ public final class MirrorProjection: VerifiableProjection {
         return cursor.seq
     }
 
-    /// Keeps the table from being replaced, which would show it empty to this snapshot; false when there is none.
+    /// Locks the table against replacement, after which this snapshot would see it empty. Returns false if there is no table.
     private func lock(_ table: MirrorTable, _ connection: PostgresConnection) throws -> Bool {
         try connection.executeScript("savepoint mirror_lock")
         do {
@@ -83,7 +84,8 @@ public final class MirrorProjection: VerifiableProjection {
             try connection.executeScript("rollback to savepoint mirror_lock")
             return false
         }
-        // The name is looked up now, the catalog's rows are of the snapshot: they differ when the table is a newer one.
+        // The name is resolved now, but the catalog's rows are those of the snapshot. They differ if the table is newer than
+        // the snapshot.
         let isTheSnapshots = try connection.execute(
             """
             select exists (
@@ -95,18 +97,18 @@ public final class MirrorProjection: VerifiableProjection {
         return true
     }
 
-    /// Compares the table with the projection of the tree; returns a line for each difference, up to a bound.
+    /// Compares the table with the projection of the tree. Returns a line for each difference, up to a limit.
     public func compare(with root: Node, at seq: Int64, _ log: LogConnection) throws -> [String] {
         guard let active else { return [] }
         guard isThere else { return ["its table \(active.definition.tableName) is not there"] }
         let connection = elsewhere ?? log.forOtherTables
-        // As for connections that write mirrors; here the session is somebody else's.
+        // Connections that write mirrors have this setting, too. This session belongs to the caller.
         try connection.executeScript("set local plan_cache_mode = force_custom_plan; savepoint mirror_compare")
         do {
             let (found, count) = try differences(active, connection, root)
             return count > TableComparison.maxShown ? found + ["\(count) differences in all"] : found
         } catch let error as PostgresError where error.sqlState != nil && !error.endsConnection {
-            // A column that somebody has changed or removed, for one.
+            // A column may have been changed or removed, for example.
             try connection.executeScript("rollback to savepoint mirror_compare")
             return ["its table \(active.definition.tableName) can't be compared: \(error)"]
         }

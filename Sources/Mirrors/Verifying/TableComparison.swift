@@ -2,36 +2,35 @@ import LogStore
 import Postgres
 import Tree
 
-/// Compares a mirror's table with the rows that records make, which are given one after another in any order: memory holds
-/// a batch of them, whatever the table's size.
+/// Compares a mirror's table with the rows of records, which are added in any order. Memory holds one batch of them.
 ///
-/// The server compares, so that values are equal exactly where SQL calls them so (`1.0` and `1.00` as `numeric`, members
-/// of a `jsonb` in any order). Of the columns of our own, `_misfits` has to be right; `_seq` says which entry wrote a row
-/// last, which the tree doesn't know: it must not be beyond the cursor, and `_updated_at` is not looked at.
+/// The server compares, so values are equal exactly if they are equal in SQL (`1.0` and `1.00` as `numeric`, members of a
+/// `jsonb` in any order). Of Pathmirror's own columns, `_misfits` must be equal. `_seq` is the entry that wrote a row last,
+/// which the tree doesn't know: it must not be beyond the cursor. `_updated_at` is not compared.
 final class TableComparison {
     private let connection: PostgresConnection
     private let mirror: ActiveMirror
     private let statement: PostgresStatement
-    /// Columns by their number in the statement's answers.
+    /// The columns, by their number in the statement's results.
     private let names: [String]
     private var batch: [ProjectedRow] = []
     private var batchBytes = 0
-    /// Rows that should be there and are.
+    /// The number of expected rows that were found.
     private var foundCount: Int64 = 0
-    /// The first differences as sentences; `differenceCount` counts all.
+    /// The first differences as sentences. `differenceCount` counts all of them.
     private(set) var differences: [String] = []
     private(set) var differenceCount = 0
     private var missingCount = 0
 
-    /// The most differences that are told one by one.
+    /// The maximum number of differences that are reported one by one.
     static let maxShown = 20
     private static let rowsAtOnce = 1_000
     private static let maxBytes = 8 << 20
 
     /// - Parameters:
-    ///   - connection: on the table's database. Where others write to the table, with a snapshot open in which the cursor
-    ///     was read.
-    ///   - mirror: the table, and in `seq` its cursor.
+    ///   - connection: a connection to the table's database. If other sessions write to the table, it needs an open snapshot in
+    ///     which the cursor was read.
+    ///   - mirror: the table. `seq` is its cursor.
     init(_ connection: PostgresConnection, _ mirror: ActiveMirror) {
         self.connection = connection
         self.mirror = mirror
@@ -52,9 +51,9 @@ final class TableComparison {
         if batch.count >= Self.rowsAtOnce || batchBytes >= Self.maxBytes { try flush() }
     }
 
-    /// Looks for rows that should not be there, when all records were added.
+    /// Searches for unexpected rows, after all records were added.
     ///
-    /// - Parameter records: what the tree has at the places with these captured keys. Called while the connection streams.
+    /// - Parameter records: returns the tree's values for some captured keys. Called while the connection streams.
     func finish(records: ([[Key]]) throws -> [Node]) throws {
         try flush()
         let name = mirror.table.qualifiedName
@@ -63,7 +62,7 @@ final class TableComparison {
         try noteUnkeptErrors()
     }
 
-    // MARK: Rows that should be there
+    // MARK: Expected rows
 
     private func row(of keys: [Key], _ record: Node) -> ProjectedRow? {
         var misfits: [ConversionError] = []
@@ -90,7 +89,7 @@ final class TableComparison {
         try take(missing: missing)
     }
 
-    /// What the table once refused is recorded, and is missing rightly.
+    /// Handles missing rows. Those that the table has rejected are recorded as errors, and are no differences.
     private func take(missing: [[Key]]) throws {
         guard !missing.isEmpty else { return }
         let pattern = mirror.definition.pattern
@@ -103,7 +102,7 @@ final class TableComparison {
         }
     }
 
-    /// Answers with the place of each row that is not as it should be, whether it is missing, and the columns.
+    /// Returns a query for the rows that differ: each one's number in the batch, whether it is missing, and the columns.
     private static func sql(_ table: MirrorTable) -> String {
         let columns = table.columns
         let arrays = columns.indices.map { "$\($0 + 1)" }.joined(separator: ", ")
@@ -132,12 +131,12 @@ final class TableComparison {
             """
     }
 
-    // MARK: Rows that should not be there
+    // MARK: Unexpected rows
 
     private func findExtra(_ surplus: Int64, _ records: ([[Key]]) throws -> [Node]) throws {
         let keys = mirror.table.columns.filter(\.isKey).map { quotedIdentifier($0.name) }
         let texts = zip(keys, mirror.definition.keys).map { name, key in
-            // As text a day depends on how the server or the role writes days.
+            // The text form of a date depends on the settings of the server or the role.
             key.type == .date ? "to_char(\(name), 'YYYY-MM-DD')" : "\(name)::text"
         }
         let sql = """
@@ -155,9 +154,9 @@ final class TableComparison {
         if scan.left != 0 { note("it has \(scan.left) rows that could not be told from the others") }
     }
 
-    /// How far the search for rows too many has come.
+    /// The progress of the search for unexpected rows.
     private struct Scan {
-        /// Those that are still to be found.
+        /// The number of rows that are still to be found.
         var left: Int64
         var some: [[Key]] = []
         var last: [Key]?
@@ -174,7 +173,7 @@ final class TableComparison {
         scan.some.removeAll(keepingCapacity: true)
     }
 
-    /// With more errors than are kept, rows may be missing that the table has refused.
+    /// Notes that the table may have rejected some of the missing rows, if some errors were not stored.
     private func noteUnkeptErrors() throws {
         guard missingCount > 0 else { return }
         let unkept = try MirrorErrors.unkept(connection, mirror.asGeneration)
@@ -184,14 +183,14 @@ final class TableComparison {
         )
     }
 
-    // MARK: Telling
+    // MARK: Reporting
 
     private func note(_ difference: String) {
         differenceCount += 1
         if differences.count < Self.maxShown { differences.append(difference) }
     }
 
-    /// `row post_id "a"`.
+    /// Returns a text such as `row post_id "a"`.
     private func text(_ keys: [Key]) -> String {
         let parts = zip(mirror.definition.keys, keys).map { column, key in
             "\(column.name) \(String(decoding: JSONWriter.encode(.string(key.text), form: .plain), as: UTF8.self))"
@@ -201,7 +200,7 @@ final class TableComparison {
 }
 
 extension ProjectedRow {
-    /// About what the row takes in memory.
+    /// The approximate size of the row in memory, in bytes.
     fileprivate var byteCount: Int {
         cells.reduce(64) { size, cell in
             switch cell {
