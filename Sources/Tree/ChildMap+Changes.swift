@@ -1,8 +1,8 @@
-/// Several children set at once: each slab on the way is copied once, however many of them it has.
+/// Sets several children at once. Each slab on the path is copied once, however many of the children it contains.
 extension ChildMap {
-    /// The map with these children replaced or added.
+    /// Returns the map with these children replaced or added.
     ///
-    /// - Parameter entries: in the order of their keys, each key once, none of them null.
+    /// - Parameter entries: ordered by their keys, each key once, none of them null.
     func replacing(_ entries: ArraySlice<Entry>) -> ChildMap {
         guard entries.count > 1 else {
             guard let only = entries.first else { return self }
@@ -15,17 +15,17 @@ extension ChildMap {
 }
 
 extension ChildMap.Slab {
-    /// What a slab has become by several changes, and what they add to the sums above.
+    /// The result of several changes of a slab, and their effect on the sums above.
     struct Settings {
-        /// The slab, and those to its right that hold what did not fit.
+        /// The slab, followed by the slabs to its right with the entries that did not fit.
         let slabs: ContiguousArray<ChildMap.Slab>
         let count: Int
         let rowCount: Int
     }
 
     /// - Parameters:
-    ///   - entries: not empty, in the order of their keys.
-    ///   - isRightEdge: as for one entry.
+    ///   - entries: not empty, ordered by their keys.
+    ///   - isRightEdge: see `setting(_:isRightEdge:)` for one entry.
     func setting(_ entries: ArraySlice<ChildMap.Entry>, isRightEdge: Bool) -> Settings {
         switch self {
         case .entries(let old): Self.merged(old, entries, isRightEdge: isRightEdge)
@@ -56,7 +56,7 @@ extension ChildMap.Slab {
             all.append(entry)
             next = place
         }
-        // Ascending keys at the right edge fill slabs whole, as they do one by one.
+        // Ascending keys at the right edge fill slabs completely, as they do when set one by one.
         let isAppended = isRightEdge && all.count == old.count + missing
         all.append(contentsOf: replaced[next...])
         guard all.count > ChildMap.width else {
@@ -105,7 +105,7 @@ extension ChildMap.Inner {
             slabs: Self.above(changed, isFull: isSplitAtRight), count: counts.entries, rowCount: counts.rows)
     }
 
-    /// The level above slabs that are too many for one.
+    /// Returns the level above slabs that are too many for one.
     static func above(
         _ slabs: ContiguousArray<ChildMap.Slab>, isFull: Bool
     ) -> ContiguousArray<ChildMap.Slab> {

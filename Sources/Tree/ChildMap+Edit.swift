@@ -1,16 +1,16 @@
-/// Changes of one slab of the B+tree: each returns a changed copy and leaves the old one as it is.
+/// Changes of one slab of the B+tree. Each returns a changed copy and leaves the old slab unchanged.
 extension ChildMap.Slab {
-    /// A slab after a change below it, and what the change adds to the sums above.
+    /// A slab after a change below it, and the change's effect on the sums above.
     struct Setting {
         let slab: ChildMap.Slab
-        /// What did not fit: the next slab to the right.
+        /// The next slab to the right, with the entries that did not fit.
         var split: ChildMap.Slab?
         let count: Int
         let rowCount: Int
     }
 
-    /// - Parameter isRightEdge: true while nothing is to the right of this slab: ascending keys (push ids) then fill
-    ///   slabs whole instead of leaving halves behind.
+    /// - Parameter isRightEdge: whether no slab is to the right of this one. Ascending keys (push ids) then fill slabs
+    ///   completely instead of leaving halves.
     func setting(_ entry: ChildMap.Entry, isRightEdge: Bool) -> Setting {
         switch self {
         case .paged(let paged): return paged.slab(for: .change).setting(entry, isRightEdge: isRightEdge)
@@ -56,7 +56,8 @@ extension ChildMap.Slab {
         }
     }
 
-    /// The slab without the key (nil when nothing is left) and the rows that went; nil when the key is not there.
+    /// Returns the slab without the key (nil if it is then empty) and the number of removed rows. Returns nil if the key is
+    /// absent.
     func removing(_ key: Key) -> (slab: ChildMap.Slab?, rowCount: Int)? {
         switch self {
         case .paged(let paged): return paged.slab(for: .change).removing(key)
@@ -85,7 +86,7 @@ extension ChildMap.Slab {
         }
     }
 
-    /// Joins a thin slab with a neighbour where both fit in one.
+    /// Joins a thin slab with a neighbour if both fit in one.
     private static func mergeNeighbour(
         of slot: Int, _ slabs: inout ContiguousArray<ChildMap.Slab>, _ lowKeys: inout ContiguousArray<Key>
     ) {

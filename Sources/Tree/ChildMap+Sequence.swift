@@ -1,5 +1,5 @@
 extension ChildMap: Sequence {
-    /// Walks the children in key order, from the first or from a key on.
+    /// Walks the children in key order, from the first child or from a given key.
     public struct Iterator: IteratorProtocol {
         private var stack: [(slab: Inner, next: Int)] = []
         private var entries: ContiguousArray<Entry> = []
@@ -58,7 +58,7 @@ extension ChildMap: Sequence {
 
     public var underestimatedCount: Int { count }
 
-    /// The children whose keys are not before `key`, in order. O(log n) to start.
+    /// Returns the children whose keys are not before `key`, in order. O(log n) to start.
     public func entries(from key: Key) -> IteratorSequence<Iterator> {
         IteratorSequence(Iterator(root, from: key))
     }
@@ -74,8 +74,8 @@ extension ChildMap: Sequence {
         }
     }
 
-    /// The children in descending key order, from the last or from the last whose key is not after `key`, until `body`
-    /// returns false. O(log n) to start.
+    /// Visits the children in descending key order until `body` returns false. Starts at the last child, or at the last one
+    /// whose key is not after `key`. O(log n) to start.
     public func forEachReversed(from key: Key? = nil, _ body: (Entry) -> Bool) {
         _ = Self.walkReversed(root, key, body)
     }
@@ -92,7 +92,7 @@ extension ChildMap: Sequence {
         case .inner(let inner):
             let last = key.map(inner.slot) ?? inner.slabs.count - 1
             for slot in (0...last).reversed() {
-                // Only the slab in which the key would be has to look for it.
+                // The key must be searched only in the slab that would contain it.
                 guard walkReversed(inner.slabs[slot], slot == last ? key : nil, body) else { return false }
             }
         case .paged(let paged): return walkReversed(paged.slab(for: .walk), key, body)
@@ -102,7 +102,7 @@ extension ChildMap: Sequence {
 }
 
 extension ChildMap: Equatable {
-    /// Slabs that both share are not looked at.
+    /// Skips slabs that both maps share.
     public static func == (left: ChildMap, right: ChildMap) -> Bool {
         left.count == right.count && areEqual(left.root, right.root)
     }

@@ -11,13 +11,13 @@
 ///
 /// - `entries`: up to `width` children, sorted by key.
 /// - `inner`: up to `width` slabs, the lowest key of each, and the sums of their `count` and `rowCount`.
-/// - `paged`: stands for slabs that `TreePacker` has written to a page. A read takes the content from the page; a change
-///   takes the content and makes slabs of the new version without the page.
+/// - `paged`: represents slabs that `TreePacker` has written to a page. A read uses the page's content. A change copies the
+///   content into slabs of the new version, without the page.
 ///
-/// A search takes, at each `inner`, the last slab whose lowest key is not greater than the key. An insertion into a full
-/// `entries` slab divides it into two halves; a key that is greater than all others begins a new slab instead, so
-/// ascending keys such as push ids leave full slabs behind. A removal that leaves less than a quarter of `width` joins
-/// the slab with a neighbour of the same kind if both together fill at most three quarters.
+/// A search descends, at each `inner`, into the last slab whose lowest key is not greater than the key. An insertion into a
+/// full `entries` slab divides it into two halves. A key that is greater than all others begins a new slab instead, so
+/// ascending keys such as push ids leave full slabs. A removal that leaves less than a quarter of `width` joins the slab with a
+/// neighbour of the same kind if both together fill at most three quarters.
 public struct ChildMap: Sendable {
     public struct Entry: Sendable {
         public let key: Key
@@ -29,13 +29,13 @@ public struct ChildMap: Sendable {
         }
     }
 
-    /// The most entries or slabs in one slab.
+    /// The maximum number of entries or slabs in one slab.
     static let width = 32
 
     enum Slab: Sendable {
         case entries(ContiguousArray<Entry>)
         case inner(Inner)
-        /// One of the others, which may not be in memory.
+        /// A slab of another kind that may not be in memory.
         case paged(PagedSlab)
     }
 
@@ -54,7 +54,8 @@ public struct ChildMap: Sendable {
             rowCount = slabs.reduce(0) { $0 + $1.rowCount }
         }
 
-        /// A changed copy. The sums come from the change itself, as adding them up anew would read every grandchild.
+        /// Creates a changed copy. The sums come from the change itself, because computing them again would read every
+        /// grandchild.
         init(
             _ slabs: ContiguousArray<Slab>, _ lowKeys: ContiguousArray<Key>, from old: Inner, count: Int, rowCount: Int
         ) {
@@ -64,7 +65,7 @@ public struct ChildMap: Sendable {
             self.rowCount = old.rowCount + rowCount
         }
 
-        /// The slab in which the key is or would be.
+        /// Returns the index of the slab that contains the key or would contain it.
         func slot(of key: Key) -> Int {
             var low = 0
             var high = lowKeys.count
@@ -80,14 +81,14 @@ public struct ChildMap: Sendable {
 
     init(root: Slab) { self.root = root }
 
-    /// Entries that are sorted, unique and not null.
+    /// Creates a map of entries that are sorted, unique and not null.
     init(sorted entries: ContiguousArray<Entry>) {
         root = Slab.build(entries)
     }
 
     public var count: Int { root.count }
 
-    /// Rows of storage of all children together.
+    /// The number of storage rows of all children.
     var rowCount: Int { root.rowCount }
 
     public subscript(key: Key) -> Node? {
@@ -103,7 +104,7 @@ public struct ChildMap: Sendable {
         }
     }
 
-    /// The map with one child replaced, added, or (null) taken out.
+    /// Returns the map with one child replaced, added or, for null, removed.
     func replacing(_ key: Key, with node: Node) -> ChildMap {
         if node.isNull {
             guard let removal = root.removing(key) else { return self }
@@ -119,7 +120,7 @@ public struct ChildMap: Sendable {
     /// The last entry in key order.
     public var last: Entry? { root.count == 0 ? nil : root.edge(last: true) }
 
-    /// Sorts by key, keeps the last of equal keys, drops nulls.
+    /// Sorts entries by key, keeps the last of equal keys, and removes nulls.
     static func normalize(_ entries: inout ContiguousArray<Entry>) {
         var isSorted = true
         var hasNull = false
@@ -143,7 +144,7 @@ public struct ChildMap: Sendable {
 }
 
 extension UnsafeBufferPointer<ChildMap.Entry> {
-    /// Where the key is, or where it would go.
+    /// Returns the key's index, or the index at which it would be inserted.
     @inline(__always)
     func place(of key: Key) -> (index: Int, isFound: Bool) {
         key.text.withBytes { bytes in
@@ -161,13 +162,13 @@ extension UnsafeBufferPointer<ChildMap.Entry> {
 }
 
 extension ContiguousArray<ChildMap.Entry> {
-    /// Where the key is, or where it would go.
+    /// Returns the key's index, or the index at which it would be inserted.
     @inline(__always)
     func place(of key: Key) -> (index: Int, isFound: Bool) {
         withUnsafeBufferPointer { $0.place(of: key) }
     }
 
-    /// A copy of exactly the size needed with one more entry.
+    /// Returns a copy with one more entry, of exactly the needed size.
     func inserting(_ entry: ChildMap.Entry, at index: Int) -> Self {
         var grown = ContiguousArray<ChildMap.Entry>()
         grown.reserveCapacity(count + 1)
@@ -195,7 +196,7 @@ extension ChildMap.Slab {
         }
     }
 
-    /// The lowest key; a slab inside the tree is never empty.
+    /// The lowest key. A slab within the tree is never empty.
     var lowKey: Key {
         switch self {
         case .entries(let entries): entries.first?.key ?? Key("")
@@ -204,7 +205,8 @@ extension ChildMap.Slab {
         }
     }
 
-    /// Entries or slabs directly in this slab; a page counts as full, so that it is not read to be joined with another.
+    /// The number of entries or slabs directly in this slab. A page counts as full, so that it is not read only to be joined
+    /// with another slab.
     var fill: Int {
         switch self {
         case .entries(let entries): entries.count
@@ -221,7 +223,7 @@ extension ChildMap.Slab {
         }
     }
 
-    /// A root with one slab is that slab.
+    /// The only slab of a root with one slab, or else this slab.
     var collapsed: ChildMap.Slab {
         if case .inner(let inner) = self, inner.slabs.count == 1 { return inner.slabs[0].collapsed }
         return self
@@ -229,7 +231,7 @@ extension ChildMap.Slab {
 
     static func build(_ entries: ContiguousArray<ChildMap.Entry>) -> ChildMap.Slab {
         if entries.count <= ChildMap.width {
-            // The allocator rounds up; anything beyond that is spare capacity, which would be held for good.
+            // The allocator rounds up. More capacity would never be used or released.
             if entries.capacity <= entries.count + 1 { return .entries(entries) }
             var copy = ContiguousArray<ChildMap.Entry>()
             copy.reserveCapacity(entries.count)
@@ -246,7 +248,8 @@ extension ChildMap.Slab {
         return .inner(.init(level))
     }
 
-    /// Cuts a count into even parts of at most three quarters of the width, which leaves room to grow; or into full ones and a rest.
+    /// Divides a count into even parts of at most three quarters of the width, which leaves space for more, or, if `isFull`,
+    /// into full parts and a remainder.
     static func parts(_ count: Int, isFull: Bool = false) -> [Range<Int>] {
         if isFull {
             return stride(from: 0, to: count, by: ChildMap.width).map { $0..<min($0 + ChildMap.width, count) }
@@ -257,8 +260,8 @@ extension ChildMap.Slab {
 }
 
 extension ChildMap {
-    /// Visits the children in which this version differs from an older one: gone (only `old`), new (only `new`), or
-    /// replaced (both). In no particular order. Parts that the two share are not looked at.
+    /// Visits the children in which this version differs from an older one: removed (only `old`), new (only `new`), or replaced
+    /// (both). In no particular order. Skips parts that the two versions share.
     public func forEachDifference(from older: ChildMap, _ body: (_ old: Entry?, _ new: Entry?) -> Void) {
         var gone: [Key: Entry] = [:]
         var fresh: [Entry] = []
@@ -274,7 +277,7 @@ extension ChildMap {
     private static func compare(_ old: Slab, _ new: Slab, _ gone: (Entry) -> Void, _ fresh: (Entry) -> Void) {
         if old.identity == new.identity { return }
         let (old, new) = (old.inMemory, new.inMemory)
-        // A page, and what it was made of.
+        // A page may be compared with the slab from which it was made.
         if old.identity == new.identity { return }
         guard case .inner(let first) = old, case .inner(let second) = new else {
             each(old, gone)
@@ -301,17 +304,18 @@ extension ChildMap {
 }
 
 extension ChildMap.Slab {
-    /// What it is, or stands for: no page.
+    /// The slab, or the content of its page.
     fileprivate var inMemory: ChildMap.Slab {
         if case .paged(let paged) = self { paged.slab(for: .walk) } else { self }
     }
 
-    /// Whether versions of a tree are compared by it. Records of a few fields are too many, and what they are in is remembered.
+    /// Whether counts of shared memory remember this slab. Records of a few fields would be too many; the slabs that contain
+    /// them are remembered.
     var isWorthRemembering: Bool {
         if case .entries(let entries) = self { entries.count >= ChildMap.width / 4 } else { true }
     }
 
-    /// The same for the very same slab; never the same for two that live at once.
+    /// A number that is equal for the same slab, and different for two slabs that exist at the same time.
     var identity: UInt {
         switch self {
         case .paged(let paged): UInt(bitPattern: Unmanaged.passUnretained(paged).toOpaque())

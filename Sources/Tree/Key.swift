@@ -7,7 +7,8 @@ public struct Key: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// The key's text, as the client wrote it.
     public let text: String
 
-    /// Takes any text. Whether it may be stored is `KeyRules`' decision, as query bounds may be keys that no node can have.
+    /// Accepts any text. `KeyRules` decides whether the key may be stored, because query bounds may be keys that no node can
+    /// have.
     @inlinable
     public init(_ text: String) {
         self.text = text
@@ -35,14 +36,14 @@ public struct Key: Sendable, Hashable, Comparable, CustomStringConvertible {
         left.order(against: right) < 0
     }
 
-    /// Negative, zero or positive as this key sorts before, at or after the other.
+    /// Returns a negative number, zero or a positive number if this key sorts before, at or after the other one.
     public func order(against other: Key) -> Int {
         text.withBytes { left in other.text.withBytes { right in Key.order(left, right) } }
     }
 
     @inline(__always)
     static func order(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
-        // Most keys begin with letters, and are then no integers.
+        // Most keys begin with letters, and are therefore no integers.
         if let first = left.first, let second = right.first, first > 0x39, second > 0x39 {
             return codeUnitOrder(left, right)
         }
@@ -62,7 +63,7 @@ public struct Key: Sendable, Hashable, Comparable, CustomStringConvertible {
         }
     }
 
-    /// True when the key begins with a dot: it then says something about its object and is no child.
+    /// Whether the key begins with a dot. Such a key describes its object and is no child.
     var isSpecial: Bool { text.utf8.first == UInt8(ascii: ".") }
 
     /// The value of a key that the protocol sorts as an integer, or nil.
@@ -70,7 +71,7 @@ public struct Key: Sendable, Hashable, Comparable, CustomStringConvertible {
         text.withBytes(Key.integer)
     }
 
-    /// `-?0*\d{1,10}` within 32 bits.
+    /// Parses `-?0*\d{1,10}` within 32 bits.
     private static func integer(_ bytes: UnsafeBufferPointer<UInt8>) -> Int32? {
         guard let first = bytes.first, first <= 0x39 else { return nil }
         let isNegative = first == 0x2D
@@ -93,7 +94,7 @@ public struct Key: Sendable, Hashable, Comparable, CustomStringConvertible {
     static func codeUnitOrder(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
         let shared = min(left.count, right.count)
         var index = 0
-        // Eight bytes at a time to the first that differ.
+        // Compare eight bytes at a time, up to the first difference.
         while index + 8 <= shared {
             let first = UnsafeRawBufferPointer(left).loadUnaligned(fromByteOffset: index, as: UInt64.self)
             let second = UnsafeRawBufferPointer(right).loadUnaligned(fromByteOffset: index, as: UInt64.self)
@@ -119,7 +120,7 @@ public struct Key: Sendable, Hashable, Comparable, CustomStringConvertible {
 }
 
 extension String {
-    /// Lends the UTF-8 bytes, which native strings have at hand; nothing is copied but a string of up to 15 bytes.
+    /// Calls `body` with the UTF-8 bytes. Native strings provide these without a copy, except strings of up to 15 bytes.
     @inlinable
     @inline(__always)
     func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
@@ -128,7 +129,7 @@ extension String {
         return copy.withUTF8(body)
     }
 
-    /// Byte equality, without Unicode normalisation.
+    /// Whether the bytes are equal, without Unicode normalization.
     @inlinable
     public func hasSameBytes(as other: String) -> Bool {
         other.withBytes { hasSameBytes(as: $0) }
@@ -155,28 +156,28 @@ extension String {
         }
     }
 
-    /// The order of the two strings' UTF-16 code units: negative, zero or positive.
+    /// Returns the order of the two strings' UTF-16 code units: negative, zero or positive.
     public func codeUnitOrder(against other: String) -> Int {
         withBytes { left in other.withBytes { right in Key.codeUnitOrder(left, right) } }
     }
 }
 
-/// What the protocol allows in keys and paths of stored data (reference: rtdb-protocol 6.6 and 6.7).
+/// The protocol's limits for keys and paths of stored data (reference: rtdb-protocol 6.6 and 6.7).
 public enum KeyRules {
-    /// The most UTF-8 bytes a key may have.
+    /// The maximum length of a key in UTF-8 bytes.
     public static let maxKeyBytes = 768
-    /// The most keys a path may have.
+    /// The maximum number of keys in a path.
     public static let maxDepth = 32
-    /// The most UTF-8 bytes a string value may have.
+    /// The maximum length of a string value in UTF-8 bytes.
     public static let maxStringBytes = 10_485_760
 
-    /// Why a key may not be stored.
+    /// The reason why a key may not be stored.
     public enum Violation: Error, Equatable, Sendable {
         case empty
         case tooLong(bytes: Int)
         case forbidden(byte: UInt8)
 
-        /// A sentence's end: `key …`.
+        /// The end of a sentence that begins with `key`.
         public var reason: String {
             switch self {
             case .empty: "is empty"
@@ -187,7 +188,7 @@ public enum KeyRules {
         }
     }
 
-    /// The first rule that the key breaks, or nil.
+    /// Returns the first rule that the key breaks, or nil.
     public static func violation(in key: UnsafeBufferPointer<UInt8>) -> Violation? {
         if key.isEmpty { return .empty }
         if key.count > maxKeyBytes { return .tooLong(bytes: key.count) }
@@ -195,13 +196,13 @@ public enum KeyRules {
         return nil
     }
 
-    /// The first rule that the key breaks, or nil.
+    /// Returns the first rule that the key breaks, or nil.
     public static func violation(in key: Key) -> Violation? {
         var text = key.text
         return text.withUTF8 { violation(in: $0) }
     }
 
-    /// `. # $ / [ ]`, the controls 0x00 to 0x1F, and 0x7F.
+    /// Whether the byte is one of `. # $ / [ ]`, a control 0x00 to 0x1F, or 0x7F.
     @inline(__always)
     static func isForbidden(_ byte: UInt8) -> Bool {
         if byte >= 0x80 { return false }

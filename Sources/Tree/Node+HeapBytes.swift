@@ -1,13 +1,13 @@
 extension Node {
-    /// What the node takes of the heap, the allocator's share included: a walk over all of it. Parts that versions of a tree share
-    /// count in each; so do texts that several places share, but where they are near one another.
+    /// The heap memory of the node in bytes, including the allocator's overhead. Walks the whole node. Parts that several
+    /// versions of a tree share count in each. So do texts that several paths share, unless they are close to each other.
     public var heapBytes: Int {
         var count = HeapCount()
         count.add(self)
         return count.bytes
     }
 
-    /// The same of a whole tree, with texts that many places share counted once.
+    /// The heap memory of a whole tree in bytes. Texts that many paths share count once.
     public var heapBytesOfTree: Int {
         var count = HeapCount(remembering: 4_096)
         count.add(self)
@@ -15,11 +15,12 @@ extension Node {
     }
 }
 
-/// Counts what trees take of the heap beside a tree that is known. The known tree is walked once, for any number of counts.
+/// Counts the heap memory of trees in addition to that of a known tree. The known tree is walked once, for any number of
+/// counts.
 public struct HeapBesides: Sendable {
     private let known: HeapCount
 
-    /// - Parameter known: the other tree. Null: none. O(size of the tree).
+    /// - Parameter known: the other tree, or null for none. O(size of the tree).
     public init(_ known: Node) {
         var count = HeapCount(remembering: 4_096)
         count.remembersSlabs = true
@@ -27,8 +28,8 @@ public struct HeapBesides: Sendable {
         self.known = count
     }
 
-    /// What some trees take together, each part of them once, without what the known tree has of it. A part that is small counts with what it
-    /// is in.
+    /// Returns the heap memory of some trees together in bytes, without the parts that the known tree contains. Each part
+    /// counts once. A small part counts with the part that contains it.
     public func bytes(of trees: [Node]) -> Int {
         var count = known
         for tree in trees { count.add(tree) }
@@ -36,33 +37,33 @@ public struct HeapBesides: Sendable {
     }
 }
 
-/// Adds up what the parts of a tree take of the heap.
+/// Adds up the heap memory of a tree's parts.
 struct HeapCount {
     private(set) var bytes = 0
-    /// Whether slabs count once that come again and again.
+    /// Whether slabs that occur repeatedly count once.
     var remembersSlabs = false
-    /// Those that have been counted, by identity.
+    /// The identities of the slabs that were counted.
     private var slabs: Set<UInt> = []
-    /// Where texts were that have been counted: the keys of a collection's records are often the very same.
+    /// The addresses of texts that were counted. The keys of a collection's records often share memory.
     private var seen: [UInt]
 
-    /// - Parameter texts: how many it remembers, a power of two.
+    /// - Parameter texts: the number of remembered texts, a power of two.
     init(remembering texts: Int = 256) { seen = Array(repeating: 0, count: texts) }
 
-    /// What an allocation of so many bytes takes: glibc rounds up to 16 with a word of its own, and gives at least 32.
+    /// Returns the size of an allocation of `size` bytes: glibc adds a word of its own, rounds up to 16, and uses at least 32.
     @inline(__always)
     static func allocation(_ size: Int) -> Int { max(32, (size + 8 + 15) & ~15) }
 
-    /// Bytes before an object's fields, and before an array's elements.
+    /// The bytes before an object's fields, and before an array's elements.
     private static let objectHeader = 16
     private static let arrayHeader = 32
-    /// Texts of up to so many bytes are inside their references.
+    /// The longest text that is stored inline, in bytes.
     private static let mostInlineBytes = 15
 
-    /// What a text of so many bytes takes beside its reference.
+    /// Returns the memory of a text of `count` bytes, without its reference.
     @inline(__always)
     static func bytes(ofText count: Int) -> Int {
-        // Swift asks for a multiple of 16 bytes for a text.
+        // Swift requests a multiple of 16 bytes for a text.
         count <= mostInlineBytes ? 0 : allocation((arrayHeader + count + 1 + 15) & ~15)
     }
 
@@ -92,7 +93,7 @@ struct HeapCount {
         }
     }
 
-    /// What a slab takes of the heap.
+    /// Returns the heap memory of a slab in bytes.
     static func bytes(of slab: ChildMap.Slab) -> Int {
         var count = HeapCount()
         count.add(slab)
@@ -103,7 +104,7 @@ struct HeapCount {
         if remembersSlabs, slab.isWorthRemembering, !slabs.insert(slab.identity).inserted { return }
         switch slab {
         case .paged(let paged):
-            // What a page holds is counted by who keeps it.
+            // The keeper of a page counts its content.
             bytes += Self.page
             add(paged.lowKey.text)
         case .entries(let entries):

@@ -1,5 +1,5 @@
-/// A value of the tree: nothing, a leaf, or a branch with children. Immutable and structurally shared: a changed tree
-/// shares everything but the way to the change with the one before.
+/// A value of the tree: null, a leaf, or a branch with children. Immutable and structurally shared: a changed tree shares all
+/// objects with the previous one, except those on the path to the change.
 ///
 /// A leaf is in the enum itself. A branch, a leaf with a priority and a server value are references to objects whose
 /// fields never change, so any number of threads can read any version of a tree. `replacing(_:with:)` copies the
@@ -14,8 +14,8 @@
 ///                  |          `- age: 30                   |          `- age: 31
 ///                  `- bob --> Branch <-------------------- `- bob       the same object
 ///
-/// - `isIdentical(to:)` compares references. A comparison of two versions stops at objects that both versions have, so
-///   it costs what differs (`RowDiff`, `ChildMap.forEachDifference`).
+/// - `isIdentical(to:)` compares references. A comparison of two versions stops at objects that both versions have, so its cost
+///   depends only on the differences (`RowDiff`, `ChildMap.forEachDifference`).
 /// - A branch has at least one child. A change that removes the last child removes the branch, and each branch above
 ///   that becomes empty.
 /// - `ChildMap` holds the children of a branch in a B+tree, so the copy of a large branch is small, too.
@@ -28,9 +28,9 @@ public enum Node: Sendable {
     case double(Double)
     case string(String)
     case branch(Branch)
-    /// A leaf that carries a priority.
+    /// A leaf with a priority.
     case prioritized(PrioritizedLeaf)
-    /// A value that the server fills in when the write is applied. Never in a stored tree.
+    /// A value that the server determines when it applies the write. Never in a stored tree.
     case serverValue(ServerValue)
 
     @inlinable
@@ -43,7 +43,7 @@ public enum Node: Sendable {
         if case .branch = self { true } else { false }
     }
 
-    /// A leaf: neither null nor a branch.
+    /// Whether the node is a leaf: neither null nor a branch.
     public var isLeaf: Bool {
         switch self {
         case .null, .branch: false
@@ -51,7 +51,7 @@ public enum Node: Sendable {
         }
     }
 
-    /// The node's priority, `.null` when it has none.
+    /// The node's priority, or `.null` if it has none.
     public var priority: Node {
         switch self {
         case .branch(let branch): branch.priority
@@ -60,7 +60,7 @@ public enum Node: Sendable {
         }
     }
 
-    /// A leaf's bare value, without its priority; a branch is itself.
+    /// The node without its own priority. The children of a branch keep theirs.
     public var withoutPriority: Node {
         switch self {
         case .prioritized(let leaf): leaf.value
@@ -70,7 +70,7 @@ public enum Node: Sendable {
         }
     }
 
-    /// The same node with another priority (`.null` for none). Null stays null: nothing has no priority.
+    /// Returns the node with another priority (`.null` for none). Null can't have a priority and stays null.
     public func withPriority(_ priority: Node) -> Node {
         switch self {
         case .null: .null
@@ -80,19 +80,19 @@ public enum Node: Sendable {
         }
     }
 
-    /// The direct child, `.null` when there is none.
+    /// Returns the direct child, or `.null` if there is none.
     public func child(_ key: Key) -> Node {
         guard case .branch(let branch) = self else { return .null }
         return branch.children[key] ?? .null
     }
 
-    /// How many children the node has.
+    /// The number of children.
     public var childCount: Int {
         guard case .branch(let branch) = self else { return 0 }
         return branch.children.count
     }
 
-    /// How many rows of storage the node takes: one a leaf and one a priority. O(1).
+    /// The number of storage rows of the node: one for each leaf and one for each priority. O(1).
     public var rowCount: Int {
         switch self {
         case .null: 0
@@ -102,7 +102,7 @@ public enum Node: Sendable {
         }
     }
 
-    /// The node at a path below this one; `.priority` as last key gives the priority.
+    /// Returns the node at a path below this one. If the last key is `.priority`, returns the priority.
     public subscript(path: Path) -> Node {
         var node = self
         for (index, key) in path.keys.enumerated() {
@@ -117,15 +117,16 @@ public enum Node: Sendable {
         return node
     }
 
-    /// An inner node of these children, in any order, later ones winning; null if none of them is anything.
+    /// Creates a branch of these children, in any order. The last of equal keys wins. Null if there is no child that is not
+    /// null.
     public init(children: some Sequence<(Key, Node)>, priority: Node = .null) {
         var entries = ContiguousArray<ChildMap.Entry>()
         for (key, node) in children { entries.append(.init(key: key, node: node)) }
         self = Node(sorting: &entries, priority: priority)
     }
 
-    /// Builds a branch out of entries in any order. Of equal keys the last wins; null children vanish. The entries are
-    /// sorted in place.
+    /// Creates a branch of entries in any order. The last of equal keys wins; null children are dropped. The entries are sorted
+    /// in place.
     public init(sorting entries: inout ContiguousArray<ChildMap.Entry>, priority: Node) {
         ChildMap.normalize(&entries)
         self = entries.isEmpty ? .null : .branch(Branch(priority: priority, children: ChildMap(sorted: entries)))
@@ -145,13 +146,13 @@ public final class PrioritizedLeaf: Sendable {
 
 /// An inner node: at least one child, and possibly a priority.
 public final class Branch: Sendable {
-    /// Few branches have a priority: those that have none hold no room for it.
+    /// An object of its own, so that branches without a priority, which are most of them, need less memory.
     private let ownPriority: BranchPriority?
     public let children: ChildMap
-    /// Rows of storage at and below this node.
+    /// The number of storage rows at and below this node.
     public let rowCount: Int
 
-    /// `.null` where there is none.
+    /// `.null` if there is none.
     public var priority: Node { ownPriority?.value ?? .null }
 
     init(priority: Node, children: ChildMap) {
@@ -172,7 +173,7 @@ final class BranchPriority: Sendable {
 public final class ServerValue: Sendable {
     public enum Kind: Sendable, Equatable {
         case timestamp
-        /// By an integer or a double.
+        /// Adds an integer or a double to the stored number.
         case increment(Node)
     }
     public let kind: Kind
@@ -201,7 +202,7 @@ extension Node: Equatable {
         }
     }
 
-    /// True when both are the very same object or the same small value: the cheap test that stops a walk over shared parts.
+    /// Whether both are the same object or the same small value. With this cheap test, a walk can stop at shared parts.
     @inlinable
     public func isIdentical(to other: Node) -> Bool {
         switch (self, other) {
@@ -225,10 +226,10 @@ extension Node {
 }
 
 extension Node {
-    /// The tree with the node at `path` replaced (null: removed), as the protocol does it:
-    /// - ancestors that become empty disappear, with their priorities;
-    /// - a leaf on the way down becomes a branch and keeps its priority; writing null below a leaf changes nothing;
-    /// - a path that ends in `.priority` sets the priority of what is there (nothing there: no change).
+    /// Returns the tree with the node at `path` replaced (null: removed), by the protocol's rules:
+    /// - ancestors that become empty are removed, with their priorities;
+    /// - a leaf on the path becomes a branch and keeps its priority; writing null below a leaf has no effect;
+    /// - a path that ends in `.priority` sets the priority of the node there, if there is a node.
     public func replacing(_ path: Path, with value: Node) -> Node {
         replacing(path.keys[...], with: value)
     }
@@ -253,7 +254,7 @@ extension Node {
         }
     }
 
-    /// The tree with one child replaced, or (null) taken out, as `replacing` does it.
+    /// Returns the tree with one child replaced or, for null, removed, by the rules of `replacing`.
     public func replacingChild(_ key: Key, with value: Node) -> Node {
         switch self {
         case .branch(let branch):
@@ -271,14 +272,14 @@ extension Node {
 }
 
 extension Node {
-    /// The tree after an entry's changes, one after another, as `replacing(_:with:)` does each.
+    /// Returns the tree after an entry's changes, one after another, each as by `replacing(_:with:)`.
     ///
-    /// Many values that follow one another are put in together: what is above several of them is copied once, and not for each.
+    /// Many consecutive values are applied together: an ancestor of several of them is copied once, and not for each.
     ///
     /// - Parameter changes: in the order in which they are applied.
     public func replacing(_ changes: [Change]) -> Node {
         guard changes.count >= Self.leastTogether else { return replacing(changes[...]) }
-        // Only values: what a removal leaves behind depends on what is there when its turn comes, and so does a priority.
+        // Only values: the result of a removal or of a priority depends on the tree at the time when it is applied.
         let values = changes.prefix { $0.step == .values }
         guard values.count >= Self.leastTogether, let together = replacing(together: values) else {
             return replacing(changes[...])
@@ -286,15 +287,15 @@ extension Node {
         return together.replacing(changes[values.count...])
     }
 
-    /// Fewer have next to nothing in common where they are anywhere in a large tree, and bringing them in order is not free: ten
-    /// took as long either way, a hundred less.
+    /// Fewer changes at random paths of a large tree have few ancestors in common, and sorting them has a cost: ten took
+    /// equally long either way, a hundred took less time together.
     static let leastTogether = 16
 
     private func replacing(_ changes: ArraySlice<Change>) -> Node {
         changes.reduce(self) { $0.replacing($1.path, with: $1.value) }
     }
 
-    /// Nil where one place lies at or below another, so that their order matters. An entry has no such places.
+    /// Returns nil if one path is at or below another, so that their order matters. An entry has no such paths.
     private func replacing(together values: ArraySlice<Change>) -> Node? {
         let sorted = values.sorted { $0.path.comesBefore($1.path) }
         let areApart = zip(sorted, sorted.dropFirst()).allSatisfy { !$0.path.contains($1.path) }
@@ -302,8 +303,8 @@ extension Node {
     }
 
     /// - Parameters:
-    ///   - changes: values, in the order of their paths.
-    ///   - depth: how many keys lead here.
+    ///   - changes: values, ordered by their paths.
+    ///   - depth: the number of keys in this node's path.
     private func replacing(_ changes: ArraySlice<Change>, below depth: Int) -> Node {
         guard changes.count > 1 else {
             return changes.reduce(self) { $0.replacing($1.path.dropFirst(depth), with: $1.value) }
@@ -324,7 +325,7 @@ extension Node {
 }
 
 extension Path {
-    /// Key by key, a path before those below it.
+    /// Whether this path comes before another one, key by key. A path comes before those below it.
     fileprivate func comesBefore(_ other: Path) -> Bool {
         for (one, other) in zip(keys, other.keys) {
             let order = one.order(against: other)

@@ -1,8 +1,8 @@
 import Crypto
 
 extension Node {
-    /// The protocol's hash of a value, version 1: what listens, transactions and ETags compare (reference:
-    /// rtdb-protocol 4.1). Base64 of SHA-1, 28 characters; empty for null. O(size of the value).
+    /// The protocol's hash of a value, version 1, which listens, transactions and ETags compare (reference: rtdb-protocol 4.1).
+    /// Base64 of SHA-1, 28 characters; empty for null. O(size of the value).
     public var hash: String {
         if isNull { return "" }
         var text: [UInt8] = []
@@ -12,8 +12,8 @@ extension Node {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Appends the hash. The text that is hashed is made behind what is there, and the hash then takes its place, which
-    /// for a child is in the text of its parent.
+    /// Appends the hash. The text to be hashed is appended first, and the hash then replaces it. For a child, `text` already
+    /// contains the beginning of its parent's text.
     private func appendHash(to text: inout [UInt8], _ hasher: inout SHA1Hasher) {
         let start = text.count
         appendPriorityText(to: &text)
@@ -38,7 +38,7 @@ extension Node {
         text.append(UInt8(ascii: ":"))
     }
 
-    /// `type:value` of a bare leaf.
+    /// Appends `type:value` of a leaf without a priority.
     private func appendLeafText(to text: inout [UInt8]) {
         switch self {
         case .bool(let value): text.append(contentsOf: (value ? "boolean:true" : "boolean:false").utf8)
@@ -51,7 +51,7 @@ extension Node {
         }
     }
 
-    /// `type:value` of a bare leaf, as hashes spell it.
+    /// `type:value` of a leaf without a priority, in the format of hashed texts.
     public var leafHashText: [UInt8] {
         var text: [UInt8] = []
         appendLeafText(to: &text)
@@ -67,7 +67,7 @@ extension Node {
 }
 
 extension Branch {
-    /// Visits the children by priority, and by key where priorities are equal.
+    /// Visits the children ordered by priority, and by key among equal priorities.
     func forEachInPriorityOrder(_ body: (ChildMap.Entry) -> Void) {
         guard children.contains(where: { !$0.node.priority.isNull }) else { return children.forEachEntry(body) }
         var entries = Array(children)

@@ -1,4 +1,4 @@
-/// A place in the tree: the keys from the root down. The root is the empty path.
+/// A path in the tree: the keys from the root down. The root is the empty path.
 public struct Path: Sendable, Hashable, CustomStringConvertible {
     public private(set) var keys: [Key]
 
@@ -7,10 +7,10 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
 
     public init(_ keys: [Key]) { self.keys = keys }
 
-    /// Splits at slashes and drops empty parts, as every SDK does (reference: rtdb-protocol 2.2). No percent-decoding
-    /// and no check of the keys.
+    /// Splits text at slashes and drops empty parts, as all SDKs do (reference: rtdb-protocol 2.2). Does not decode percent
+    /// signs or check the keys.
     public init(splitting text: some StringProtocol) {
-        // The names of an update's places are single keys, mostly.
+        // The paths in an update are mostly single keys.
         guard text.utf8.contains(0x2F) else {
             keys = text.isEmpty ? [] : [Key(String(text))]
             return
@@ -30,41 +30,41 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
         keys.isEmpty ? nil : Path(Array(keys.dropLast()))
     }
 
-    /// The path of a child.
+    /// Returns the path of a child.
     public func appending(_ key: Key) -> Path {
         var copy = self
         copy.keys.append(key)
         return copy
     }
 
-    /// The path of what `other` leads to from here.
+    /// Returns the path that `other` names relative to this one.
     public func appending(_ other: Path) -> Path {
         var copy = self
         copy.keys.append(contentsOf: other.keys)
         return copy
     }
 
-    /// Goes on to a child.
+    /// Extends the path to a child.
     public mutating func append(_ key: Key) { keys.append(key) }
-    /// Goes back to the parent. The root has none: the path must not be empty.
+    /// Shortens the path to the parent. The path must not be empty, because the root has no parent.
     public mutating func removeLast() { keys.removeLast() }
 
-    /// True when the other path is this one or lies below it.
+    /// Whether the other path is this one or below it.
     public func contains(_ other: Path) -> Bool {
         other.keys.count >= keys.count && keys.elementsEqual(other.keys.prefix(keys.count))
     }
 
-    /// This path as seen from `ancestor`, which must contain it.
+    /// Returns this path relative to `ancestor`, which must contain it.
     public func relative(to ancestor: Path) -> Path {
         Path(Array(keys.dropFirst(ancestor.keys.count)))
     }
 
-    /// The path without its first keys.
+    /// Returns the path without its first keys.
     public func dropFirst(_ count: Int) -> Path { Path(Array(keys.dropFirst(count))) }
-    /// The path of the ancestor (or the node itself) with so many keys.
+    /// Returns the path of the ancestor (or of the node itself) with `count` keys.
     public func prefix(_ count: Int) -> Path { Path(Array(keys.prefix(count))) }
 
-    /// `/a/b`; the root is `/`.
+    /// Text such as `/a/b`; the root is `/`.
     public var description: String {
         if keys.isEmpty { return "/" }
         var text = ""
@@ -75,10 +75,10 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
         return text
     }
 
-    /// How many bytes the description has.
+    /// The length of the description in bytes.
     public var byteCount: Int { keys.isEmpty ? 1 : keys.reduce(0) { $0 + 1 + $1.byteCount } }
 
-    /// Writes the description's bytes behind others.
+    /// Appends the description to `bytes`.
     public func write(to bytes: inout [UInt8]) {
         if keys.isEmpty { bytes.append(UInt8(ascii: "/")) }
         for key in keys {
@@ -87,11 +87,11 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// True when the last key is `.priority`: the path names a node's priority instead of a node.
+    /// Whether the last key is `.priority`: the path then names a node's priority instead of a node.
     public var namesPriority: Bool { keys.last == .priority }
 }
 
 extension Key {
-    /// The pseudo-child that holds a node's priority.
+    /// The pseudo-child that contains a node's priority.
     public static let priority = Key(".priority")
 }

@@ -1,4 +1,4 @@
-/// The places of records: `/rooms/{room_id}/messages/{message_id}`. A part in braces stands for any key and captures it.
+/// The paths of records, such as `/rooms/{room_id}/messages/{message_id}`. A part in braces matches any key and captures it.
 public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
     public enum Part: Sendable, Equatable {
         case key(Key)
@@ -7,7 +7,7 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
 
     public let parts: [Part]
 
-    /// The keys of the pattern before its first capture: all records are at or below it.
+    /// The keys of the pattern before its first capture. All records are at or below this path.
     public let base: Path
     public let captures: [String]
 
@@ -15,18 +15,18 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
 
     private static let maxLiteralBytes = 1_000
 
-    /// - Throws: a sentence that says what is wrong.
+    /// - Throws: a sentence about the mistake.
     public init(_ text: String) throws(PatternError) {
         guard text.utf8.first == UInt8(ascii: "/") else {
             throw PatternError("a path pattern begins with /, such as /posts/{post_id}")
         }
         var parts: [Part] = []
         var captures: [String] = []
-        // At the byte: a mark that begins a part is one character with the / before it.
+        // Splits by bytes, because a combining mark at the start of a part forms one character with the slash before it.
         let pieces = text.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         for piece in pieces.map({ Substring($0) }) {
             guard !piece.isEmpty else { throw PatternError("the path pattern \(text) has an empty part") }
-            // By bytes here, too: a mark behind a brace makes one character with that.
+            // Compares bytes here, too, because a combining mark after a brace forms one character with the brace.
             let (opening, closing) = (UInt8(ascii: "{"), UInt8(ascii: "}"))
             guard piece.utf8.contains(where: { $0 == opening || $0 == closing }) else {
                 let key = Key(String(piece))
@@ -62,7 +62,7 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
             })
     }
 
-    /// The place of the record with these captured keys.
+    /// Returns the path of the record with these captured keys.
     public func path(of keys: [Key]) -> Path {
         var rest = keys[...]
         return Path(
@@ -74,7 +74,7 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
             })
     }
 
-    /// The place above all records that have these first captured keys: as far as it is the same for all of them.
+    /// Returns the longest path that contains all records with these first captured keys.
     public func path(above keys: [Key]) -> Path {
         var rest = keys[...]
         var path: [Key] = []
@@ -99,7 +99,7 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Why a text is no path pattern.
+/// The reason why a text is no path pattern.
 public struct PatternError: Error, Sendable {
     public let reason: String
     init(_ reason: String) { self.reason = reason }

@@ -1,5 +1,5 @@
-/// Makes push ids: 20 characters that sort by time, and in order of making within a millisecond (reference:
-/// rtdb-protocol 6.8). A value type: whoever shares one guards it.
+/// Generates push ids: 20 characters that sort by time, and within a millisecond in the order of generation (reference:
+/// rtdb-protocol 6.8). A value type: code that shares a generator must protect it.
 public struct PushIDGenerator: Sendable {
     private static let alphabet = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz".utf8)
     private var lastTime: Int64 = 0
@@ -7,7 +7,7 @@ public struct PushIDGenerator: Sendable {
 
     public init() {}
 
-    /// The next id. A clock that steps back does not: the last time goes on being used.
+    /// Returns the next id. If the clock steps back, the generator continues to use the last time.
     public mutating func next(
         milliseconds: Int64, using generator: inout some RandomNumberGenerator
     ) -> String {
@@ -15,7 +15,7 @@ public struct PushIDGenerator: Sendable {
         if time == lastTime {
             advance()
         } else {
-            // Six bits a character, ten characters a draw, since a draw may be a system call.
+            // Six bits per character and ten characters per random number, because a random number may need a system call.
             var bits: UInt64 = 0
             for index in random.indices {
                 if index % 10 == 0 { bits = generator.next() }
@@ -30,7 +30,7 @@ public struct PushIDGenerator: Sendable {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The next id. Ids of one generator ascend, also within a millisecond and where the clock steps back.
+    /// Returns the next id. The ids of one generator ascend, also within a millisecond and if the clock steps back.
     public mutating func next(milliseconds: Int64) -> String {
         var generator = SystemRandomNumberGenerator()
         return next(milliseconds: milliseconds, using: &generator)

@@ -1,9 +1,9 @@
 extension Node {
-    /// This value with its server values filled in (reference: rtdb-protocol 5).
+    /// Returns this value with its server values resolved (reference: rtdb-protocol 5).
     ///
     /// - Parameters:
-    ///   - existing: what is stored now at the place that the value goes to; increments count from it.
-    ///   - timestamp: the one instant of the whole operation, in milliseconds since 1970.
+    ///   - existing: the stored value at the path of this one, to which increments are added.
+    ///   - timestamp: the time of the whole operation, in milliseconds since 1970.
     public func resolved(existing: Node, timestamp: Int64) -> Node {
         switch self {
         case .serverValue(let value): return value.resolve(existing: existing.withoutPriority, timestamp: timestamp)
@@ -25,7 +25,7 @@ extension Node {
 }
 
 extension Node {
-    /// Whether it holds a server value that counts from what is stored.
+    /// Whether the node contains a server value that depends on the stored value.
     public var hasIncrement: Bool {
         switch self {
         case .serverValue(let value): if case .increment = value.kind { true } else { false }
@@ -44,7 +44,8 @@ extension ServerValue {
         }
     }
 
-    /// Integers add as 64-bit integers and become a double on overflow; anything that is no number counts as absent.
+    /// Adds integers as 64-bit integers, with a double as the result of an overflow. A stored value that is no number counts as
+    /// absent.
     private static func sum(_ base: Node, _ delta: Node) -> Node {
         switch (base, delta) {
         case (.int(let first), .int(let second)):
@@ -57,7 +58,7 @@ extension ServerValue {
         }
     }
 
-    /// Beyond the range of doubles the sum stays at its edge: infinity is no JSON number.
+    /// Limits the sum to the range of doubles, because infinity is no JSON number.
     private static func finite(_ value: Double) -> Node {
         Node(number: value.isFinite ? value : (value < 0 ? -.greatestFiniteMagnitude : .greatestFiniteMagnitude))
     }

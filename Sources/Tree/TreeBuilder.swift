@@ -1,19 +1,19 @@
-/// Builds a tree out of rows of storage that come sorted by their path's bytes: each row costs what its path differs
-/// from the one before, and every branch is made once, of exactly the size it needs.
+/// Builds a tree from rows of storage that are sorted by their paths' bytes. The cost of a row is the part of its path that
+/// differs from the previous path. Every branch is created once, with exactly the size that it needs.
 public struct TreeBuilder: ~Copyable {
-    /// A branch on the way to the current row.
+    /// A branch on the path to the current row.
     private struct Open {
         let key: Key
-        /// Bytes of the path text up to and including this key.
+        /// The length of the path text up to and including this key, in bytes.
         let pathLength: Int
-        /// Where its children begin among those that are finished.
+        /// The index of the branch's first child in `finished`.
         let base: Int
         var priority: Node = .null
-        /// Whether its children came in the order of keys, which is not that of bytes.
+        /// Whether the children arrived in key order, which differs from byte order.
         var isSorted = true
-        /// Those of its children that are in pages already.
+        /// The children that are already in pages.
         var runs: PagedRuns?
-        /// About what its finished children that are in none take, in bytes.
+        /// The approximate size of the finished children that are in no page, in bytes.
         var heapBytes = 0
     }
 
@@ -26,11 +26,11 @@ public struct TreeBuilder: ~Copyable {
     private var cache: KeyCache?
     private var rows = 0
     private var heapBytes = 0
-    /// Rows that came out of order, which long paths do.
+    /// Rows that arrived out of order, as rows with long paths do.
     private var late: [(Path, Node)] = []
     private var packer: TreePacker?
 
-    /// Fewer rows repeat too few keys for the cache to pay for being made.
+    /// Fewer rows repeat too few keys to justify a cache.
     private static let leastRowsForCache = 256
 
     public init() {}
@@ -42,7 +42,7 @@ public struct TreeBuilder: ~Copyable {
         heapBytes += bytes
         if rows == Self.leastRowsForCache { cache = KeyCache(slots: 4_096) }
         let shared = sharedLength(with: text)
-        // Keep the open branches whose whole key is shared.
+        // Keep the open branches whose complete key is shared.
         while stack.count > 1 {
             let length = stack[stack.count - 1].pathLength
             if length <= shared, length < text.count, text[length] == UInt8(ascii: "/") { break }
@@ -72,27 +72,27 @@ public struct TreeBuilder: ~Copyable {
         }
     }
 
-    /// Adds a row wherever it belongs, at the price of a change to the finished tree.
+    /// Adds a row at any path, at the cost of a change to the finished tree.
     public mutating func addUnordered(_ path: Path, _ value: Node) {
         heapBytes += Self.heapBytes(of: value)
         late.append((path, value))
     }
 
-    /// The tree. The builder is empty afterwards.
+    /// Returns the tree, and empties the builder.
     public mutating func finish() -> Node {
         while stack.count > 1 { closeLast() }
         let priority = stack[0].priority
         var root = rootLeaf.withPriority(priority)
         if finished.count > 0 || stack[0].runs != nil {
             var whole = stack[0]
-            // The other one is the only reference to its runs.
+            // `whole` must have the only reference to its runs.
             stack[0].runs = nil
             root = takeBranch(&whole)
         }
         if root.isNull, !priority.isNull { late.append((Path([.priority]), priority)) }
-        // What has made no whole run.
+        // Pages out the children that did not fill a run.
         if packer != nil, let packed = packer?.pack(root) { root = packed }
-        // Priorities last: a node must be there to have one.
+        // Priorities come last, because a node must exist to have one.
         for (path, value) in late where !path.namesPriority { root = root.replacing(path, with: value) }
         for (path, value) in late where path.namesPriority { root = root.replacing(path, with: value) }
         stack = [Open(key: Key(""), pathLength: 0, base: 0)]
@@ -104,23 +104,23 @@ public struct TreeBuilder: ~Copyable {
 
     // MARK: Pages
 
-    /// From now on what is finished is put into pages, so that a tree may be larger than memory.
+    /// Pages out finished parts from now on, so that the tree may be larger than memory.
     public mutating func beginPacking(_ packer: consuming TreePacker) {
-        // What is finished already; the rest of the branches above comes with their rows.
+        // The parts that are already finished. The rest of the branches above follows with its rows.
         finished.changeEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
-        // Where another one has come to its end.
+        // An earlier packer may have ended and left runs in memory.
         for index in stack.indices { stack[index].runs?.pack(&packer) }
         heapBytes -= self.packer?.packedHeapBytes ?? 0
         self.packer = packer
     }
 
-    /// Whether all that can be goes into pages.
+    /// Whether finished parts are paged out where possible.
     public var isPacking: Bool { packer?.hasEnded == false }
 
-    /// About what takes memory of what was added, in bytes.
+    /// The approximate size of the added rows that are in memory, in bytes.
     public var heapBytesInMemory: Int { max(0, heapBytes - (packer?.packedHeapBytes ?? 0)) }
 
-    /// About what a leaf takes, its part of what is above it included.
+    /// Returns the approximate size of a leaf in memory, including its share of the branches above.
     private static func heapBytes(of leaf: Node) -> Int {
         if case .string(let text) = leaf { bytesOfLeaf + text.utf8.count } else { bytesOfLeaf }
     }
@@ -164,7 +164,7 @@ public struct TreeBuilder: ~Copyable {
         let bytes = UnsafeRawBufferPointer(rebasing: text[start..<end]).assumingMemoryBound(to: UInt8.self)
         var made = 0
         func make() -> Key {
-            // A key that the cache knows takes no more memory.
+            // A key in the cache needs no additional memory.
             made = HeapCount.bytes(ofText: bytes.count)
             return Key(String(decoding: bytes, as: UTF8.self))
         }
@@ -193,8 +193,8 @@ public struct TreeBuilder: ~Copyable {
             return
         }
         guard !last.priority.isNull else { return }
-        // A leaf has its own row before this one, and `/a` and `/a/.priority` may have rows such as `/a b` between them. All of
-        // a branch's children may be late.
+        // A leaf has its own row before this one, and rows such as `/a b` may come between those of `/a` and `/a/.priority`.
+        // All of a branch's children may be late.
         if !finished.prioritize(last.key, last.priority, from: stack[stack.count - 1].base) {
             late.append((Path(stack.dropFirst().map(\.key) + [last.key, .priority]), last.priority))
         }

@@ -1,28 +1,28 @@
-/// Reads what a `ByteWriter` wrote. Damaged bytes give nil, never more than what is there.
+/// Reads the output of a `ByteWriter`. Returns nil for damaged bytes, and never reads beyond the end.
 public struct ByteReader {
     private let bytes: UnsafeRawBufferPointer
-    /// How many bytes have been read.
+    /// The number of bytes read so far.
     public private(set) var index = 0
 
-    /// Reads these bytes, which have to be valid for as long as the reader is used.
+    /// Creates a reader of these bytes, which must stay valid while the reader is used.
     public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// Whether nothing is left.
+    /// Whether all bytes were read.
     public var isAtEnd: Bool { index == bytes.count }
-    /// How many bytes are left.
+    /// The number of bytes left.
     public var remaining: Int { bytes.count - index }
 
-    /// The next byte; nil at the end.
+    /// Reads the next byte. Returns nil at the end.
     public mutating func byte() -> UInt8? {
         guard index < bytes.count else { return nil }
         defer { index += 1 }
         return bytes[index]
     }
 
-    /// The next byte, which stays.
+    /// The next byte, without advancing.
     public var peek: UInt8? { index < bytes.count ? bytes[index] : nil }
 
-    /// A number as `ByteWriter.varint` writes it.
+    /// Reads a number in the format of `ByteWriter.varint`.
     public mutating func varint() -> UInt64? {
         var value: UInt64 = 0
         var shift: UInt64 = 0
@@ -36,38 +36,38 @@ public struct ByteReader {
         return nil
     }
 
-    /// A number as `ByteWriter.signed` writes it.
+    /// Reads a number in the format of `ByteWriter.signed`.
     public mutating func signed() -> Int64? {
         guard let value = varint() else { return nil }
         return Int64(bitPattern: (value >> 1) ^ (0 &- (value & 1)))
     }
 
-    /// Eight bytes, the lowest first.
+    /// Reads eight bytes, the lowest first.
     public mutating func double() -> Double? {
         guard remaining >= 8 else { return nil }
         defer { index += 8 }
         return Double(bitPattern: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)))
     }
 
-    /// A length that is not more than what is left.
+    /// Reads a length. Returns nil if it exceeds the number of bytes left.
     public mutating func count() -> Int? {
         guard let value = varint(), value <= UInt64(remaining) else { return nil }
         return Int(value)
     }
 
-    /// A length and as many bytes.
+    /// Reads a length and a text of that length.
     public mutating func text() -> String? {
         guard let count = count() else { return nil }
         return text(count)
     }
 
-    /// So many bytes of UTF-8.
+    /// Reads a UTF-8 text of `count` bytes.
     public mutating func text(_ count: Int) -> String? {
         guard let part = raw(count) else { return nil }
         return String(decoding: part, as: UTF8.self)
     }
 
-    /// So many bytes, which are valid for as long as those of the whole are.
+    /// Reads `count` bytes. They are valid for as long as the whole buffer.
     public mutating func raw(_ count: Int) -> UnsafeRawBufferPointer? {
         guard count <= remaining else { return nil }
         defer { index += count }

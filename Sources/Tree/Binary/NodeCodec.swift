@@ -1,26 +1,25 @@
 /// The binary form of values: exact, without escapes, and read in one pass.
 ///
-/// A value begins with a tag: 0 null, 1 false, 2 true, 3 integer, 4 double, 5 text, 6 children, 7 priority and value,
-/// 8 the server's time, 9 increment; 0x40 to 0x7F a text of 0 to 63 bytes; 0x80 to 0xFF the integers 0 to 127.
+/// A value begins with a tag: 0 null, 1 false, 2 true, 3 integer, 4 double, 5 text, 6 children, 7 priority and value, 8 the
+/// server's time, 9 increment; 0x40 to 0x7F a text of 0 to 63 bytes; 0x80 to 0xFF the integers 0 to 127.
 public enum NodeCodec {
-    /// Deeper values are none that a client can have; a damaged one must not overflow the stack.
+    /// The deepest value that can be read. No client can write deeper values, and damaged bytes must not overflow the stack.
     private static let maxDepth = KeyRules.maxDepth + 8
 
-    /// The bytes of a value.
+    /// Returns the bytes of a value.
     public static func encode(_ node: Node) -> [UInt8] {
         var writer = ByteWriter()
         _ = write(node, to: &writer, limit: .max)
         return writer.bytes
     }
 
-    /// The bytes of a value, or nil when they are more than the limit; no more than a little above the limit is written
-    /// to find out.
+    /// Returns the bytes of a value, or nil if they exceed the limit. Stops writing soon after the limit is passed.
     public static func encode(_ node: Node, limit: Int) -> [UInt8]? {
         var writer = ByteWriter()
         return write(node, to: &writer, limit: limit) && writer.bytes.count <= limit ? writer.bytes : nil
     }
 
-    /// Reads a value; nil when these are not the bytes of one.
+    /// Reads a value. Returns nil if the bytes are not those of exactly one value.
     public static func decode(_ bytes: UnsafeRawBufferPointer) -> Node? {
         var reader = ByteReader(bytes)
         guard let node = read(&reader, depth: 0), reader.isAtEnd else { return nil }
@@ -29,7 +28,7 @@ public enum NodeCodec {
 
     // MARK: Writing
 
-    /// False when it was given up, as the limit was passed.
+    /// Appends a value. Returns false if it stopped because the limit was passed.
     public static func write(_ node: Node, to writer: inout ByteWriter, limit: Int) -> Bool {
         switch node {
         case .null: writer.byte(0)
@@ -86,15 +85,15 @@ public enum NodeCodec {
 
     // MARK: Reading
 
-    /// Reads the next value; nil when these are not the bytes of one.
+    /// Reads the next value. Returns nil if the bytes do not begin with a value.
     ///
-    /// - Parameter depth: how many values it is in.
+    /// - Parameter depth: the number of values that contain this one.
     public static func read(_ reader: inout ByteReader, depth: Int) -> Node? {
         var keys: KeyCache?
         return read(&reader, depth: depth, &keys)
     }
 
-    /// - Parameter keys: makes equal keys one text.
+    /// - Parameter keys: makes equal keys share one text.
     static func read(_ reader: inout ByteReader, depth: Int, _ keys: inout KeyCache?) -> Node? {
         switch reader.peek {
         case 6:
@@ -113,7 +112,7 @@ public enum NodeCodec {
         }
     }
 
-    /// A value that holds no other but an increment's number.
+    /// Reads a value that contains no other value except the number of an increment.
     private static func leaf(_ reader: inout ByteReader) -> Node? {
         guard let tag = reader.byte() else { return nil }
         switch tag {
@@ -150,7 +149,7 @@ public enum NodeCodec {
         guard let count = reader.count(), let raw = reader.raw(count) else { return nil }
         let bytes = raw.assumingMemoryBound(to: UInt8.self)
         let make = { Key(String(decoding: bytes, as: UTF8.self)) }
-        // Short ones take no memory of their own.
+        // Short keys need no memory of their own.
         guard count > 15, KeyCache.isWorthKeeping(bytes) else { return make() }
         return keys?.key(of: bytes, make) ?? make()
     }

@@ -1,5 +1,5 @@
-/// The finished children of all objects that a parser has open: each object owns the top part. Children move in and
-/// out again without being counted or copied. An empty one holds no memory.
+/// The finished children of all objects that a parser has open. Each object owns the top part. Children move in and out without
+/// reference counting or copying. An empty stack holds no memory.
 struct EntryStack: ~Copyable {
     private var entries = UnsafeMutableBufferPointer<ChildMap.Entry>(start: nil, count: 0)
     private(set) var count = 0
@@ -18,13 +18,13 @@ struct EntryStack: ~Copyable {
         count += 1
     }
 
-    /// The order of the last entry's key to `key`.
+    /// Returns the order of the last entry's key relative to `key`.
     @inline(__always)
     func orderOfLast(against key: Key) -> Int {
         entries[count - 1].key.order(against: key)
     }
 
-    /// Puts an entry among the sorted ones from `base` on; it replaces one of the same key, and null takes that out.
+    /// Inserts an entry into the sorted entries from `base` on. Replaces an entry with the same key; null removes it.
     mutating func place(_ entry: consuming ChildMap.Entry, from base: Int) {
         let (offset, isFound) = UnsafeBufferPointer(rebasing: entries[base..<count]).place(of: entry.key)
         let index = base + offset
@@ -49,21 +49,21 @@ struct EntryStack: ~Copyable {
             .moveInitialize(fromContentsOf: UnsafeMutableBufferPointer(rebasing: entries[index..<count]))
     }
 
-    /// Gives the last entry of that key from `base` on a priority. False where there is none.
+    /// Sets the priority of the last entry with that key from `base` on. Returns false if there is none.
     mutating func prioritize(_ key: Key, _ priority: Node, from base: Int) -> Bool {
         guard let index = entries[base..<count].lastIndex(where: { $0.key == key }) else { return false }
         entries[index] = .init(key: key, node: entries[index].node.withPriority(priority))
         return true
     }
 
-    /// Lets `body` change each entry, but not its key.
+    /// Calls `body` to change each entry. The keys must not change.
     mutating func changeEach(_ body: (inout ChildMap.Entry) -> Void) {
         for index in 0..<count { body(&entries[index]) }
     }
 
-    /// Takes out all entries from `base` on.
+    /// Removes all entries from `base` on, and returns them.
     mutating func take(from base: Int) -> ContiguousArray<ChildMap.Entry> {
-        // Not by the initialiser that lends uninitialized memory: that one is not specialized and looks its types up.
+        // Array's initializer with uninitialized memory is not used: it is not specialized and looks up its types at run time.
         var taken = ContiguousArray<ChildMap.Entry>()
         taken.reserveCapacity(count - base)
         for index in base..<count { taken.append(entries.moveElement(from: index)) }

@@ -1,6 +1,7 @@
-/// Numbers.
+/// Parsing of numbers.
 extension JSONParser {
-    /// An integer in 64 bits stays exact; all others are doubles, and an integral double within ±2^53 is that integer.
+    /// Parses a number. A 64-bit integer stays exact. All others are doubles, but an integral double within ±2^53 becomes an
+    /// integer.
     mutating func number() throws(JSONError) -> Node {
         let start = index
         let isNegative = bytes[index] == UInt8(ascii: "-")
@@ -14,7 +15,7 @@ extension JSONParser {
             throw error(.syntax, "a number can't begin with 0", at: digitsStart)
         }
         guard let next = peek, next == UInt8(ascii: ".") || next | 0x20 == UInt8(ascii: "e") else {
-            // −0 is no integer, nor is anything beyond 64 bits.
+            // −0 is not an integer, and neither is a number beyond 64 bits.
             if mantissa.isExact, mantissa.value > 0 || !isNegative {
                 if let value = Int64(exactly: mantissa.value) { return .int(isNegative ? -value : value) }
                 if isNegative, mantissa.value == Int64.min.magnitude { return .int(.min) }
@@ -37,11 +38,11 @@ extension JSONParser {
             var power = Mantissa()
             scanDigits(&power)
             guard index > exponentStart else { throw syntax("expected a digit") }
-            // A large power is for the long way, and more than any number of digits could bring back.
+            // A large power needs the slow path. It exceeds any exponent that the digits could compensate.
             let size = power.isExact && power.value < 1000 ? Int(power.value) : 1 << 40
             exponent += isNegative ? -size : size
         }
-        // Both factors are exact doubles here, so that one rounding gives the nearest double (Clinger's short way).
+        // Both factors are exact doubles here, so one rounding gives the nearest double (Clinger's fast path).
         if mantissa.isExact, mantissa.value <= 1 << 53, exponent.magnitude <= 22 {
             let magnitude = Double(mantissa.value)
             let power = Self.powersOfTen[Int(exponent.magnitude)]
@@ -51,7 +52,7 @@ extension JSONParser {
         return try double(from: start)
     }
 
-    /// Digits read so far as one integer, as long as it fits.
+    /// The digits read so far as one integer, while they fit.
     private struct Mantissa {
         var value: UInt64 = 0
         var isExact = true
@@ -89,9 +90,10 @@ extension JSONParser {
 }
 
 extension Node {
-    /// A number as the tree holds it: an integral double within ±2^53 is the integer (but −0 stays a double).
+    /// Creates a number as the tree stores it: an integral double within ±2^53 becomes an integer, but −0 stays a double.
     public init(number value: Double) {
-        // The conversion truncates; comparing back asks for no rounding from the C library, which would have to be linked.
+        // The conversion truncates. Comparing the result needs no rounding function of the C library, which would have to be
+        // linked.
         if value.magnitude <= 9_007_199_254_740_992, Double(Int64(value)).bitPattern == value.bitPattern {
             self = .int(Int64(value))
         } else {

@@ -1,6 +1,6 @@
-/// Objects: their children and what their dotted keys mean.
+/// Parsing of objects: their children and their special keys.
 extension JSONParser {
-    /// What an object's dotted keys said.
+    /// The contents of an object's special keys.
     private struct Special {
         var value: Node?
         var priority: Node = .null
@@ -42,10 +42,10 @@ extension JSONParser {
         }
     }
 
-    /// Beyond this many entries a key out of order makes the object be sorted at its end instead.
+    /// With more entries than this, a key out of order causes a sort at the object's end instead.
     private static let mostToPlace = 64
 
-    /// Adds a child to the open object, whose entries stay sorted. Of equal keys the last wins, also when it is null.
+    /// Adds a child to the open object, whose entries stay sorted. The last of equal keys wins, even if it is null.
     @inline(__always)
     private mutating func add(_ entry: consuming ChildMap.Entry, from base: Int, _ isSorted: inout Bool) {
         if pending.count == base || (isSorted && pending.orderOfLast(against: entry.key) < 0) {
@@ -76,7 +76,7 @@ extension JSONParser {
             guard !node.isBranch, !isObject || isServerValue || node.isNull else {
                 throw error(.value, "a .value must be a string, number or boolean", at: start)
             }
-            // Null is no value, as to the SDKs: the object is then what its other keys say.
+            // Null is no value, as in the SDKs. The object's other keys then decide.
             special.value = node.isNull ? nil : node
         case ".sv":
             hasServerValue = true

@@ -1,8 +1,8 @@
 internal import JSONText
 
-/// Strings and keys.
+/// Parsing of strings and keys.
 extension JSONParser {
-    /// A key and the colon after it, checked unless it is special.
+    /// Parses a key and the colon after it. Checks the key unless it is special.
     mutating func key() throws(JSONError) -> Key {
         guard peek == UInt8(ascii: "\"") else { throw syntax("expected a key in double quotes") }
         let start = index
@@ -45,7 +45,7 @@ extension JSONParser {
         return Key(try text(content, isASCII: ByteScan.isASCII(seen), at: start))
     }
 
-    /// The text of a key that need not be one of the tree's, and the colon after it.
+    /// Parses the text of a key that need not be valid in the tree, and the colon after it.
     mutating func keyString() throws(JSONError) -> String {
         guard peek == UInt8(ascii: "\"") else { throw syntax("expected a key in double quotes") }
         let text = try string(isKey: true)
@@ -81,7 +81,7 @@ extension JSONParser {
         _ content: UnsafeBufferPointer<UInt8>, isASCII: Bool, at start: Int
     ) throws(JSONError) -> String {
         let text = String(decoding: content, as: UTF8.self)
-        // Decoding repairs what is not UTF-8; then the bytes are others. (The initialiser that refuses it is slower.)
+        // Decoding repairs invalid UTF-8, so the bytes then differ. (The initializer that rejects invalid UTF-8 is slower.)
         if !isASCII, !text.hasSameBytes(as: content) {
             throw error(.syntax, "a string is not valid UTF-8", at: start)
         }

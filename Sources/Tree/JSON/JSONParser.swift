@@ -1,7 +1,7 @@
-/// Parses JSON text straight into the tree, with the database's own meaning: `.value`, `.priority` and `.sv`, arrays as
-/// children with index keys, nulls and empty objects as nothing (reference: rtdb-protocol 5, 6.1, 6.4).
+/// Parses JSON text directly into the tree, with the database's semantics: `.value`, `.priority` and `.sv`, arrays as children
+/// with index keys, nulls and empty objects as no value (reference: rtdb-protocol 5, 6.1, 6.4).
 ///
-/// Strict (RFC 8259), UTF-8 only, lone surrogates refused. Of equal keys the last wins. Linear in time; recursion is
+/// Strict (RFC 8259), UTF-8 only; lone surrogates are rejected. The last of equal keys wins. Linear in time; recursion is
 /// bounded by `maxDepth`.
 public struct JSONParser: ~Copyable {
     let bytes: UnsafeBufferPointer<UInt8>
@@ -9,13 +9,13 @@ public struct JSONParser: ~Copyable {
     var index = 0
     var pending = EntryStack()
     var cache: KeyCache?
-    /// True once a server value was met: only then must the result be resolved.
+    /// Whether a server value was found. Only then must the result be resolved.
     var hasServerValue = false
 
-    /// Shorter texts repeat too few keys for the cache to pay for being made.
+    /// Shorter texts repeat too few keys to justify a cache.
     private static let leastBytesForCache = 16_384
 
-    /// A parsed value. `hasServerValue` tells whether anything in it must be resolved before it is stored.
+    /// A parsed value. `hasServerValue` is true if the value must be resolved before it is stored.
     public struct Parsed: Sendable, Equatable {
         public let node: Node
         public let hasServerValue: Bool
@@ -38,7 +38,7 @@ public struct JSONParser: ~Copyable {
         if bytes.count >= Self.leastBytesForCache { cache = KeyCache() }
     }
 
-    /// Parses one value. `maxDepth`: how many levels of keys the value may have below itself.
+    /// Parses one value. `maxDepth` is the maximum number of levels of keys below the value.
     public static func parse(_ bytes: [UInt8], maxDepth: Int = KeyRules.maxDepth) throws(JSONError) -> Parsed {
         try withParser(bytes, maxDepth) { (parser) throws(JSONError) in
             let node = try parser.value(level: 0)
@@ -47,7 +47,7 @@ public struct JSONParser: ~Copyable {
         }
     }
 
-    /// Parses text that somebody else owns, such as a field of a database row.
+    /// Parses text in memory of another owner, such as a field of a database row.
     public static func parse(
         _ buffer: UnsafeRawBufferPointer, maxDepth: Int = KeyRules.maxDepth
     ) throws(JSONError) -> Node {
@@ -57,12 +57,12 @@ public struct JSONParser: ~Copyable {
         return node
     }
 
-    /// Parses a text that is at hand as a string; see `parse(_:maxDepth:)` for bytes.
+    /// Parses a string. For bytes, see `parse(_:maxDepth:)`.
     public static func parse(_ text: String, maxDepth: Int = KeyRules.maxDepth) throws(JSONError) -> Node {
         try parse(Array(text.utf8), maxDepth: maxDepth).node
     }
 
-    /// Parses the body of an update: an object whose keys may be paths. Nil for `null`, which means to remove.
+    /// Parses the body of an update: an object whose keys may be paths. Returns nil for `null`, which stands for a removal.
     public static func parseUpdate(
         _ bytes: [UInt8], maxDepth: Int = KeyRules.maxDepth
     ) throws(JSONError) -> (changes: [ParsedChange], hasServerValue: Bool)? {
@@ -79,7 +79,7 @@ public struct JSONParser: ~Copyable {
         }
     }
 
-    /// Parses one entry's changes as the log holds them: an object of absolute paths, in order.
+    /// Parses the changes of one entry in the log's format: an object of absolute paths, in order.
     public static func parseChanges(_ bytes: [UInt8]) throws(JSONError) -> [ParsedChange] {
         try withParser(bytes, KeyRules.maxDepth) { (parser) throws(JSONError) in
             parser.skipSpace()
@@ -187,7 +187,7 @@ public struct JSONParser: ~Copyable {
     }
 
     func checkLevel(_ level: Int) throws(JSONError) {
-        // Two more than the depth: the innermost level may still hold `.sv` objects and empty containers.
+        // Two more than the depth, because the innermost level may still contain `.sv` objects and empty containers.
         guard level <= maxDepth + 2 else { throw tooDeep(at: index) }
     }
 
@@ -210,14 +210,14 @@ public struct JSONParser: ~Copyable {
     }
 }
 
-/// Why a text is not data that can be stored. Says where: lines and columns count from 1, columns in bytes.
+/// The reason why a text can't be stored as data, with its position. Lines and columns count from 1, columns in bytes.
 public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     public enum Kind: Equatable, Sendable {
         /// Not JSON, or not UTF-8.
         case syntax
-        /// A key that the database cannot have.
+        /// A key that the database can't store.
         case key
-        /// Well-formed, but beyond a limit or without a meaning: depth, string size, number range, server value, priority.
+        /// Well-formed, but beyond a limit or invalid: depth, string size, number range, server value, priority.
         case value
     }
 
@@ -242,15 +242,15 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     public var description: String { "Line \(line), column \(column): \(reason)" }
 }
 
-/// About how much memory the tree of a JSON text takes: known before it is made.
+/// Estimates the memory of the tree of a JSON text, before the tree is created.
 public enum JSONSize {
-    /// A branch of one child.
+    /// A branch with one child.
     private static let bytesPerBranch = 240
-    /// A further child, with a key.
+    /// Another child with a key.
     private static let bytesPerChild = 64
 
-    /// One pass over the text. Brackets and commas in strings count, too: the estimate is no less than the truth, as far
-    /// as the number of nodes goes; their texts take no more than the text does.
+    /// Estimates the size in one pass over the text. Brackets and commas in strings count, too, so the number of nodes is never
+    /// underestimated. The nodes' texts are no larger than the JSON text.
     public static func estimate(_ text: [UInt8]) -> Int {
         text.withUnsafeBufferPointer { bytes in
             var branches = 0

@@ -1,13 +1,13 @@
-/// Reads an export of any size, piece by piece, and gives its leaves as rows of storage: memory holds the open levels
-/// and the token that a piece cut in two.
+/// Reads an export of any size, piece by piece, and emits its leaves as rows of storage. Memory holds the open levels and the
+/// token that a piece has divided.
 ///
-/// Knows what `JSONParser` knows (`.value`, `.priority`, arrays, nulls), but no server values, which have no place in an
-/// export. Equal keys of one object can't be merged in a stream and are refused.
+/// Reads JSON as `JSONParser` does (`.value`, `.priority`, arrays, nulls), but rejects server values, which an export can't
+/// contain. Equal keys of one object can't be merged in a stream, and are rejected.
 public struct JSONRowReader: ~Copyable {
-    /// One leaf or priority, and where it belongs.
+    /// Receives one leaf or priority, and its path.
     public typealias Emit = (_ path: [UInt8], _ value: Node) throws -> Void
 
-    /// Why the text can't be read.
+    /// The reason why the text can't be read, with its position.
     public struct Failure: Error, Equatable, Sendable, CustomStringConvertible {
         public let reason: String
         public let line: Int
@@ -20,15 +20,15 @@ public struct JSONRowReader: ~Copyable {
         case value, firstElementOrEnd, firstKeyOrEnd, key, colon, commaOrEnd, end
     }
 
-    /// An object or array that is open.
+    /// An open object or array.
     private struct Level {
         let isArray: Bool
-        /// Bytes of the path up to this level's own key.
+        /// The length of the path including this level's own key, in bytes.
         let pathLength: Int
         var position = 0
         var priority: Node = .null
         var hasValue = false
-        /// Rows at or below this level: a priority alone is nothing.
+        /// The number of rows at or below this level. A priority alone is no value.
         var rowCount = 0
         var keys = KeyOrder()
     }
@@ -38,7 +38,7 @@ public struct JSONRowReader: ~Copyable {
     private let baseDepth: Int
     private var levels: [Level] = []
     private var expecting = Expecting.value
-    /// What the current key makes of its value.
+    /// The role of the value that follows the current key.
     private var role = Role.child
     private enum Role { case child, value, priority }
     private var pending: [UInt8] = []
@@ -47,14 +47,14 @@ public struct JSONRowReader: ~Copyable {
     private var consumed = 0
     public private(set) var rowCount = 0
 
-    /// - Parameter path: where the export's root goes.
+    /// - Parameter path: the path of the export's root.
     public init(at path: Path = .root) {
         self.path = path.isRoot ? [] : Array(path.description.utf8)
         base = self.path.count
         baseDepth = path.depth
     }
 
-    /// Takes the next piece.
+    /// Reads the next piece.
     public mutating func take(_ piece: [UInt8], _ emit: Emit) throws {
         if pending.isEmpty {
             try read(piece, isLast: false, emit)
@@ -65,7 +65,7 @@ public struct JSONRowReader: ~Copyable {
         }
     }
 
-    /// The text ends here.
+    /// Reads the rest after the last piece. Throws if the text is incomplete.
     public mutating func finish(_ emit: Emit) throws {
         let rest = pending
         pending = []
@@ -95,7 +95,7 @@ public struct JSONRowReader: ~Copyable {
             }
             guard index < bytes.count else { break }
             guard let end = try tokenEnd(bytes, index, isLast) else {
-                // The token goes on in the next piece.
+                // The token continues in the next piece.
                 guard bytes.count - index <= KeyRules.maxStringBytes * 6 + 16 else {
                     throw failure("a string has more than \(KeyRules.maxStringBytes) bytes", at: index)
                 }
@@ -108,7 +108,7 @@ public struct JSONRowReader: ~Copyable {
         consumed += index
     }
 
-    /// Where the token that begins here ends; nil when more text is needed to tell.
+    /// Returns the end of the token that begins here, or nil if more text is needed.
     private func tokenEnd(_ bytes: [UInt8], _ start: Int, _ isLast: Bool) throws -> Int? {
         switch bytes[start] {
         case UInt8(ascii: "{"), UInt8(ascii: "}"), UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: ","),
@@ -301,19 +301,20 @@ public struct JSONRowReader: ~Copyable {
     }
 }
 
-/// Tells whether a key came before in its object. While keys come in order, which exports do, they only have to be kept;
-/// once the order ends, they are looked up.
+/// Detects keys that occur twice in their object. While keys are in order, as in exports, they are only stored. Once the order
+/// ends, they are looked up.
 struct KeyOrder {
     private var isAscending = true
-    /// The keys so far, while they ascend.
+    /// The keys so far, while they are ascending.
     private var inOrder: [Key] = []
-    /// And once they don't.
+    /// The keys so far, once they are no longer ascending.
     private var seen: Set<Key> = []
     private var last: Key?
-    /// Keys that are kept for the case that order ends.
+    /// The maximum number of keys stored in case the order ends.
     private static let maxKept = 4_000_000
 
-    /// False for a key that came before, or, far into an object without order, that may have.
+    /// Returns false for a key that occurred before. Also returns false if that is unknown, because an object without order has
+    /// too many keys.
     mutating func isNew(_ key: Key) -> Bool {
         defer { last = key }
         if isAscending {

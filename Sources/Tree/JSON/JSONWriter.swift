@@ -1,17 +1,17 @@
 internal import JSONText
 
-/// How a value is written out (reference: rtdb-protocol 6.4).
+/// The form in which a value is written (reference: rtdb-protocol 6.4).
 public enum JSONForm: Sendable, Hashable {
-    /// Priorities dropped, arrays where the keys look like one.
+    /// Without priorities, and with arrays if the keys look like those of an array.
     case plain
-    /// Priorities as `.value` and `.priority`; never arrays. What sockets, exports and the log carry.
+    /// With priorities as `.value` and `.priority`, and without arrays. Used by sockets, exports and the log.
     case export
 }
 
 /// Writes values as JSON text into one growing buffer.
 public struct JSONWriter: Sendable {
     public private(set) var bytes: [UInt8]
-    /// How the values that follow are written.
+    /// The form of the values that follow.
     public var form: JSONForm
     private let isPretty: Bool
     private var indentation = 0
@@ -23,21 +23,22 @@ public struct JSONWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
-    /// The JSON text of a query's result (`writeObject`).
+    /// Returns the JSON text of a query's result (`writeObject`).
     public static func encodeObject(_ node: Node, form: JSONForm, pretty: Bool = false) -> [UInt8] {
         var writer = JSONWriter(form: form, pretty: pretty, reserving: min(estimate(node), 1 << 20))
         writer.writeObject(node)
         return writer.bytes
     }
 
-    /// A node's JSON text.
+    /// Returns a node's JSON text.
     public static func encode(_ node: Node, form: JSONForm, pretty: Bool = false) -> [UInt8] {
         var writer = JSONWriter(form: form, pretty: pretty, reserving: min(estimate(node), 1 << 20))
         writer.write(node)
         return writer.bytes
     }
 
-    /// About how many bytes a node's text has, without going through it; of a text without anything to escape, at least so many.
+    /// Estimates the size of a node's text in bytes, without walking the node. The estimate is exact for a string without
+    /// escapes.
     static func estimate(_ node: Node) -> Int {
         if case .string(let text) = node { return text.utf8.count + 2 }
         return 32 + node.rowCount * 24
@@ -86,8 +87,8 @@ public struct JSONWriter: Sendable {
         writeObject(branch)
     }
 
-    /// Writes the children of a node as an object, also where their keys are those of an array. A node without children
-    /// is `{}`. This is the form of a query's result; values below the children may be arrays.
+    /// Writes the children of a node as an object, even if their keys are those of an array. A node without children is `{}`.
+    /// This is the form of a query's result. Values below the children may be arrays.
     public mutating func writeObject(_ node: Node) {
         guard case .branch(let branch) = node else {
             bytes.append(contentsOf: "{}".utf8)
@@ -121,7 +122,7 @@ public struct JSONWriter: Sendable {
         }
     }
 
-    /// `{"a":true,…}` for a branch, the bare leaf otherwise: what `shallow=true` answers.
+    /// Writes `{"a":true,…}` for a branch, or else the leaf alone: the response to `shallow=true`.
     public mutating func writeShallow(_ node: Node) {
         guard case .branch(let branch) = node else { return write(node.withoutPriority) }
         open(UInt8(ascii: "{"))
@@ -134,24 +135,24 @@ public struct JSONWriter: Sendable {
         close(UInt8(ascii: "}"))
     }
 
-    /// Begins anew, with the memory that it has.
+    /// Removes the text, and keeps the capacity.
     public mutating func removeAll() { bytes.removeAll(keepingCapacity: true) }
 
     // MARK: Pieces, for callers that build an object of their own
 
-    /// Opens an object. The caller writes keys and values, then ends it.
+    /// Opens an object. The caller writes keys and values, and then closes it.
     public mutating func beginObject() { open(UInt8(ascii: "{")) }
     /// Closes the object that was opened last.
     public mutating func endObject() { close(UInt8(ascii: "}")) }
 
-    /// Writes a key, with the comma before it unless it is the first of its object.
+    /// Writes a key, after a comma unless it is the first of its object.
     public mutating func writeKey(_ key: String, isFirst: Bool) {
         separate(isFirst: isFirst)
         writeString(key)
         raw(isPretty ? " : " : ":")
     }
 
-    /// Writes a path's text as a key, with the comma before it unless it is the first of its object.
+    /// Writes a path's text as a key, after a comma unless it is the first of its object.
     public mutating func writeKey(_ path: Path, isFirst: Bool) {
         separate(isFirst: isFirst)
         bytes.append(UInt8(ascii: "\""))
@@ -163,19 +164,19 @@ public struct JSONWriter: Sendable {
         raw(isPretty ? "\" : " : "\":")
     }
 
-    /// JSON that is text already.
+    /// Appends JSON text.
     public mutating func append(_ json: [UInt8]) { bytes.append(contentsOf: json) }
 
-    /// The same, of bytes in place.
+    /// Appends JSON text from a buffer.
     public mutating func append(_ json: UnsafeRawBufferPointer) { bytes.append(contentsOf: json) }
 
-    /// Puts text before what has been written from a place on. Moves all that is behind it.
+    /// Inserts text at an offset. Moves all bytes after it.
     public mutating func insert(_ text: StaticString, at place: Int) {
         bytes.insert(
             contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), at: place)
     }
 
-    /// Writes text that is JSON already.
+    /// Appends text that is already JSON.
     public mutating func raw(_ text: StaticString) {
         bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
@@ -225,18 +226,18 @@ public struct JSONWriter: Sendable {
         }
     }
 
-    /// The shortest text that reads back as the same double; beyond 64-bit integers always with an exponent or a
-    /// fraction, as the Java SDK takes any digit string for a long (reference: rtdb-protocol 6.5).
+    /// Writes the shortest text that reads back as the same double. Beyond 64-bit integers it always has an exponent or a
+    /// fraction, because the Java SDK reads any string of digits as a long (reference: rtdb-protocol 6.5).
     private mutating func writeDouble(_ value: Double) {
         bytes.append(contentsOf: value.description.utf8)
     }
 
-    /// Writes a text as a value, escaped as JSON asks for.
+    /// Writes a text as a JSON string, with escapes.
     public mutating func writeString(_ text: String) {
         text.withBytes { writeText($0) }
     }
 
-    /// Writes a text that is there as UTF-8, as a value.
+    /// Writes UTF-8 text as a JSON string, with escapes.
     public mutating func writeString(utf8 text: UnsafeRawBufferPointer) {
         text.withMemoryRebound(to: UInt8.self) { writeText($0) }
     }
@@ -246,7 +247,7 @@ public struct JSONWriter: Sendable {
         var seen: UInt64 = 0
         let end = ByteScan.endOfPlainText(buffer, from: 0, andDelete: true, seen: &seen)
         if end < buffer.count { return writeEscaped(buffer, firstAt: end) }
-        // One look at the array's capacity for all of it.
+        // The array's capacity is checked once for the whole string.
         bytes.append(addingCapacity: buffer.count + 2) { output in
             output.append(UInt8(ascii: "\""))
             output.withUnsafeMutableBufferPointer { free, count in
@@ -267,7 +268,7 @@ public struct JSONWriter: Sendable {
         writeUnquoted(buffer, firstAt: ByteScan.endOfPlainText(buffer, from: 0, andDelete: true, seen: &seen))
     }
 
-    /// - Parameter first: where the first byte is that has to be escaped; the end where there is none.
+    /// - Parameter first: the offset of the first byte that must be escaped, or the end if there is none.
     private mutating func writeUnquoted(_ buffer: UnsafeBufferPointer<UInt8>, firstAt first: Int) {
         var seen: UInt64 = 0
         var start = 0
@@ -296,8 +297,8 @@ public struct JSONWriter: Sendable {
         }
     }
 
-    /// The length of the array that the children read as, or nil: all keys canonical indices, and more than half of the
-    /// places taken (reference: rtdb-protocol 6.4).
+    /// Returns the length of the array as which clients read the children, or nil if they read an object. All keys of an array
+    /// are canonical indices, and more than half of the indices are present (reference: rtdb-protocol 6.4).
     public static func arrayLength(_ children: ChildMap) -> Int? {
         guard let first = children.first, isIndex(first.key), let last = children.last, isIndex(last.key),
             let highest = last.key.integerValue, Int(highest) < 2 * children.count
@@ -306,7 +307,7 @@ public struct JSONWriter: Sendable {
         return Int(highest) + 1
     }
 
-    /// `0|[1-9][0-9]*`
+    /// Whether the key matches `0|[1-9][0-9]*`.
     private static func isIndex(_ key: Key) -> Bool {
         let text = key.text.utf8
         guard let first = text.first, first &- 0x30 <= 9, first != 0x30 || text.count == 1 else { return false }

@@ -1,7 +1,7 @@
-/// Remembers the keys of a text, since records repeat theirs: a key met again costs no allocation, no check and, where it
-/// is longer than fits inside a string, no memory of its own.
+/// Caches the keys of a text, because records repeat their keys. A cached key costs no allocation, no check and, if it is too
+/// long to be stored inline, no memory of its own.
 struct KeyCache: ~Copyable {
-    /// A key and what tells it from others: the first and last eight bytes and the length are all of a short key.
+    /// A key and its identification: the first and last eight bytes and the length determine a short key completely.
     private struct Slot {
         var key = Key("")
         var head: UInt64 = 0
@@ -12,7 +12,7 @@ struct KeyCache: ~Copyable {
     private let slots: UnsafeMutableBufferPointer<Slot>
     private let shift: UInt64
 
-    /// - Parameter count: how many keys it can remember, a power of two.
+    /// - Parameter count: the maximum number of cached keys, a power of two.
     init(slots count: Int = 512) {
         slots = .allocate(capacity: count)
         slots.initialize(repeating: Slot())
@@ -24,12 +24,12 @@ struct KeyCache: ~Copyable {
         slots.deallocate()
     }
 
-    /// Push ids and indices don't come again.
+    /// Whether a key may occur again. Push ids and indices do not.
     static func isWorthKeeping(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         bytes.count >= 2 && bytes.count <= 64 && bytes[0] > 0x39
     }
 
-    /// The key of these bytes if it was kept, else what `make` makes, which is kept.
+    /// Returns the cached key of these bytes, or the result of `make`, which is then cached.
     @inline(__always)
     mutating func key<Failure: Error>(
         of bytes: UnsafeBufferPointer<UInt8>, _ make: () throws(Failure) -> Key
@@ -62,21 +62,21 @@ struct KeyCache: ~Copyable {
     }
 }
 
-/// Reads the values of rows one after another. Texts of middling length that come again, as ids of users and names do, are one in
-/// memory: a text of more than 15 bytes takes four times a short one.
+/// Reads the values of rows one after another. Repeated texts of medium length, such as user ids and names, share memory: a
+/// text of more than 15 bytes takes four times as much as a short one.
 public struct LeafReader: ~Copyable {
     private var texts: KeyCache?
     private var rows = 0
 
-    /// Fewer rows repeat too few texts for the cache to pay for being made.
+    /// Fewer rows repeat too few texts to justify a cache.
     private static let leastRowsForCache = 256
     private static let slots = 4_096
-    /// Shorter ones are inside their references; longer ones seldom come again.
+    /// Shorter texts are stored inline; longer ones seldom occur again.
     private static let lengths = 16...64
 
     public init() {}
 
-    /// The value of a row's JSON text.
+    /// Returns the value of a row's JSON text.
     public mutating func read(_ json: UnsafeRawBufferPointer) throws(JSONError) -> Node {
         rows += 1
         if rows == Self.leastRowsForCache { texts = KeyCache(slots: Self.slots) }
@@ -84,7 +84,7 @@ public struct LeafReader: ~Copyable {
             json[json.count - 1] == UInt8(ascii: "\"")
         else { return try JSONParser.parse(json) }
         let text = UnsafeRawBufferPointer(rebasing: json[1..<(json.count - 1)])
-        // With an escape in it, it is not what it stands for.
+        // A text with an escape differs from its value.
         for byte in text where byte == UInt8(ascii: "\\") { return try JSONParser.parse(json) }
         return .string(try shared(text, json))
     }

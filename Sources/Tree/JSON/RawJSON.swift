@@ -1,7 +1,7 @@
 internal import JSONText
 
-/// A JSON value that has not been parsed yet: a message's envelope is looked into member by member, and its payload goes
-/// as text to the parser that knows what it means.
+/// A JSON value that has not been parsed yet. Members of a message's envelope are read one by one, and its payload goes as text
+/// to the parser that knows its meaning.
 public struct RawJSON: Sendable, Equatable {
     public let bytes: ArraySlice<UInt8>
 
@@ -15,8 +15,8 @@ public struct RawJSON: Sendable, Equatable {
     public var isNull: Bool { bytes.elementsEqual("null".utf8) }
     public var isObject: Bool { bytes.first == UInt8(ascii: "{") }
 
-    /// The members of an object, in order; nil for what is no object. Values are delimited, not checked: whoever uses one
-    /// parses it.
+    /// The members of an object, in order, or nil if the value is no object. Values are delimited but not checked: the code
+    /// that uses a value must parse it.
     public var members: [(key: String, value: RawJSON)]? {
         var index = bytes.startIndex
         skipSpace(&index)
@@ -41,7 +41,7 @@ public struct RawJSON: Sendable, Equatable {
         }
     }
 
-    /// The elements of an array, in order; nil for what is no array.
+    /// The elements of an array, in order, or nil if the value is no array.
     public var elements: [RawJSON]? {
         var index = bytes.startIndex
         skipSpace(&index)
@@ -75,7 +75,7 @@ public struct RawJSON: Sendable, Equatable {
         return value
     }
 
-    /// A string, number, boolean or null; nil for anything else.
+    /// A string, number, boolean or null, or nil for other values.
     public var scalar: Node? {
         guard let first = bytes.first, first != UInt8(ascii: "{"), first != UInt8(ascii: "[") else { return nil }
         return try? JSONParser.parse(Array(bytes)).node
@@ -88,7 +88,8 @@ public struct RawJSON: Sendable, Equatable {
         return text
     }
 
-    /// A short text without escapes, as member names and most paths are: not worth a parser. Nil for any other.
+    /// Returns a short text without escapes, such as a member's name or most paths, without a parser. Returns nil for any other
+    /// text.
     private static func plainString(_ bytes: ArraySlice<UInt8>) -> String? {
         guard bytes.count >= 2, bytes.count <= 1_024, bytes.first == UInt8(ascii: "\""),
             bytes.last == UInt8(ascii: "\"")
@@ -136,7 +137,7 @@ public struct RawJSON: Sendable, Equatable {
         return false
     }
 
-    /// Moves behind the value that begins here. Brackets are counted, not recursed into.
+    /// Advances past the value that begins here. Brackets are counted, without recursion.
     private func skipValue(_ index: inout Int) -> Bool {
         guard index < bytes.endIndex else { return false }
         switch bytes[index] {
@@ -175,8 +176,8 @@ public struct RawJSON: Sendable, Equatable {
 }
 
 extension RawJSON {
-    /// Whether the whole text is one JSON value (RFC 8259) in UTF-8: what is passed on as it came has to be. Keys may be
-    /// anything and come twice. One pass; nesting takes a byte a level.
+    /// Whether the whole text is one JSON value (RFC 8259) in UTF-8, as required of text that is forwarded unchanged. Keys may
+    /// be any text and may repeat. One pass; nesting takes one byte per level.
     public var isJSON: Bool {
         guard String(validating: bytes, as: UTF8.self) != nil else { return false }
         return bytes.withUnsafeBufferPointer { buffer in
@@ -186,7 +187,7 @@ extension RawJSON {
     }
 }
 
-/// Goes over a text once, and builds nothing.
+/// Checks the syntax of a text in one pass, and builds nothing.
 private struct JSONSyntax {
     private var scanner: JSONScanner
     /// The brackets that are open, as the bytes that close them.
@@ -198,7 +199,7 @@ private struct JSONSyntax {
         while true {
             scanner.skipSpace()
             guard begin() else { return false }
-            // Behind a value; an empty array or object ends as one that has just had its last.
+            // After a value. An empty array or object ends like one whose last element was just read.
             while true {
                 scanner.skipSpace()
                 guard let closing = open.last else { return scanner.isAtEnd }
@@ -215,7 +216,7 @@ private struct JSONSyntax {
         }
     }
 
-    /// Takes a scalar or an empty container, or what comes before the first value inside of a container.
+    /// Reads a scalar or an empty container, or everything before the first value within a container.
     private mutating func begin() -> Bool {
         while true {
             switch scanner.peek {
@@ -236,7 +237,7 @@ private struct JSONSyntax {
         }
     }
 
-    /// A member's name and the colon.
+    /// Reads a member's name and the colon.
     private mutating func key() -> Bool {
         guard scanner.peek == UInt8(ascii: "\""), scanner.skipString() else { return false }
         scanner.skipSpace()

@@ -1,15 +1,15 @@
-/// What an entry means: its changes happen together, whatever order they are written in. Values come first, then what is
-/// removed, then priorities. So a node whose last child goes while another comes keeps its priority, and a priority finds
-/// the node that the same entry makes.
+/// The steps in which an entry is applied. Its changes happen together, regardless of the order in which they are written:
+/// values come first, then removals, then priorities. So a node keeps its priority if its last child is removed while another
+/// one is added, and a priority applies to a node that the same entry creates.
 ///
-/// The one rule for all who apply entries: committers, followers, replays, mirrors, verification; in SQL it is
+/// All code that applies entries follows this order: committers, followers, replays, mirrors, verification. In SQL it is
 /// `pathmirror.application_step`.
 public enum ApplicationStep: Int, Sendable, CaseIterable {
     case values, removals, priorities
 }
 
 extension Change {
-    /// When of its entry it is applied.
+    /// The step of its entry in which the change is applied.
     public var step: ApplicationStep {
         if path.namesPriority { return .priorities }
         return value.isNull ? .removals : .values
@@ -18,8 +18,8 @@ extension Change {
 
 /// The order in which an entry's changes are applied.
 public enum ApplicationOrder {
-    /// The changes by their steps. Within one step no order can matter, as none of an entry's places lies below another;
-    /// it stays as it was.
+    /// Returns the changes ordered by their steps. The order within one step is kept. It has no effect, because none of an
+    /// entry's paths is below another.
     public static func sorted(_ changes: [Change]) -> [Change] {
         guard !isSorted(changes) else { return changes }
         return ApplicationStep.allCases.flatMap { step in changes.filter { $0.step == step } }
@@ -30,17 +30,17 @@ public enum ApplicationOrder {
     }
 }
 
-/// Goes through the parts of a bulk entry as often as the steps need it, so that nothing has to be kept meanwhile: once for
-/// values, and again where there are removals or priorities.
+/// Counts the passes over the parts of a bulk entry, so that no changes must be kept in memory: one pass for values, and more
+/// passes if there are removals or priorities.
 public struct PartPasses: Sendable {
-    /// What is applied now.
+    /// The step of the current pass.
     public private(set) var step = ApplicationStep.values
     private var hasRemovals = false
     private var hasPriorities = false
 
     public init() {}
 
-    /// The changes of a part whose turn it is.
+    /// Returns the changes of a part that belong to the current pass.
     public mutating func select(_ part: [Change]) -> [Change] {
         if step == .values {
             for change in part {
@@ -54,7 +54,7 @@ public struct PartPasses: Sendable {
         return part.filter { $0.step == step }
     }
 
-    /// After the last part: whether all of them have to be gone through again.
+    /// Ends a pass after the last part. Returns whether another pass over all parts is needed.
     public mutating func goesOn() -> Bool {
         if step == .values, hasRemovals {
             step = .removals
@@ -67,14 +67,14 @@ public struct PartPasses: Sendable {
     }
 }
 
-/// Applies a bulk entry: what it clears is replaced by what its parts bring, at once. Nodes above what is cleared keep
-/// their priorities where something comes in its place.
+/// Applies a bulk entry: paths that it clears get the values of its parts, all at once. Nodes above cleared paths keep their
+/// priorities if the parts set values there.
 ///
-/// Give `take` every part, and begin again with the first as long as `goesOn` says so.
+/// Pass every part to `take`, and start again with the first part as long as `goesOn` returns true.
 public struct BulkApplication: Sendable {
-    /// The tree so far; after the last pass, the tree after the entry.
+    /// The tree so far. After the last pass, this is the tree after the entry.
     public private(set) var root: Node
-    /// Places that are cleared and that nothing has come to yet.
+    /// Cleared paths that have not received a value yet.
     private var cleared: [Path]
     private var passes = PartPasses()
 
@@ -84,7 +84,7 @@ public struct BulkApplication: Sendable {
         for change in ApplicationOrder.sorted(own) where change.step != .removals { apply(change) }
     }
 
-    /// Applies what of a part this pass is for. Parts come in the order of the log.
+    /// Applies the changes of a part that belong to the current pass. Parts must come in the order of the log.
     public mutating func take(_ part: [Change]) {
         for change in passes.select(part) {
             if passes.step == .values { makeRoom(for: change.path) }
@@ -92,20 +92,21 @@ public struct BulkApplication: Sendable {
         }
     }
 
-    /// Puts what it has made so far into pages.
+    /// Pages out the tree that was built so far.
     public mutating func pack(with packer: inout TreePacker) { root = packer.pack(root) }
 
-    /// Ends a pass over all parts. True when they have to be gone over once more.
+    /// Ends a pass over all parts. Returns true if another pass is needed.
     public mutating func goesOn() -> Bool {
         if passes.step == .values {
-            // Nothing came: then they are plain removals.
+            // These paths have received no value, so they are removals.
             for path in cleared { root = root.replacing(path, with: .null) }
             cleared = []
         }
         return passes.goesOn()
     }
 
-    /// Clears the places that the first value comes to. A leaf stands there until then, which keeps what is above alive.
+    /// Clears the paths that contain the path of a value. A leaf holds each such path until the value is set, which keeps its
+    /// ancestors alive.
     private mutating func makeRoom(for path: Path) {
         guard !cleared.isEmpty else { return }
         for place in cleared where place.contains(path) { root = root.replacing(place, with: .bool(false)) }

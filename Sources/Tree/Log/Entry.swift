@@ -1,4 +1,4 @@
-/// One place that a write changed, and what is there now. Server values are resolved; null means removed.
+/// A path that a write changed, and its new value. Server values are resolved; null means removed.
 public struct Change: Sendable, Equatable {
     public let path: Path
     public let value: Node
@@ -10,45 +10,45 @@ public struct Change: Sendable, Equatable {
 }
 
 extension Change {
-    /// Two changes of which one lies at or below the other, if there are any: one write can't have both.
+    /// Returns two changes of which one is at or below the other, if there are any. One write can't contain both.
     public static func overlap(in changes: [Change]) -> (ancestor: Path, path: Path)? {
         guard changes.count > 1 else { return nil }
-        // In this order a path's first descendant, if it has any, comes right behind it.
+        // In this order, a path is directly followed by its first descendant, if it has any.
         let paths = changes.map(\.path).sorted { $0.keys.lexicographicallyPrecedes($1.keys) }
         for (first, second) in zip(paths, paths.dropFirst()) where first.contains(second) { return (first, second) }
         return nil
     }
 }
 
-/// What a client asked for.
+/// The kind of request that caused an entry.
 public enum Operation: String, Sendable, CaseIterable {
     case set
     case update
     case remove
     case push
-    /// A set that named the value it replaces.
+    /// A set that named the value that it replaces.
     case transaction
-    /// A bulk load; its values are in the entry's parts.
+    /// A bulk load. Its values are in the entry's parts.
     case load = "import"
-    /// What a client had asked for, for the case that its connection ends.
+    /// A write that a client had requested for the end of its connection.
     case disconnect = "onDisconnect"
-    /// New security rules, which hold from this entry on. Changes no data.
+    /// New security rules, which apply from this entry on. Changes no data.
     case rules
 }
 
-/// One committed write, at its place in the log.
+/// One committed write, with its position in the log.
 public struct Entry: Sendable, Equatable {
-    /// Gapless from 1 in each namespace, in commit order.
+    /// The log position: counts from 1 in each namespace, without gaps, in commit order.
     public let seq: Int64
     /// Milliseconds since 1970.
     public let committedAt: Int64
     public let operation: Operation
-    /// The place that the request named; changes are at or below it.
+    /// The path that the request named. Changes are at or below it.
     public let path: Path
     public let changes: [Change]
-    /// True for a load, whose values below `path` are not among `changes`.
+    /// Whether the entry is a load, whose values below `path` are not among `changes`.
     public let isBulk: Bool
-    /// Who made the write, where that is known.
+    /// The author and transport of the write, if known.
     public let origin: Origin?
 
     public init(
@@ -64,7 +64,7 @@ public struct Entry: Sendable, Equatable {
         self.origin = origin
     }
 
-    /// The same entry with another time.
+    /// Returns the same entry with another time.
     public func committed(at time: Int64) -> Entry {
         Entry(
             seq: seq, committedAt: time, operation: operation, path: path, changes: changes, isBulk: isBulk,
@@ -72,9 +72,9 @@ public struct Entry: Sendable, Equatable {
     }
 }
 
-/// The log's text form of changes: one JSON object, absolute path → value in export form, in order.
+/// The log's text format of changes: one JSON object that maps absolute paths to values in export form, in order.
 public enum ChangeCodec {
-    /// The changes as the log's JSON text, in the order given.
+    /// Returns the changes as the log's JSON text, in the given order.
     public static func encode(_ changes: [Change]) -> [UInt8] {
         let size = changes.reduce(2) { $0 + $1.path.byteCount + 8 + JSONWriter.estimate($1.value) }
         var writer = JSONWriter(form: .export, reserving: min(size, 1 << 20))
@@ -87,17 +87,17 @@ public enum ChangeCodec {
         return writer.bytes
     }
 
-    /// Reads the log's JSON text. Throws where it is not what `encode` writes.
+    /// Reads the log's JSON text. Throws if it is not in the format of `encode`.
     public static func decode(_ bytes: [UInt8]) throws(JSONError) -> [Change] {
         try JSONParser.parseChanges(bytes).map { Change(path: $0.path, value: $0.node) }
     }
 }
 
-/// Who made a write and by which transport: what an entry's audit record says. Holds no secret.
+/// The author and transport of a write, as in an entry's audit record. Contains no secret.
 ///
-/// Kept as the JSON text that the log stores, made once: `{"uid":…,"admin":…,"via":…,"ip":…}`.
+/// Kept as the JSON text that the log stores, which is created once: `{"uid":…,"admin":…,"via":…,"ip":…}`.
 public struct Origin: Sendable, Equatable {
-    /// The transport that the write came by.
+    /// The transport of the write.
     public enum Transport: String, Sendable {
         case rest, sse, ws, cli
     }
@@ -106,10 +106,10 @@ public struct Origin: Sendable, Equatable {
     public let json: [UInt8]
 
     /// - Parameters:
-    ///   - uid: the user's id; nil for callers without one.
-    ///   - isAdmin: whether rules were not asked.
-    ///   - isOverride: an administrator acted as this user.
-    ///   - address: the peer's address without port, where there is a peer.
+    ///   - uid: the user's id, or nil for callers without one.
+    ///   - isAdmin: whether the rules were bypassed.
+    ///   - isOverride: whether an administrator acted as this user.
+    ///   - address: the peer's address without port, if there is a peer.
     public init(uid: String?, isAdmin: Bool, isOverride: Bool = false, via transport: Transport, address: String?) {
         var writer = JSONWriter(form: .plain, reserving: 96)
         writer.beginObject()
@@ -131,6 +131,6 @@ public struct Origin: Sendable, Equatable {
         json = writer.bytes
     }
 
-    /// As it was read from the log.
+    /// Creates an origin from the log's text.
     public init(json: [UInt8]) { self.json = json }
 }

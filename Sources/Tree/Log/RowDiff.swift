@@ -1,7 +1,7 @@
-/// Receives the rows of storage that a change adds, rewrites and takes away. A row is one leaf, or one priority at
-/// `…/.priority`.
+/// Receives the rows of storage that a change adds, rewrites and removes. A row is one leaf, or one priority at `…/.priority`.
 public protocol RowSink {
-    /// `path`: the row's path text. Null `old`: the row is new; null `new`: it goes. Never both, never equal.
+    /// Receives a row with its path text. A null `old` means that the row is new, a null `new` that it is removed. They are
+    /// never both null, and never equal.
     mutating func row(_ path: [UInt8], old: Node, new: Node)
 }
 
@@ -12,8 +12,8 @@ public struct RowDiff<Sink: RowSink> {
 
     public init(_ sink: Sink) { self.sink = sink }
 
-    /// The rows between two trees of which the second came from the first by one replacement at `changed`. Costs the
-    /// depth of the path plus the size of what was there and is there now; siblings are not looked at.
+    /// Finds the rows in which two trees differ. The second tree must have resulted from the first by one replacement at
+    /// `changed`. Costs the depth of the path plus the sizes of the old and new values there; siblings are not visited.
     public mutating func compare(_ old: Node, _ new: Node, changedAt changed: Path) {
         let namesPriority = changed.namesPriority
         let depth = namesPriority ? changed.depth - 1 : changed.depth
@@ -32,7 +32,7 @@ public struct RowDiff<Sink: RowSink> {
         if !old.isIdentical(to: new) { own(old, new) }
     }
 
-    /// Every row at and below here.
+    /// Finds all differing rows at and below the current path.
     private mutating func whole(_ old: Node, _ new: Node) {
         if old.isIdentical(to: new) { return }
         own(old, new)
@@ -81,12 +81,12 @@ public struct RowDiff<Sink: RowSink> {
         path.append(contentsOf: key.text.utf8)
     }
 
-    /// The path's text: a copy, as whoever keeps it would else share this one's memory, which then had to be made anew.
+    /// The path's text. A copy, because a sink that keeps a shared buffer would force `path` to be copied on its next change.
     private var place: [UInt8] {
         path.isEmpty ? [UInt8(ascii: "/")] : path.withUnsafeBufferPointer { [UInt8]($0) }
     }
 
-    /// The rows of this very place: its leaf and its priority.
+    /// Finds the differing rows of the current path itself: its leaf and its priority.
     private mutating func own(_ old: Node, _ new: Node) {
         let oldLeaf = old.isLeaf ? old.withoutPriority : .null
         let newLeaf = new.isLeaf ? new.withoutPriority : .null

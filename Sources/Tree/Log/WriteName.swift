@@ -1,19 +1,20 @@
-/// What a client calls one of its writes, so that the same write, sent again after a lost answer, is not done again
-/// (docs/reference/websocket.md). Names are a client's own affair: who sends two different writes under one name has the second left out.
+/// A client's name for one of its writes, so that a write that is sent again after a lost answer is not executed twice
+/// (docs/websocket.md). Clients must choose unique names: if a client sends two different writes under one name, the second is
+/// ignored.
 public struct WriteName: Sendable, Hashable {
-    /// Random text of the client's, for as long as it numbers its writes by itself: one run of an app.
+    /// A random text of the client, used for one series of numbers: one run of an app.
     public let writer: String
-    /// Later writes of the writer have greater numbers.
+    /// The number of the write. Later writes of a writer have greater numbers.
     public let number: Int64
 
-    /// Nil for what is no name: see `isWriter` and `numbers`.
+    /// Returns nil if this is no valid name: see `isWriter` and `numbers`.
     public init?(writer: String, number: Int64) {
         guard Self.isWriter(writer), Self.numbers.contains(number) else { return nil }
         self.writer = writer
         self.number = number
     }
 
-    /// Reads `WRITER.NUMBER`; nil for any other text.
+    /// Reads `WRITER.NUMBER`. Returns nil for any other text.
     public init?(_ text: String) {
         guard let dot = text.utf8.lastIndex(of: UInt8(ascii: ".")) else { return nil }
         let digits = text.utf8[text.utf8.index(after: dot)...]
@@ -24,10 +25,10 @@ public struct WriteName: Sendable, Hashable {
         self.init(writer: String(text[..<dot]), number: number)
     }
 
-    /// The text; `init` reads it back.
+    /// The text from which `init` can read the name.
     public var text: String { "\(writer).\(number)" }
 
-    /// What numbers may be: whole numbers that every client can tell apart.
+    /// The valid numbers: whole numbers that every client can represent exactly.
     public static let numbers: ClosedRange<Int64> = 1...(1 << 53)
 
     /// Whether a text may be a writer: 8 to 40 letters, digits, `-` or `_`.
@@ -43,7 +44,7 @@ public struct WriteName: Sendable, Hashable {
             }
     }
 
-    /// A writer that nobody else is: 128 random bits.
+    /// Returns a unique writer: 128 random bits.
     public static func makeWriter() -> String {
         var generator = SystemRandomNumberGenerator()
         let digits = [generator.next() as UInt64, generator.next() as UInt64].map { number in

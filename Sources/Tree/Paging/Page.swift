@@ -1,6 +1,7 @@
 import Synchronization
 
-/// A part of a tree whose bytes a keeper has, and which is in memory as long as there is room. Its content never changes. Any thread.
+/// A part of a tree whose bytes a keeper stores, and whose content is in memory as long as the budget permits. The content
+/// never changes. Any thread may use a page.
 ///
 ///     tree version 1    tree version 2          several versions can share a slab
 ///              \         /
@@ -11,7 +12,7 @@ import Synchronization
 ///                  Page        content: the slab in memory, or nil
 ///                   |  place: offset and length
 ///                   v
-///               PageKeeper     keeps the bytes; in a gateway `TreePages` with one `PageFile` for all trees
+///               PageKeeper     stores the bytes; in a gateway `TreePages` with one `PageFile` for all trees
 ///
 ///     TreePacker --- keep(bytes), cameIn ---> in memory --- leave(), not used since the last leave() ---> out
 ///                                             in memory <-- content(): read, decode, cameIn ------------- out
@@ -25,22 +26,22 @@ import Synchronization
 public final class Page: Sendable {
     private struct State: Sendable {
         var content: ChildMap.Slab?
-        /// Somebody has looked for one thing in it since the keeper asked last.
+        /// Whether the content was used for more than a walk since the keeper asked last.
         var wasUsed = false
-        /// The keeper refers to it.
+        /// Whether the keeper refers to the page.
         var isListed = false
         var isClosed = false
-        /// A changed copy of it has been made, with what has not changed in it.
+        /// Whether a changed copy of the content was made, which shares the unchanged parts.
         var wasOpened = false
     }
 
     private let state: Mutex<State>
     private let keeper: any PageKeeper
     private let place: PagePlace
-    /// About what it takes when it is in memory, in bytes.
+    /// The approximate size of the content in memory, in bytes.
     public let heapBytes: Int
 
-    /// - Parameter content: what the bytes at the place say.
+    /// - Parameter content: the decoded content of the bytes at `place`.
     init(_ content: ChildMap.Slab, heapBytes: Int, at place: PagePlace, in keeper: any PageKeeper) {
         state = Mutex(State(content: content, isListed: true))
         self.heapBytes = heapBytes
@@ -49,9 +50,9 @@ public final class Page: Sendable {
         keeper.cameIn(self)
     }
 
-    /// What it holds, read if it has to be. Who meets it while it is being read waits for that.
+    /// Returns the content, and reads it if it is not in memory. Other callers wait during a read.
     ///
-    /// - Parameter purpose: what one thing is wanted of stays longer than what is only walked over.
+    /// - Parameter purpose: content from which a single value is needed stays longer than content that is only walked over.
     func content(_ purpose: PagePurpose) -> ChildMap.Slab {
         let (content, isNew) = state.withLock { state -> (ChildMap.Slab, Bool) in
             if purpose != .walk { state.wasUsed = true }
@@ -73,24 +74,24 @@ public final class Page: Sendable {
         return slab
     }
 
-    /// What became of a page that was asked to leave memory.
+    /// The result of asking a page to leave memory.
     public enum Leaving: Sendable {
-        /// It was used since it was asked last, and stays.
+        /// The page was used since it was asked last, and stays.
         case stays
-        /// It is out; what it held is freed with this. The keeper has no reference to it any more.
+        /// The page has left memory. Its content is freed with this value. The keeper no longer refers to the page.
         case left(Content)
-        /// The same, but something in it has been changed: most of what it held is a part of a tree now.
+        /// The page has left memory, but part of it was changed before: most of its content is now part of a tree.
         case cameLoose(Content)
-        /// Nothing refers to it any more; the keeper forgets it, too.
+        /// No tree refers to the page any more, and the keeper must forget it, too.
         case isClosed
     }
 
-    /// What a page held. Freeing it may take its time: no lock may be held meanwhile.
+    /// The content of a page. Freeing it may take long, so no lock may be held meanwhile.
     public struct Content: Sendable {
         let slab: ChildMap.Slab
     }
 
-    /// Takes it out of memory, unless somebody has used it since the last time. Only for its keeper.
+    /// Removes the content from memory, unless it was used since the last call. Only the keeper may call this.
     public func leave() -> Leaving {
         state.withLock { state in
             if state.isClosed { return .isClosed }
@@ -106,7 +107,7 @@ public final class Page: Sendable {
         }
     }
 
-    /// No tree has it any more.
+    /// Closes the page, because no tree contains it any more.
     func close() {
         let (content, wasOpened) = state.withLock { state -> (ChildMap.Slab?, Bool) in
             state.isClosed = true
@@ -119,24 +120,24 @@ public final class Page: Sendable {
     }
 }
 
-/// What a page is wanted for.
+/// The purpose of reading a page.
 enum PagePurpose {
-    /// All of it is gone through.
+    /// The whole content is walked over.
     case walk
-    /// One thing in it is wanted.
+    /// A single value is read.
     case read
-    /// One thing in it is changed, and the rest goes into a copy.
+    /// A single value is changed, and the rest goes into a copy.
     case change
 }
 
-/// A slab that is a page.
+/// A slab whose content is in a page.
 final class PagedSlab: Sendable {
     private let page: Page
     let lowKey: Key
     let count: Int
     let rowCount: Int
 
-    /// Nil where the keeper has no room.
+    /// Returns nil if the keeper has no space.
     init?(_ slab: ChildMap.Slab, bytes: UnsafeRawBufferPointer, in keeper: any PageKeeper) {
         guard let place = keeper.keep(bytes) else { return nil }
         lowKey = slab.lowKey
@@ -147,21 +148,21 @@ final class PagedSlab: Sendable {
 
     deinit { page.close() }
 
-    /// About what it takes when it is in memory, in bytes.
+    /// The approximate size of the content in memory, in bytes.
     var heapBytes: Int { page.heapBytes }
 
-    /// What it stands for: no page.
+    /// Returns the content of the page.
     func slab(for purpose: PagePurpose) -> ChildMap.Slab {
-        // Its bytes go with it.
+        // Releasing this object frees the page's bytes.
         withExtendedLifetime(self) { page.content(purpose) }
     }
 }
 
-/// Where the bytes of a page are.
+/// The location of a page's bytes.
 public struct PagePlace: Sendable, Equatable {
-    /// In bytes from the beginning.
+    /// The offset from the beginning, in bytes.
     public let offset: Int64
-    /// How many bytes.
+    /// The length in bytes.
     public let length: Int32
 
     public init(offset: Int64, length: Int32) {
@@ -170,35 +171,36 @@ public struct PagePlace: Sendable, Equatable {
     }
 }
 
-/// Keeps the bytes of pages outside of memory, and knows which pages are in memory besides. Any thread.
+/// Stores the bytes of pages outside of memory, and knows which pages are also in memory. Any thread may use a keeper.
 public protocol PageKeeper: AnyObject, Sendable {
-    /// Keeps these bytes; nil where there is no room for them.
+    /// Stores these bytes. Returns nil if there is no space for them.
     func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace?
 
-    /// Lends the bytes that were kept for the duration of the call. A keeper that has lost what it kept must end the process: whoever reads
-    /// a tree has no answer to a part of it that is not there.
+    /// Calls `body` with stored bytes, which are valid during the call. A keeper that has lost bytes must end the process,
+    /// because readers of a tree can't handle a missing part.
     func withBytes<Result>(at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result) -> Result
 
-    /// Nobody reads these bytes any more.
+    /// Releases bytes that no page needs any more.
     func free(_ place: PagePlace)
 
-    /// The page has come into memory. The keeper has a reference to it from now on, until `Page.leave` says that it isn't there.
+    /// Notes that the page is in memory. The keeper refers to it from now on, until `Page.leave` returns that it has left
+    /// memory.
     func cameIn(_ page: Page)
 
-    /// So many bytes of a page that was in memory are no longer, as nothing refers to it.
+    /// Notes that this many bytes of a page in memory were freed, because no tree refers to the page any more.
     func wentOut(bytes: Int)
 
-    /// So many bytes of a page that was in memory are parts of trees now, without a page: something in it was changed, and nothing refers to
-    /// the page any more.
+    /// Notes that this many bytes of a page in memory are now parts of trees without a page: a part was changed, and no tree
+    /// refers to the page any more.
     func cameLoose(bytes: Int)
 
-    /// Ends the process, as what a page holds can't be had.
+    /// Ends the process, because the content of a page can't be read.
     func fail(_ reason: String) -> Never
 }
 
-/// The bytes of a page: the number of its children, then for each its key and its value as `NodeCodec` writes it.
+/// The bytes of a page: the number of its children, then each child's key, and its value in the format of `NodeCodec`.
 enum PageCodec {
-    /// Writes the children of a slab without pages in it.
+    /// Writes the children of a slab that contains no pages.
     static func encode(_ slab: ChildMap.Slab, to writer: inout ByteWriter) {
         writer.varint(UInt64(slab.count))
         ChildMap(root: slab).forEachEntry { entry in
@@ -207,7 +209,7 @@ enum PageCodec {
         }
     }
 
-    /// Nil where these are not the bytes of a page.
+    /// Returns nil if the bytes are not those of a page.
     static func decode(_ bytes: UnsafeRawBufferPointer) -> ChildMap.Slab? {
         var reader = ByteReader(bytes)
         guard let count = reader.count(), count > 0 else { return nil }

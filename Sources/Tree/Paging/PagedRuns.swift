@@ -1,9 +1,9 @@
-/// Children of one branch that come in the order of their keys' bytes, packed a run at a time. That is the order of keys but for integers
-/// and rare letters, so that most runs can be put one behind the other.
+/// Children of one branch that arrive in the order of their keys' bytes, and are paged out a run at a time. Byte order is key
+/// order except for integers and rare letters, so most runs can be joined without merging.
 ///
 ///     rows, by bytes:     10 11 .. 19 | 2 20 .. 29 | 3 30 .. 39      the end of a run: about `PageSizes.bytesOfRun`
-///     run, by keys:       [10 .. 19]    [2 20 .. 29]  [3 30 .. 39]   each sorted by itself, then packed
-///     joined, by keys:    [2 3 10 .. 19 20 .. 29 30 .. 39]           runs overlap: merged by a heap, packed again
+///     run, by keys:       [10 .. 19]    [2 20 .. 29]  [3 30 .. 39]   each sorted by itself, then paged out
+///     joined, by keys:    [2 3 10 .. 19 20 .. 29 30 .. 39]           runs overlap: merged by a heap, paged out again
 ///
 /// `joined` only puts the slabs of the runs into `inner` slabs if each run ends before the next one begins. Otherwise it
 /// merges up to `mostRead` runs at a time. The merge releases the pages of a run as it reads them, so the page file can
@@ -11,7 +11,7 @@
 struct PagedRuns {
     private var runs: [ChildMap] = []
 
-    /// - Parameter isSorted: whether the entries are in the order of their keys. They are sorted in place where not.
+    /// - Parameter isSorted: whether the entries are ordered by their keys. If not, they are sorted in place.
     mutating func add(_ entries: inout ContiguousArray<ChildMap.Entry>, isSorted: Bool, _ packer: inout TreePacker?) {
         if !isSorted { ChildMap.normalize(&entries) }
         if entries.isEmpty { return }
@@ -19,15 +19,15 @@ struct PagedRuns {
         runs.append(packer?.pack(run) ?? run)
     }
 
-    /// Puts those into pages that are not.
+    /// Pages out the runs that are in memory.
     mutating func pack(_ packer: inout TreePacker) {
         for index in runs.indices { runs[index] = packer.pack(runs[index]) }
     }
 
-    /// All of them; there are none here afterwards.
+    /// Returns all children, and empties this value.
     mutating func joined(_ packer: inout TreePacker?) -> ChildMap {
         while !areInOrder {
-            // Each run that is read has a page in memory: so few at a time.
+            // Each run that is being read has a page in memory, so only a few are read at a time.
             var merged: [ChildMap] = []
             for first in stride(from: 0, to: runs.count, by: Self.mostRead) {
                 let places = first..<min(first + Self.mostRead, runs.count)
@@ -41,11 +41,11 @@ struct PagedRuns {
 
     private static let mostRead = 64
 
-    /// Runs that follow one another, as one.
+    /// Joins runs that follow one another.
     private static func joined(_ runs: [ChildMap]) -> ChildMap {
         var slabs = ContiguousArray<ChildMap.Slab>()
         for run in runs {
-            // A level less for each run that has one.
+            // The top level of a run is left out.
             if case .inner(let inner) = run.root {
                 slabs.append(contentsOf: inner.slabs)
             } else {
@@ -63,7 +63,8 @@ struct PagedRuns {
         }
     }
 
-    /// Runs that follow one another, with what these have. These are given up on the way, so that their pages are free for those that are made.
+    /// Returns the content of some runs as runs that follow one another. The old runs are released on the way, so that their
+    /// pages are free for the new ones.
     private static func merged(
         _ runs: inout [ChildMap], _ places: Range<Int>, _ packer: inout TreePacker?
     ) -> [ChildMap] {
@@ -81,7 +82,7 @@ struct PagedRuns {
             entries.append(entry)
             bytes += entry.node.heapBytes + MemoryLayout<ChildMap.Entry>.stride
             guard bytes >= most, entries.count > 1 else { continue }
-            // The last one stays: the next may have its key.
+            // The last entry is kept back, because the next one may have the same key.
             let last = entries.removeLast()
             end(entries, &packer)
             entries = [last]
@@ -92,7 +93,7 @@ struct PagedRuns {
     }
 }
 
-/// The entries of several sorted runs in order; of equal keys those of earlier runs first.
+/// Returns the entries of several sorted runs in order. Among equal keys, those of earlier runs come first.
 private struct RunHeap {
     private struct Run {
         var head: ChildMap.Entry
@@ -107,7 +108,7 @@ private struct RunHeap {
 
     private var runs: [Run] = []
 
-    /// - Parameter taken: those at `places` are empty afterwards.
+    /// - Parameter taken: the runs at `places` are empty afterwards.
     init(_ taken: inout [ChildMap], _ places: Range<Int>) {
         for number in places {
             var rest = RunEntries(&taken[number])
@@ -143,14 +144,14 @@ private struct RunHeap {
     }
 }
 
-/// The entries of a run in order. What lies behind is given up, and so are its pages where nobody else has them.
+/// Returns the entries of a run in order. Passed entries are released, and so are their pages unless other objects share them.
 private struct RunEntries {
-    /// What is still to come, the next of it last.
+    /// The remaining slabs, the next one last.
     private var slabs: ContiguousArray<ChildMap.Slab>
     private var entries: ContiguousArray<ChildMap.Entry> = []
     private var index = 0
 
-    /// - Parameter run: is empty afterwards.
+    /// - Parameter run: empty afterwards.
     init(_ run: inout ChildMap) {
         slabs = [run.root]
         run = ChildMap(sorted: [])

@@ -1,18 +1,18 @@
-/// How large pages are, in bytes as they are kept.
+/// The sizes of pages, in stored bytes.
 public struct PageSizes: Sendable {
-    /// What is below this goes into one page with what is beside it. A page is read and written out as a whole: a larger one saves memory for
-    /// what points to it and costs more when one thing in it is wanted.
+    /// Parts smaller than this share a page with their neighbours. A page is read and written as a whole: a larger page saves
+    /// memory for references to pages, and costs more if a single value is needed.
     var target = 16 << 10
-    /// Less is not worth a page of its own.
+    /// Smaller parts do not get a page of their own.
     var least = 512
-    /// While a tree is built, what takes about so many bytes of memory of one branch's children is packed together.
+    /// While a tree is built, children of one branch that take about this many bytes of memory are paged out together.
     var bytesOfRun = 3 << 19
 
     public init() {}
 }
 
-/// Makes pages of a tree: neighbouring children together, as many as make a page worthwhile; a larger child has pages of its own, and a large
-/// leaf is one. A tree with pages is the same tree.
+/// Puts a tree into pages: neighbouring children together, as many as make a page worthwhile. A larger child gets pages of its
+/// own, and a large leaf is a page. A tree with pages is the same value as the tree without them.
 ///
 /// The packer goes through the tree from the leaves to the root. Neighbouring slabs, or neighbouring children of one
 /// slab, become a page together as long as they have at most `PageSizes.target` bytes and no pages below them.
@@ -27,23 +27,23 @@ public struct PageSizes: Sendable {
 ///     `- entries r..z                                `- s: branch; its children are in pages of their own
 ///        `- s: branch, 900 kB; the others 200 bytes
 ///
-/// The root of the tree and slabs such as `r..z` stay in memory. The packer ends when the keeper has no room or
-/// `goesOn` returns false; slabs that it has not packed by then stay as they are. A caller can pack a tree again: pages
-/// of an earlier packing stay. `TreeBuilder` packs while it reads a tree from the database, one run of children at a
-/// time (`PagedRuns`).
+/// The root of the tree and slabs such as `r..z` stay in memory. The packer ends when the keeper has no space or `goesOn`
+/// returns false; the remaining slabs then stay as they are. A tree can be paged out again: its present pages stay.
+/// `TreeBuilder` pages out a tree while it reads the tree from the database, one run of children at a time (`PagedRuns`).
 public struct TreePacker {
     private let keeper: any PageKeeper
     let sizes: PageSizes
     private let goesOn: @Sendable () -> Bool
     private var writer = ByteWriter()
-    /// Rows of the tree that are in pages which this packer made.
+    /// The number of the tree's rows in pages that this packer has created.
     public private(set) var packedRows = 0
-    /// About what they take when they are in memory, in bytes.
+    /// The approximate size of the content of these pages in memory, in bytes.
     public private(set) var packedHeapBytes = 0
-    /// The keeper had no room left, or it was told to end: nothing more is packed.
+    /// Whether the packer has ended, because the keeper had no space or `goesOn` returned false. No more pages are created
+    /// then.
     public private(set) var hasEnded = false
 
-    /// - Parameter goesOn: asked before each page whether there is still use for it.
+    /// - Parameter goesOn: called before each page. Returns whether pages are still needed.
     public init(
         _ keeper: any PageKeeper, sizes: PageSizes = PageSizes(), goesOn: @escaping @Sendable () -> Bool = { true }
     ) {
@@ -52,13 +52,14 @@ public struct TreePacker {
         self.goesOn = goesOn
     }
 
-    /// The tree with what is not in pages yet in pages. What is small stays as it is.
+    /// Returns the tree with all parts in pages that are not in pages yet. Small parts stay as they are.
     public mutating func pack(_ node: Node) -> Node {
         guard case .branch(let branch) = node else { return node }
         return Self.node(branch, Self.levelled(pack(branch.children.root).slab))
     }
 
-    /// Deeper ones are built anew: what is divided again and again where it grows goes a level down each time.
+    /// Deeper trees are rebuilt with fewer levels: a part that is divided repeatedly while it grows gets one level deeper each
+    /// time.
     private static let mostDepth = 12
 
     private static func levelled(_ slab: ChildMap.Slab) -> ChildMap.Slab {
@@ -79,18 +80,18 @@ public struct TreePacker {
         for slab in inner.slabs { collect(slab, into: &level) }
     }
 
-    /// The same for children that are only some of a branch's; here what is small makes a page, too.
+    /// Returns some of a branch's children in pages. Here small parts become pages, too.
     mutating func pack(_ children: ChildMap) -> ChildMap {
         let packed = pack(children.root)
         return ChildMap(root: packed.isWhole ? page(packed.slab) : packed.slab)
     }
 
-    /// A slab without those parts that have become pages.
+    /// A slab after its parts were put into pages, where worthwhile.
     private struct Packed {
         let slab: ChildMap.Slab
-        /// About how many bytes a page of it would take.
+        /// The approximate size of a page with this slab, in bytes.
         let bytes: Int
-        /// Nothing below is a page.
+        /// Whether there is no page below the slab.
         let isWhole: Bool
     }
 
@@ -145,13 +146,13 @@ public struct TreePacker {
         return Packed(slab: Self.slab(of: slabs), bytes: 0, isWhole: false)
     }
 
-    /// Neighbours that go into one page, or stay together without one, in their order.
+    /// Neighbours that go into one page, or stay together without one.
     private struct Group {
         var places: Range<Int>
         let isPage: Bool
     }
 
-    /// Pages of about the target each, between what has pages already.
+    /// Divides neighbours into pages of about the target size each, between parts that already have pages.
     private func groups(_ parts: [(bytes: Int, isWhole: Bool)]) -> [Group] {
         var groups: [Group] = []
         var next = 0
@@ -166,7 +167,7 @@ public struct TreePacker {
                 groups.append(Group(places: first..<next, isPage: true))
                 continue
             }
-            // Too little for a page, or what has pages: it stays with what is before it.
+            // A part that is too small for a page, or has pages, stays with the group before it.
             if next == first { next += 1 }
             if let last = groups.last, !last.isPage {
                 groups[groups.count - 1].places = last.places.lowerBound..<next
@@ -186,7 +187,7 @@ public struct TreePacker {
         return .branch(Branch(priority: branch.priority, children: ChildMap(root: slab)))
     }
 
-    /// About how many bytes a leaf takes in a page.
+    /// Returns the approximate size of a leaf in a page, in bytes.
     private static func bytes(of leaf: Node) -> Int {
         switch leaf {
         case .string(let text): text.utf8.count + 1
@@ -196,7 +197,7 @@ public struct TreePacker {
         }
     }
 
-    /// The page of a slab without pages in it; the slab where there is no room.
+    /// Returns the page of a slab that contains no pages, or the slab itself if there is no space.
     private mutating func page(_ slab: ChildMap.Slab) -> ChildMap.Slab {
         if hasEnded || slab.count == 0 { return slab }
         guard goesOn() else {

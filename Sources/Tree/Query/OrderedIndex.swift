@@ -1,7 +1,7 @@
-/// The children of a branch in the order of an index value: a persistent B+tree beside the one in key order.
+/// The children of a branch ordered by an index value: a persistent B+tree beside the one in key order.
 ///
-/// Built once, in O(n log n), and then brought up to date with a newer version of the branch in about the cost of what
-/// changed, as the two versions share everything else.
+/// Built once, in O(n log n). An update to a newer version of the branch costs about as much as the versions differ, because
+/// they share everything else.
 public struct OrderedIndex: Sendable {
     struct Element: Sendable {
         let value: Node
@@ -26,7 +26,7 @@ public struct OrderedIndex: Sendable {
             }
         }
 
-        /// The lowest element; slabs inside the tree are never empty.
+        /// The lowest element. Slabs within the tree are never empty.
         var low: Element {
             switch self {
             case .leaf(let elements): elements[0]
@@ -46,7 +46,7 @@ public struct OrderedIndex: Sendable {
             count = slabs.reduce(0) { $0 + $1.count }
         }
 
-        /// The slab in which the element is or would be.
+        /// Returns the index of the slab that contains the element or would contain it.
         func slot(of element: Element) -> Int {
             var low = 0
             var high = lows.count
@@ -62,7 +62,7 @@ public struct OrderedIndex: Sendable {
     let index: Query.Index
     private var root: Slab
 
-    /// Orders a branch's children.
+    /// Creates the index of a branch's children.
     public init(_ branch: Branch, by index: Query.Index) {
         self.branch = branch
         self.index = index
@@ -82,7 +82,7 @@ public struct OrderedIndex: Sendable {
         self.root = root
     }
 
-    /// The index of a newer version of the branch.
+    /// Returns the index of a newer version of the branch.
     public func updated(to newer: Branch) -> OrderedIndex {
         if newer === branch { return self }
         let query = Query(index: index)
@@ -94,7 +94,7 @@ public struct OrderedIndex: Sendable {
         return OrderedIndex(newer, index, root)
     }
 
-    /// The index of a newer version of the branch that differs in no other children than these: O(log n) for each.
+    /// Returns the index of a newer version of the branch that differs only in these children. O(log n) for each child.
     public func updated(to newer: Branch, changing keys: [Key]) -> OrderedIndex {
         if newer === branch { return self }
         let query = Query(index: index)
@@ -111,10 +111,10 @@ public struct OrderedIndex: Sendable {
         if let after { root = inserting(after, into: root) }
     }
 
-    /// How many children are ordered.
+    /// The number of children in the index.
     public var count: Int { root.count }
 
-    /// What the query, which must be by this index, selects: O(log n) and what it selects.
+    /// Returns the children that the query selects. The query must be by this index. O(log n + selected children).
     public func select(_ query: Query) -> Node {
         let range = ranks(of: query)
         if range.isEmpty { return .null }
@@ -129,7 +129,8 @@ public struct OrderedIndex: Sendable {
 
     // MARK: Reading
 
-    /// How many elements there are before the first for which `isBehind` holds; it must hold for all after it.
+    /// Returns the number of elements before the first one for which `isBehind` is true. It must be true for all later
+    /// elements.
     func partitionPoint(_ isBehind: (Element) -> Bool) -> Int {
         var slab = root
         var rank = 0
@@ -232,7 +233,7 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    /// Nil when nothing is left.
+    /// Returns nil if the slab is then empty.
     private static func removing(_ element: Element, from slab: Slab) -> Slab? {
         switch slab {
         case .leaf(var elements):
@@ -255,9 +256,9 @@ public struct OrderedIndex: Sendable {
     }
 }
 
-/// Places in the order, counted from 0. Each is found in O(log n).
+/// Positions in the order, counted from 0. Each is found in O(log n).
 extension OrderedIndex {
-    /// Which places the query, which must be by this index, selects.
+    /// Returns the positions that the query selects. The query must be by this index.
     public func ranks(of query: Query) -> Range<Int> {
         let first = partitionPoint { query.isAfterStart($0.value, $0.key) }
         let end = partitionPoint { !query.isBeforeEnd($0.value, $0.key) }
@@ -269,13 +270,13 @@ extension OrderedIndex {
         }
     }
 
-    /// The place of one of the branch's children, of which this is the value.
+    /// Returns the position of one of the branch's children, which has this value.
     public func rank(of key: Key, _ child: Node) -> Int {
         let value = Query(index: index).indexValue(of: child).withoutPriority
         let element = Element(value: value, key: key)
         return partitionPoint { $0.order(against: element) >= 0 }
     }
 
-    /// The child at a place, which must be there.
+    /// Returns the key of the child at a position, which must exist.
     public func key(at rank: Int) -> Key { self[rank].key }
 }

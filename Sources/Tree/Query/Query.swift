@@ -1,4 +1,4 @@
-/// Which children of a node a reader asks for, and by which order (reference: rtdb-protocol 3.1, 7.2).
+/// A reader's choice of a node's children, and their order (reference: rtdb-protocol 3.1, 7.2).
 public struct Query: Sendable, Hashable {
     public enum Index: Sendable, Hashable {
         case key
@@ -9,7 +9,7 @@ public struct Query: Sendable, Hashable {
     }
 
     public struct Bound: Sendable, Hashable {
-        /// The index value; for the key index a string.
+        /// The index value. For the key index, a string.
         public let value: IndexValue
         /// Breaks ties between equal index values.
         public let key: Key?
@@ -22,7 +22,7 @@ public struct Query: Sendable, Hashable {
         }
     }
 
-    /// A leaf that bounds may name.
+    /// A leaf as the value of a bound.
     public struct IndexValue: Sendable, Hashable {
         public let node: Node
 
@@ -52,10 +52,10 @@ public struct Query: Sendable, Hashable {
         self.limit = limit
     }
 
-    /// True when the query only orders: every child is in it.
+    /// Whether the query only orders the children and selects all of them.
     public var selectsAll: Bool { start == nil && end == nil && limit == nil }
 
-    /// The value by which a child is sorted (not for the key index).
+    /// Returns the value by which a child is sorted; null for the key index.
     public func indexValue(of child: Node) -> Node {
         switch index {
         case .key: .null
@@ -66,10 +66,11 @@ public struct Query: Sendable, Hashable {
     }
 }
 
-/// How values sort: null, false, true, numbers, strings by UTF-16, objects (all alike). Priorities sort the same way
+/// The order of values: null, false, true, numbers, strings by UTF-16, objects (all equal). Priorities have the same order
 /// (reference: rtdb-protocol 6.3).
 public enum ValueOrder {
-    /// Negative, zero or positive as the first value sorts before, with or after the second. A leaf's own priority is ignored.
+    /// Returns a negative number, zero or a positive number if the first value sorts before, with or after the second. The
+    /// priorities of leaves are ignored.
     public static func compare(_ left: Node, _ right: Node) -> Int {
         switch (left, right) {
         case (.int(let first), .int(let second)): first < second ? -1 : (first > second ? 1 : 0)
@@ -94,11 +95,11 @@ public enum ValueOrder {
         }
     }
 
-    /// Exact: an integer beyond 2^53 is not rounded to the double's grid.
+    /// Compares exactly: an integer beyond 2^53 is not rounded to a double.
     private static func compare(_ integer: Int64, _ double: Double) -> Int {
         if double >= 9_223_372_036_854_775_808 { return -1 }
         if double < -9_223_372_036_854_775_808 { return 1 }
-        // Truncated, and without the C library's rounding, which would have to be linked for it.
+        // Truncated without the C library's rounding functions, which would have to be linked.
         let whole = Int64(double)
         if integer != whole { return integer < whole ? -1 : 1 }
         let rest = double - Double(whole)

@@ -1,8 +1,8 @@
 extension Query {
-    /// The part of `node` that the query selects: its matching children, without the node's own priority. A leaf has no
-    /// children, so nothing of it is selected.
+    /// Returns the part of `node` that the query selects: its matching children, without the node's own priority. A leaf has no
+    /// children, so nothing is selected.
     ///
-    /// By key: O(log n + matches). Other orders: one pass over the children, and a heap of at most `limit` of them.
+    /// By key: O(log n + matches). Other orders: one pass over the children, and a heap of at most `limit` children.
     public func select(from node: Node) -> Node {
         guard case .branch(let branch) = node else { return .null }
         if selectsAll { return node.withoutPriority }
@@ -12,7 +12,7 @@ extension Query {
         return .branch(Branch(priority: .null, children: ChildMap(sorted: selected)))
     }
 
-    /// True when the child would be selected if there were no limit.
+    /// Whether the query would select the child if it had no limit.
     public func admits(_ key: Key, _ child: Node) -> Bool {
         let value = indexValue(of: child)
         return isAfterStart(value, key) && isBeforeEnd(value, key)
@@ -23,7 +23,7 @@ extension Query {
     private func selectByKey(_ children: ChildMap) -> ContiguousArray<ChildMap.Entry> {
         var selected = ContiguousArray<ChildMap.Entry>()
         if case .last(let count) = limit {
-            // A bound below all keys admits none, and no key is a place to start from then.
+            // A bound below all keys admits none, and there is no key to start from.
             guard count > 0, end?.keyText.map({ Key($0).sentinelOrder }) != -1 else { return [] }
             children.forEachReversed(from: Self.place(of: end)) { entry in
                 guard isAfterStart(.null, entry.key) else { return false }
@@ -42,7 +42,7 @@ extension Query {
         return selected
     }
 
-    /// The key that a bound names, unless it is one of the sentinels, which have no place among the keys.
+    /// Returns the key of a bound, or nil for a sentinel, which has no position among the keys.
     private static func place(of bound: Bound?) -> Key? {
         guard let key = bound?.keyText.map(Key.init), key.sentinelOrder == 0 else { return nil }
         return key
@@ -65,7 +65,7 @@ extension Query {
             return ContiguousArray(children.lazy.filter { admits($0.key, $0.node) })
         }
         let count: Int
-        // The heap's top is the entry that the next better one pushes out.
+        // The top of the heap is the entry that the next better one replaces.
         let direction: Int
         switch limit {
         case .first(let first): (count, direction) = (first, 1)
@@ -123,7 +123,8 @@ extension Query {
         return order < 0 || (order == 0 && end.isInclusive)
     }
 
-    /// Where (value, key) stands to the bound; `withoutKey` decides ties of the value when the bound names no key.
+    /// Returns the order of (value, key) relative to the bound. `withoutKey` decides ties of the value if the bound names no
+    /// key.
     private func order(_ value: Node, _ key: Key, against bound: Bound, withoutKey: Int) -> Int {
         if index == .key {
             guard let text = bound.keyText else { return withoutKey }
@@ -137,20 +138,21 @@ extension Query {
 }
 
 extension Query.Bound {
-    /// A key bound's text.
+    /// The text of a key bound.
     var keyText: String? {
         if case .string(let text) = value.node { text } else { nil }
     }
 }
 
 extension Key {
-    /// Whether the key stands for a place before or after all keys in a query's bound. SDKs name these places
-    /// `[MIN_NAME]` and `[MAX_NAME]`, and keys can't have brackets.
+    /// Whether the key stands for a position before or after all keys in a query's bound. SDKs name these positions
+    /// `[MIN_NAME]` and `[MAX_NAME]`, because keys can't contain brackets.
     public var isBoundSentinel: Bool { sentinelOrder != 0 }
 
-    /// −1 for `[MIN_NAME]` and `[MIN_KEY]`, which sort below every key, 1 for `[MAX_NAME]` and `[MAX_KEY]`, above; else 0.
+    /// −1 for `[MIN_NAME]` and `[MIN_KEY]`, which sort below every key, 1 for `[MAX_NAME]` and `[MAX_KEY]`, which sort above
+    /// every key, otherwise 0.
     var sentinelOrder: Int {
-        // Bytes, as string equality takes a Kelvin sign for a K.
+        // Compares bytes, because string equality treats a Kelvin sign as a K.
         guard text.utf8.first == UInt8(ascii: "[") else { return 0 }
         if text.hasSameBytes(as: "[MIN_NAME]") || text.hasSameBytes(as: "[MIN_KEY]") { return -1 }
         return text.hasSameBytes(as: "[MAX_NAME]") || text.hasSameBytes(as: "[MAX_KEY]") ? 1 : 0
