@@ -1,12 +1,13 @@
-/// Looks at strings eight bytes at a time. Inlined into its callers in other rooms: it is called for every string and key.
+/// Scans strings eight bytes at a time. Inlined into its callers in other modules, because they call it for every string and
+/// key.
 public enum ByteScan {
     @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
     @inlinable static var tops: UInt64 { 0x8080_8080_8080_8080 }
 
-    /// The first byte from `start` on that can't stand in a JSON string as it is: a quote, a backslash, a control
-    /// character; with `andDelete`, 0x7F too. The end when there is none.
+    /// Returns the offset of the first byte from `start` on that must be escaped in a JSON string: a quote, a backslash or a
+    /// control character; with `andDelete`, also 0x7F. Returns the end if there is none.
     ///
-    /// `seen` gathers the bits of all bytes before it: a text whose top bits stay clear is ASCII.
+    /// `seen` collects the bits of all bytes before it: a text whose top bits stay clear is ASCII.
     @inlinable @inline(__always)
     public static func endOfPlainText(
         _ bytes: UnsafeBufferPointer<UInt8>, from start: Int, andDelete: Bool = false, seen: inout UInt64
@@ -17,7 +18,7 @@ public enum ByteScan {
             let word = UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: index, as: UInt64.self))
             let quote = word ^ (ones &* 0x22)
             let backslash = word ^ (ones &* 0x5C)
-            // Subtracting borrows into a byte's top bit if the byte is below; bytes above the first match may be wrong.
+            // Subtracting borrows into a byte's top bit if the byte is smaller. Bytes above the first match may be wrong.
             var found = (word &- ones &* 0x20) & ~word
             found |= (quote &- ones) & ~quote
             found |= (backslash &- ones) & ~backslash
@@ -43,7 +44,7 @@ public enum ByteScan {
         return index
     }
 
-    /// Whether all bytes that were seen are ASCII.
+    /// Whether all bytes that were scanned are ASCII.
     @inlinable @inline(__always)
     public static func isASCII(_ seen: UInt64) -> Bool { seen & tops == 0 }
 }

@@ -1,7 +1,7 @@
-/// What is wrong with a definition file: every mistake, and where it is.
+/// All mistakes in a definition file, with their positions.
 public struct DefinitionError: Error, Sendable, Equatable, CustomStringConvertible {
     public struct Problem: Sendable, Equatable {
-        /// Nil where the definition didn't come from a file.
+        /// The mistake's position, or nil if the definition didn't come from a file.
         public let place: SourcePlace?
         /// The part of the definition, such as `columns.title.type`.
         public let part: String
@@ -14,7 +14,7 @@ public struct DefinitionError: Error, Sendable, Equatable, CustomStringConvertib
         }
     }
 
-    /// The file's name, as messages begin with it.
+    /// The file's name, with which messages begin.
     public let source: String
     public let problems: [Problem]
 
@@ -32,9 +32,9 @@ public struct DefinitionError: Error, Sendable, Equatable, CustomStringConvertib
     }
 }
 
-/// Reads definitions that people write, and notes every mistake on the way instead of ending at the first.
+/// Reads definitions written by people, and notes every mistake instead of stopping at the first.
 public protocol DefinitionNoting {
-    /// What has been found wrong up to now.
+    /// The mistakes found so far.
     var problems: [DefinitionError.Problem] { get set }
 }
 
@@ -46,7 +46,8 @@ extension DefinitionNoting {
         problems.append(.init(place: place, part: part, reason: reason))
     }
 
-    /// An object's members by key; notes keys that are not among `allowed`.
+    /// Returns an object's members by key, and notes keys that are not among `allowed`. Notes a mistake and returns nil if the
+    /// value is no object.
     public mutating func object(_ value: SourceValue, _ part: String, allowed: [String]) -> [String: SourceValue]? {
         guard case .object(let members) = value.kind else {
             note(value.place, part, "this should be an object, but is \(value.kindName)")

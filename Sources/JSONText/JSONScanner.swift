@@ -1,39 +1,39 @@
-/// Goes over JSON text (RFC 8259) token by token and says where the grammar is broken. It builds no values: each reader has
-/// its own, its own limits, and its own words for what is wrong.
+/// Reads JSON text (RFC 8259) token by token and reports violations of the grammar. It builds no values: each reader has its
+/// own values, limits and messages.
 ///
-/// Looks at bytes that somebody else owns, and no longer than they last. Whether they are UTF-8 is the caller's to check.
+/// Reads bytes of another owner, which must stay valid. The caller must check that they are UTF-8.
 public struct JSONScanner {
     /// The whole text.
     public let bytes: UnsafeBufferPointer<UInt8>
     @usableFromInline var position = 0
-    /// The byte that is looked at next.
+    /// The offset of the next byte.
     @inlinable public var index: Int { position }
 
-    /// Begins at the text's beginning.
+    /// Starts at the beginning of the text.
     @inlinable public init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-    /// The next byte, nil at the end.
+    /// The next byte, or nil at the end.
     @inlinable public var peek: UInt8? { position < bytes.count ? bytes[position] : nil }
 
-    /// Nothing is left.
+    /// Whether all bytes were read.
     @inlinable public var isAtEnd: Bool { position == bytes.count }
 
-    /// A fault at the next byte.
+    /// Returns a fault at the next byte.
     public func fault(_ kind: JSONFault.Kind) -> JSONFault { JSONFault(kind, at: position) }
 
-    /// Goes behind white space.
+    /// Skips white space.
     @inlinable public mutating func skipSpace() {
         while let byte = peek, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { position += 1 }
     }
 
-    /// Goes behind the byte, if it is next.
+    /// Skips the byte if it is next. Returns whether it was next.
     @inlinable public mutating func take(_ byte: UInt8) -> Bool {
         guard peek == byte else { return false }
         position += 1
         return true
     }
 
-    /// Goes behind the word, if all of it is next.
+    /// Skips the word if all of it is next. Returns whether it was next.
     public mutating func take(_ word: StaticString) -> Bool {
         let count = word.utf8CodeUnitCount
         guard bytes.count - position >= count else { return false }
@@ -44,23 +44,24 @@ public struct JSONScanner {
 
     // MARK: Objects and arrays
 
-    /// Goes behind the opening bracket, which is next, and says whether anything is in it; if not, behind the closing one.
+    /// Skips the opening bracket, which is next. Returns whether the container has content; if not, also skips the closing
+    /// bracket.
     @inlinable public mutating func enter(closing: UInt8) -> Bool {
         position += 1
         skipSpace()
         return !take(closing)
     }
 
-    /// A member's name; what follows is its colon.
+    /// Reads a member's name. Its colon follows.
     ///
-    /// - Throws: `noName`, and what `string` throws.
+    /// - Throws: `noName`, and the faults of `string`.
     public mutating func name() throws(JSONFault) -> String {
         skipSpace()
         guard peek == UInt8(ascii: "\"") else { throw fault(.noName) }
         return try string()
     }
 
-    /// Goes behind the colon that has to follow a name.
+    /// Skips the colon that must follow a name.
     ///
     /// - Throws: `noColon`.
     public mutating func colon() throws(JSONFault) {
@@ -68,7 +69,7 @@ public struct JSONScanner {
         guard take(UInt8(ascii: ":")) else { throw fault(.noColon) }
     }
 
-    /// Behind a member or element: true behind a comma, false behind the closing bracket.
+    /// Skips the separator after a member or element. Returns true for a comma, false for the closing bracket.
     ///
     /// - Throws: `noSeparator`.
     public mutating func goesOn(closing: UInt8) throws(JSONFault) -> Bool {
@@ -80,7 +81,7 @@ public struct JSONScanner {
 
     // MARK: Scalars
 
-    /// Goes behind a number, and says where it stands and whether it has neither fraction nor exponent.
+    /// Skips a number. Returns its range, and whether it has neither fraction nor exponent.
     ///
     /// - Throws: `noFirstDigit`, `leadingZero`, `noDigit`.
     public mutating func number() throws(JSONFault) -> (range: Range<Int>, isWhole: Bool) {
@@ -113,9 +114,9 @@ public struct JSONScanner {
         while let byte = peek, byte &- 0x30 <= 9 { position += 1 }
     }
 
-    /// A string without its escapes. Its opening quote is next.
+    /// Reads a string and resolves its escapes. Its opening quote is next.
     ///
-    /// - Throws: `openString`, `controlCharacter`, and what `JSONEscape` throws.
+    /// - Throws: `openString`, `controlCharacter`, and the faults of `JSONEscape`.
     public mutating func string() throws(JSONFault) -> String {
         let start = position + 1
         var seen: UInt64 = 0
@@ -136,8 +137,8 @@ public struct JSONScanner {
         throw fault(.openString)
     }
 
-    /// Goes behind a string whose opening quote is next, without asking that its surrogates come in pairs; false where that
-    /// is not possible.
+    /// Skips a string whose opening quote is next, without checking that its surrogates form pairs. Returns false if the string
+    /// is invalid.
     @inlinable public mutating func skipString() -> Bool {
         position += 1
         var seen: UInt64 = 0
@@ -160,52 +161,52 @@ public struct JSONScanner {
     }
 }
 
-/// What of JSON's grammar (RFC 8259) a text breaks, and where. Each reader says it in words of its own.
+/// A violation of JSON's grammar (RFC 8259), with its offset. Each reader has its own message for it.
 public struct JSONFault: Error, Equatable, Sendable {
-    /// What is wrong.
+    /// The kind of violation.
     public enum Kind: Equatable, Sendable, CaseIterable {
-        /// A value should begin here: the text ends, or this begins none.
+        /// No value begins here, although one must.
         case noValue
-        /// A name in double quotes should stand here.
+        /// A name in double quotes is missing.
         case noName
-        /// A colon should stand here, behind a name.
+        /// The colon after a name is missing.
         case noColon
-        /// A comma or the closing bracket should stand here.
+        /// A comma or the closing bracket is missing.
         case noSeparator
         /// A number has no digit where its first should be.
         case noFirstDigit
-        /// A number of several digits begins with 0. The place is behind the digits.
+        /// A number of several digits begins with 0. The offset is after the digits.
         case leadingZero
         /// A fraction or an exponent has no digit.
         case noDigit
-        /// The text ends inside a string. The place is the end.
+        /// The text ends inside a string. The offset is the end.
         case openString
-        /// A control character stands in a string as it is.
+        /// A string contains a control character that is not escaped.
         case controlCharacter
-        /// There is no such escape. The place is behind the backslash.
+        /// An unknown escape. The offset is after the backslash.
         case unknownEscape
-        /// `\u` without four hexadecimal digits. The place is where the first should be.
+        /// `\u` without four hexadecimal digits. The offset is that of the first expected digit.
         case badHexDigits
-        /// A surrogate without its other half. The place is behind the last digits that were read.
+        /// A surrogate without its other half. The offset is after the last digits that were read.
         case halfOfPair
     }
 
-    /// What is wrong.
+    /// The kind of violation.
     public let kind: Kind
-    /// Where, in bytes from the beginning of the text.
+    /// The offset in bytes from the beginning of the text.
     public let offset: Int
 
-    /// A fault at a place.
+    /// Creates a fault at an offset.
     public init(_ kind: Kind, at offset: Int) {
         self.kind = kind
         self.offset = offset
     }
 }
 
-/// The escapes that JSON's strings may hold.
+/// The escapes in JSON's strings.
 public enum JSONEscape {
-    /// Reads the escape whose backslash is at `index`, a pair of surrogates being one, and leaves `index` behind it. After
-    /// a fault `index` is where reading stopped.
+    /// Reads the escape whose backslash is at `index`, and advances `index` past it. A pair of surrogates is one escape. After
+    /// a fault, `index` is the offset at which reading stopped.
     ///
     /// - Throws: `openString`, `unknownEscape`, `badHexDigits`, `halfOfPair`.
     public static func scalar(
@@ -254,7 +255,7 @@ public enum JSONEscape {
         return code
     }
 
-    /// What a hexadecimal digit is worth, in either case.
+    /// Returns the value of a hexadecimal digit, in either case, or nil for other bytes.
     public static func hexDigit(_ byte: UInt8) -> UInt8? {
         switch byte {
         case 0x30...0x39: byte - 0x30

@@ -1,4 +1,4 @@
-/// Where something is in a text; lines and columns count from 1, columns in bytes.
+/// A position in a text. Lines and columns count from 1, columns in bytes.
 public struct SourcePlace: Sendable, Equatable {
     public let line: Int
     public let column: Int
@@ -9,12 +9,12 @@ public struct SourcePlace: Sendable, Equatable {
     }
 }
 
-/// A JSON value of a file that people write: keeps the order of keys, and knows where everything is.
+/// A JSON value in a file written by people. Keeps the order of keys and the position of each value.
 public struct SourceValue: Sendable {
     public indirect enum Kind: Sendable {
         case null
         case bool(Bool)
-        /// As it was written.
+        /// The number's text.
         case number(String)
         case string(String)
         case array([SourceValue])
@@ -30,7 +30,7 @@ public struct SourceValue: Sendable {
     public let kind: Kind
     public let place: SourcePlace
 
-    /// What the value is, for messages.
+    /// The kind of value, for messages.
     public var kindName: String {
         switch kind {
         case .null: "null"
@@ -43,16 +43,16 @@ public struct SourceValue: Sendable {
     }
 }
 
-/// Why a text is not JSON.
+/// The reason why a text is not JSON.
 public struct SourceTextError: Error {
     public let place: SourcePlace
     public let reason: String
 }
 
-/// Reads JSON text strictly (RFC 8259); equal keys in one object are an error.
+/// Reads JSON text strictly (RFC 8259). Equal keys in one object are an error.
 public struct SourceText {
     private var scanner: JSONScanner
-    /// Where each line begins: every value asks for its place.
+    /// The offsets at which lines begin, for the positions of values.
     private let lineStarts: [Int]
     private static let maxDepth = 64
 
@@ -61,7 +61,7 @@ public struct SourceText {
         lineStarts = [0] + bytes.indices.filter { bytes[$0] == 0x0A }.map { $0 + 1 }
     }
 
-    /// The one value of a text.
+    /// Reads the single value of a text.
     public static func read(_ bytes: [UInt8]) throws(SourceTextError) -> SourceValue {
         guard String(validating: bytes, as: UTF8.self) != nil else {
             throw SourceTextError(place: SourcePlace(line: 1, column: 1), reason: "this is not UTF-8")
@@ -76,7 +76,7 @@ public struct SourceText {
     }
 
     private func place(of offset: Int) -> SourcePlace {
-        // The last line that begins at or before it.
+        // The last line that begins at or before the offset.
         var low = 0
         var high = lineStarts.count
         while high - low > 1 {
@@ -90,7 +90,7 @@ public struct SourceText {
         SourceTextError(place: place(of: scanner.index), reason: reason)
     }
 
-    /// Runs a step of the scanner and says its fault in words for people who write definitions.
+    /// Runs a step of the scanner, and converts its fault to a message for authors of definitions.
     private mutating func step<Result>(
         in container: String = "", _ body: (inout JSONScanner) throws(JSONFault) -> Result
     ) throws(SourceTextError) -> Result {
