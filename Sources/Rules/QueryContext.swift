@@ -13,7 +13,7 @@ public struct QueryContext: Sendable {
     }
 
     public var order: Order
-    /// The bounds, `.null` for none.
+    /// The bounds, or `.null` for none.
     public var startAt: Node
     public var endAt: Node
     public var equalTo: Node
@@ -35,7 +35,7 @@ public struct QueryContext: Sendable {
     /// A read of everything, without any order.
     public static let plain = QueryContext()
 
-    /// - Parameter namesPriority: the client asked for the priority order by name. Otherwise the wire's default index,
+    /// - Parameter namesPriority: whether the client named the priority order. Otherwise the protocol's default index,
     ///   priority, means no order: such a read is plain without bounds and limits, and ordered by key with them.
     public init(_ query: Query?, namesPriority: Bool = false) {
         guard let query else {
@@ -51,7 +51,7 @@ public struct QueryContext: Sendable {
         }
         startAt = query.start?.value.node ?? .null
         endAt = query.end?.value.node ?? .null
-        // The wire has no equality: it is both bounds at one value.
+        // The protocol has no equality, but expresses it by both bounds at one value.
         let isEquality = query.start != nil && query.start == query.end && query.start?.isInclusive == true
         equalTo = isEquality ? startAt : .null
         switch query.limit {
@@ -61,7 +61,7 @@ public struct QueryContext: Sendable {
         }
     }
 
-    /// A read over REST, where a plain read is ordered by key and an order is always named.
+    /// Returns the context of a read over REST, where a plain read is ordered by key and an order is always named.
     public static func overREST(_ query: Query?) -> QueryContext {
         guard let query else { return QueryContext(order: .key) }
         return QueryContext(query, namesPriority: true)

@@ -1,18 +1,18 @@
 public import Tree
 
 extension RuleSet {
-    /// May this caller read the path with this query?
+    /// Returns whether this caller may read the path with this query.
     ///
     /// - Parameters:
-    ///   - query: nil for a plain read. A query by priority counts as one that names no order, as on the socket; where
-    ///     the client named it, or over REST, say so with a `QueryContext`.
+    ///   - query: nil for a plain read. A query by priority counts as one without a named order, as on the socket. If the
+    ///     client named the order, or for REST, pass a `QueryContext`.
     ///   - root: the whole tree.
     ///   - now: milliseconds since 1970.
     public func mayRead(_ path: Path, query: Query?, root: Node, auth: AuthContext, now: Int64) -> Decision {
         mayRead(path, query: QueryContext(query), root: root, auth: auth, now: now)
     }
 
-    /// May this caller read the path with a query of these parameters?
+    /// Returns whether this caller may read the path with a query of these parameters.
     public func mayRead(_ path: Path, query: QueryContext, root: Node, auth: AuthContext, now: Int64) -> Decision {
         if auth.isAdmin { return .allowed }
         if isForThisMachine, auth.isElsewhere {
@@ -24,8 +24,8 @@ extension RuleSet {
         return walk.read(path, root: root)
     }
 
-    /// Whether there may be data with which `mayRead` would let this caller in; false where it is refused whatever is
-    /// stored.
+    /// Returns whether `mayRead` could allow this caller with any data, or false if the caller is denied regardless of the
+    /// data.
     public func mayEverRead(_ path: Path, query: QueryContext, auth: AuthContext, now: Int64) -> Bool {
         if auth.isAdmin { return true }
         if isForThisMachine, auth.isElsewhere { return false }
@@ -35,15 +35,15 @@ extension RuleSet {
         return walk.mayRead(path, root: .null)
     }
 
-    /// Whether what `mayRead` says of a caller at this path holds until there are other rules: where neither data nor time
-    /// has a say in it.
+    /// Whether a decision of `mayRead` about a caller at this path holds until the rules change, because neither data nor time
+    /// affects it.
     public func isSteadyForReading(_ path: Path) -> Bool {
         let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
         var node = 0
         for depth in 0...depthOfPath {
             let rule = compiled.nodes[node].read
             if rule >= 0 {
-                // Below a rule that lets everybody in none is asked.
+                // Below a rule that allows every read, no rule is evaluated.
                 if compiled.rules[Int(rule)].constant == true { return true }
                 if !compiled.rules[Int(rule)].isSteady { return false }
             }
@@ -53,13 +53,13 @@ extension RuleSet {
         return true
     }
 
-    /// May this caller make this write? All of it, or nothing.
+    /// Returns whether this caller may make this write. The whole write is allowed or denied.
     ///
     /// - Parameters:
-    ///   - paths: the places written: one for a set, every one of an update. A path to a priority is a write to its node.
+    ///   - paths: the written paths: one for a set, all paths of an update. A path of a priority is a write to its node.
     ///   - root: the whole tree before the write.
-    ///   - newRoot: the whole tree after it: all changes merged, server values resolved, empty nodes gone.
-    ///   - now: the instant that the write's timestamps resolved to, in milliseconds since 1970.
+    ///   - newRoot: the whole tree after the write: all changes merged, server values resolved, empty nodes removed.
+    ///   - now: the time to which the write's timestamps were resolved, in milliseconds since 1970.
     public func mayWrite(
         _ paths: some Sequence<Path>, root: Node, newRoot: Node, auth: AuthContext, now: Int64
     ) -> Decision {
@@ -76,35 +76,35 @@ extension RuleSet {
         return .allowed
     }
 
-    // MARK: Before a write is looked at
+    // MARK: Before a write is read
 
-    /// What a write reaches, as far as its request says.
+    /// The paths that a write may change, as far as its request shows.
     public enum Reach: Sendable, Equatable {
         /// The path itself.
         case path
-        /// Places at or below it, which are not known yet.
+        /// Paths at or below it that are not known yet.
         case pathAndBelow
     }
 
-    /// Why this caller can't write here, whatever it is that is to be written and whatever is stored; nil where it may
-    /// be let in. Takes neither the value nor the tree: what is refused here need not be parsed, queued or compared.
+    /// Returns a denial if this caller can't write here with any value and any stored data. Returns nil if the write may be
+    /// allowed. Needs neither the value nor the tree, so a denied write need not be parsed, queued or compared.
     public func refusal(
         of path: Path, _ reach: Reach, auth: AuthContext, now: Int64
     ) -> Denial? {
         refusal(of: CollectionOfOne(path), reach, knowing: .callerOnly, root: .null, auth: auth, now: now)
     }
 
-    /// The same for several places, of which all have to be let in.
+    /// Returns a denial if this caller can't write all of these paths with any values and any stored data.
     public func refusal(of paths: some Sequence<Path>, auth: AuthContext, now: Int64) -> Denial? {
         refusal(of: paths, .path, knowing: .callerOnly, root: .null, auth: auth, now: now)
     }
 
-    /// Why this caller can't write here as the tree is, whatever it is that is to be written.
+    /// Returns a denial if this caller can't write here with any value and the present tree.
     public func refusal(of path: Path, _ reach: Reach, root: Node, auth: AuthContext, now: Int64) -> Denial? {
         refusal(of: CollectionOfOne(path), reach, knowing: .dataOnly, root: root, auth: auth, now: now)
     }
 
-    /// The same for several places, of which all have to be let in.
+    /// Returns a denial if this caller can't write all of these paths with any values and the present tree.
     public func refusal(of paths: some Sequence<Path>, root: Node, auth: AuthContext, now: Int64) -> Denial? {
         refusal(of: paths, .path, knowing: .dataOnly, root: root, auth: auth, now: now)
     }

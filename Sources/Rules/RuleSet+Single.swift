@@ -1,10 +1,10 @@
 public import Tree
 
 extension RuleSet {
-    /// A rule set of one rule, which holds at the places that a pattern finds; the pattern's captures are its variables.
-    /// For expressions of the rules language outside of security rules, such as filters.
+    /// Creates a rule set with one rule, which applies at the paths that a pattern matches. The pattern's captures are its
+    /// variables. For expressions of the rules language outside of security rules, such as filters.
     ///
-    /// - Throws: what is wrong with the expression. Offsets are those of a document that is made here.
+    /// - Throws: the mistakes in the expression. Offsets refer to a document that this initializer builds.
     public init(
         _ kind: RuleKind, _ expression: String, at pattern: PathPattern, limits: RuleLimits = RuleLimits()
     ) throws(RulesError) {
@@ -25,11 +25,12 @@ extension RuleSet {
         try self.init(json: writer.bytes, limits: limits, maxRegexCost: Self.maxRegexCostOfExpression)
     }
 
-    /// What the regular expressions of one expression may cost together, about 20 milliseconds for compiling: threads that serve
-    /// all namespaces compile filters.
+    /// The maximum cost of all regular expressions of one expression, about 20 milliseconds of compiling. Filters are compiled
+    /// by threads that serve all namespaces.
     public static let maxRegexCostOfExpression = 40_000
 
-    /// Whether an expression can name a capture of this name, as `$name`: ASCII letters, digits and `_`, no digit first.
+    /// Whether an expression can refer to a capture of this name as `$name`: ASCII letters, digits and `_`, without a digit at
+    /// the start.
     public static func isVariable(_ name: String) -> Bool {
         guard let first = name.utf8.first, !(0x30...0x39).contains(first), name.utf8.count <= 63 else { return false }
         return name.utf8.allSatisfy { byte in
@@ -40,7 +41,7 @@ extension RuleSet {
         }
     }
 
-    /// What an expression looks at besides the data at its own place and below, and that place's captures.
+    /// Values that an expression can read in addition to the data at or below its path, and the path's captures.
     public enum Surrounding: String, Sendable, CaseIterable {
         case auth
         case now
@@ -49,7 +50,7 @@ extension RuleSet {
         case query
     }
 
-    /// What of its surroundings any of its expressions names.
+    /// The surroundings that any of the expressions names.
     public var surroundings: Set<Surrounding> {
         Set(compiled.program.operations.compactMap(\.surrounding))
     }

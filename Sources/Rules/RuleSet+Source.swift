@@ -1,18 +1,18 @@
 extension RuleSet {
-    /// The document as plain JSON: without comments, commas before a closing bracket and a mark of the byte order, and with
-    /// line breaks in strings escaped. It makes the same rules.
+    /// The document as plain JSON: without comments, commas before a closing bracket and a byte order mark, and with line
+    /// breaks in strings escaped. It compiles to the same rules.
     public var strictSource: [UInt8] {
         var writer = StrictWriter(source)
         return writer.written()
     }
 }
 
-/// Copies a document that has been read, but for what only rule files may have.
+/// Copies a valid document without the parts that only rule files may have.
 private struct StrictWriter {
     private let source: [UInt8]
     private var index: Int
     private var text: [UInt8] = []
-    /// Where the text has a comma with nothing but space behind it.
+    /// The offset of a comma in the text after which only white space was written.
     private var comma: Int?
 
     init(_ source: [UInt8]) {

@@ -1,34 +1,34 @@
 public import Tree
 
-/// The security rules of one namespace, compiled. An immutable value: any thread may ask it anything.
+/// The compiled security rules of one namespace. An immutable value, which any thread may use.
 ///
-/// `mayRead` and `mayWrite` do no I/O and read no clock. Their time is bounded by `limits` and by the size of what is
-/// written.
+/// `mayRead` and `mayWrite` do no I/O and read no clock. Their time is bounded by `limits` and by the size of the written data.
 public struct RuleSet: Sendable {
     let compiled: CompiledRules
     /// The document as it was given, with its comments.
     public let source: [UInt8]
-    /// What is legal, but probably not what the author meant: the first `maxWarnings`, if they were asked for.
+    /// Warnings about valid but probably unintended code: the first `maxWarnings`, if they were requested.
     public let warnings: [RulesError.Problem]
     public let limits: RuleLimits
-    /// Whether callers elsewhere are denied everything.
+    /// Whether callers on other machines are denied everything.
     let isForThisMachine: Bool
 
-    /// The most bytes that a document may have: committers compile it, too, when they load a namespace or follow a
+    /// The maximum size of a document, in bytes. Committers also compile documents, when they load a namespace or follow a
     /// change of its rules.
     public static let maxBytes = 1 << 20
 
-    /// What the regular expressions of a document may cost together: 1 is at most a few microseconds for compiling, and 128
-    /// bytes that are kept.
+    /// The maximum cost of all regular expressions of a document. A cost of 1 is at most a few microseconds of compiling, and
+    /// 128 bytes of memory.
     public static let maxRegexCost = 320_000
 
-    /// The most warnings of a document.
+    /// The maximum number of warnings for a document.
     public static let maxWarnings = 100
 
     /// Checks and compiles a document (reference: security-rules 1 to 6, 12).
     ///
-    /// - Parameter keepsWarnings: for those who show them. A gateway, which holds the rules of many namespaces, does not.
-    /// - Throws: every mistake, each with its place and, where it is known, the original's wording.
+    /// - Parameter keepsWarnings: whether to keep warnings for display. A gateway, which holds the rules of many namespaces,
+    ///   does not keep them.
+    /// - Throws: all mistakes, each with its position and, where it is known, Firebase's wording.
     public init(
         json: [UInt8], limits: RuleLimits = RuleLimits(), keepsWarnings: Bool = false
     ) throws(RulesError) {
@@ -42,7 +42,7 @@ public struct RuleSet: Sendable {
             throw RulesError(
                 [TextError(offset: 0, message: "The rules have more than \(Self.maxBytes) bytes.")], in: [])
         }
-        // The database stores no text with it.
+        // The database can't store text with U+0000.
         if let zero = json.firstIndex(of: 0) {
             throw RulesError([TextError(offset: zero, message: "The rules have a character U+0000 here.")], in: json)
         }
@@ -63,7 +63,7 @@ public struct RuleSet: Sendable {
             let index = rules.count
             let root = program.append(.boolean(value), at: 0..<(value ? 4 : 5))
             rules.append(CompiledRule(root: root, constant: value, isSteady: true))
-            // Where the words stand in the text above.
+            // The offsets of the words in the text above.
             let offset = kind == .read ? 27 : 46 + (reading ? 4 : 5)
             sources.append(
                 RuleSource(kind: kind, text: "\(value)", offset: offset, operations: index..<(index + 1), pattern: []))
@@ -77,26 +77,26 @@ public struct RuleSet: Sendable {
         self.isForThisMachine = isForThisMachine
     }
 
-    /// Lets nobody but administrators do anything.
+    /// Denies everything to all callers but administrators.
     public static let denyAll = RuleSet(reading: false, writing: false)
-    /// Lets everybody do everything.
+    /// Allows everything to all callers.
     public static let allowAll = RuleSet(reading: true, writing: true)
-    /// Lets everybody on the gateway's machine do everything, and of all others administrators only.
+    /// Allows everything to callers on the gateway's machine, and on other machines only to administrators.
     public static let allowThisMachine = RuleSet(reading: true, writing: true, isForThisMachine: true)
 
     // MARK: Rules
 
-    /// What is known of a rule.
+    /// Information about a rule.
     public struct RuleInfo: Sendable, Equatable {
         public let kind: RuleKind
         /// Keys and `$names` from the root to the rule's node, such as `/rooms/$room`.
         public let pattern: String
         public let source: String
-        /// Where the expression begins in the document.
+        /// The position of the expression in the document.
         public let position: TextPosition
     }
 
-    /// - Parameter id: from a decision of this very set.
+    /// - Parameter id: the id of a rule in a decision of this rule set.
     public func info(_ id: RuleID) -> RuleInfo {
         let rule = compiled.sources[Int(id.index)]
         return RuleInfo(
@@ -106,12 +106,12 @@ public struct RuleSet: Sendable {
 
     // MARK: Indexes
 
-    /// The indexes declared at a path; key and priority order need none.
+    /// Returns the indexes declared at a path. Key and priority order need no declaration.
     public func indexes(at path: Path) -> [Query.Index] {
         compiled.node(at: path).flatMap { compiled.indexes[$0] } ?? []
     }
 
-    /// True when a query at the path may be answered by the index: it is declared, or needs no declaration.
+    /// Whether the index may answer a query at the path: it is declared, or needs no declaration.
     public func isIndexed(_ index: Query.Index, at path: Path) -> Bool {
         switch index {
         case .key, .priority: true
@@ -120,13 +120,13 @@ public struct RuleSet: Sendable {
     }
 }
 
-/// Who asks: the `auth` variable, and whether rules apply at all.
+/// The caller: the `auth` variable, and whether rules apply at all.
 public struct AuthContext: Sendable {
     /// `uid`, `token` with all claims, `provider`; `.null` when signed out.
     public let auth: Node
-    /// Administrators are not judged.
+    /// Rules do not apply to administrators.
     public let isAdmin: Bool
-    /// Whether the caller is known not to be on the gateway's machine. Of rules only `RuleSet.allowThisMachine` asks.
+    /// Whether the caller is known not to be on the gateway's machine. Only `RuleSet.allowThisMachine` uses this.
     public let isElsewhere: Bool
 
     public init(auth: Node, isAdmin: Bool = false, isElsewhere: Bool = false) {
@@ -139,7 +139,7 @@ public struct AuthContext: Sendable {
     public static let admin = AuthContext(auth: .null, isAdmin: true)
 }
 
-/// What the rules say to a read or a write.
+/// The decision of the rules about a read or a write.
 public enum Decision: Sendable, Equatable {
     case allowed
     case denied(Denial)
@@ -147,7 +147,7 @@ public enum Decision: Sendable, Equatable {
     public var isAllowed: Bool { self == .allowed }
 }
 
-/// Why something was refused. For logs, tests and `explain`; clients are never told (reference: security-rules 14).
+/// The reason for a denial. For logs, tests and `explain`; clients never receive it (reference: security-rules 14).
 public struct Denial: Sendable, Equatable {
     public enum Reason: Sendable, Equatable {
         /// No `.read` from the root to the path was true.
@@ -161,23 +161,24 @@ public struct Denial: Sendable, Equatable {
     }
 
     public let reason: Reason
-    /// The place that was refused: for a failed validation where it failed, else the place asked for.
+    /// The path that was denied: where a validation failed, or else the requested path.
     public let path: Path
-    /// The rule that refused; nil when none spoke.
+    /// The rule that denied, or nil if no rule was evaluated.
     public let rule: RuleID?
 }
 
-/// Names a rule within its `RuleSet`.
+/// Identifies a rule within its `RuleSet`.
 public struct RuleID: Sendable, Hashable {
     let index: Int32
 }
 
-/// How long rules may run. A step is one operation of a compiled expression, some ten nanoseconds, or a quarter of a
-/// kilobyte of text gone over.
+/// The limits of evaluation. A step is one operation of a compiled expression, some ten nanoseconds, or reading a quarter of a
+/// kilobyte of text.
 public struct RuleLimits: Sendable, Equatable {
-    /// Steps that one expression may take (default 100,000). One that needs more has no value: the rule counts as false.
+    /// The maximum number of steps of one expression (default 100,000). An expression that needs more has no value, and the
+    /// rule counts as false.
     public var maxStepsPerRule: Int
-    /// Steps that all expressions of one read or write may take together (default 20,000,000).
+    /// The maximum number of steps of all expressions of one read or write together (default 20,000,000).
     public var maxStepsPerOperation: Int
 
     public init(maxStepsPerRule: Int = 100_000, maxStepsPerOperation: Int = 20_000_000) {

@@ -1,10 +1,10 @@
-/// Why a text is not a set of rules: every mistake that was found, in the order of the text.
+/// The mistakes in a text that is no valid set of rules, in the order of the text.
 public struct RulesError: Error, Equatable, Sendable, CustomStringConvertible {
     /// One mistake. Lines and columns count from 1; columns in UTF-16 code units of the uploaded text.
     public struct Problem: Equatable, Sendable, CustomStringConvertible {
         public let line: Int
         public let column: Int
-        /// The original service's wording where it is known.
+        /// Firebase's wording, where it is known.
         public let message: String
 
         /// `LINE:COLUMN: MESSAGE`.
@@ -13,7 +13,7 @@ public struct RulesError: Error, Equatable, Sendable, CustomStringConvertible {
 
     public let problems: [Problem]
 
-    /// One line a problem, each ended by a line feed: what the protocol's error carries.
+    /// One line per problem, each ended by a line feed: the text of the protocol's error.
     public var description: String {
         problems.map { $0.description + "\n" }.joined()
     }
@@ -26,9 +26,9 @@ struct TextError: Error {
 }
 
 extension RulesError {
-    /// Turns offsets into lines and columns and sorts.
+    /// Converts offsets to lines and columns, and sorts the mistakes.
     init(_ errors: [TextError], in text: [UInt8]) {
-        // One pass over the text, however many errors there are.
+        // One pass over the text for all errors.
         var position = TextPosition()
         var offset = 0
         problems = errors.sorted { $0.offset < $1.offset }.map { error in
@@ -40,7 +40,7 @@ extension RulesError {
     }
 }
 
-/// A place in a text, both counted from 1; the column in UTF-16 code units.
+/// A position in a text. Lines and columns count from 1; columns in UTF-16 code units.
 public struct TextPosition: Equatable, Sendable, CustomStringConvertible {
     public private(set) var line = 1
     public private(set) var column = 1

@@ -1,4 +1,4 @@
-/// Method calls: how many arguments, of which types.
+/// Compiles method calls: checks the number and the types of arguments.
 extension ExpressionCompiler {
     mutating func call(
         _ method: Method, on receiver: OpRef, _ arguments: [Syntax], _ syntax: Syntax
@@ -55,7 +55,7 @@ extension ExpressionCompiler {
         return operand.ref
     }
 
-    /// `data.parent().parent()` is one operation.
+    /// Returns the operation of `parent()`. A chain such as `data.parent().parent()` becomes one operation.
     private func above(_ receiver: OpRef) -> Op {
         if case .place(let version, let levels) = program[receiver] { return .place(version, levelsUp: levels + 1) }
         return .parent(receiver)
@@ -69,7 +69,7 @@ extension ExpressionCompiler {
             throw error("hasChildren() expects only a single argument (containing an array of child names).", syntax)
         }
         guard case .array(let items) = arguments[0].kind else {
-            // A mistake inside the argument comes first.
+            // A mistake within the argument is reported first.
             _ = try compile(arguments[0])
             throw error("hasChildren() expects an array of child names.", arguments[0])
         }

@@ -1,4 +1,4 @@
-/// The operators' operand checks. The left operand is checked before the right one is looked at.
+/// Compiles operators and checks their operands. The left operand is checked before the right one is compiled.
 extension ExpressionCompiler {
     mutating func connective(
         _ name: String, _ operands: [Syntax], _ syntax: Syntax
@@ -15,7 +15,7 @@ extension ExpressionCompiler {
         return emit(name == "&&" ? .all(list) : .any(list), .boolean, syntax)
     }
 
-    /// The operands of a chain of `+`, checked pair by pair.
+    /// Compiles the operands of a chain of `+`, and checks them from left to right.
     mutating func terms(_ operands: [Syntax], _ syntax: Syntax) throws(TextError) -> [Operand] {
         var terms: [Operand] = []
         for operand in operands {
@@ -59,7 +59,7 @@ extension ExpressionCompiler {
         }
     }
 
-    /// The original's wording, which has no "or" in the one text for a left operand of `==`.
+    /// Returns Firebase's wording, which lacks the "or" in the text for the left operand of `==`.
     private func message(_ binary: BinaryOperator, isLeft: Bool) -> String {
         let name = binary.rawValue
         let side = isLeft ? "left" : "right"
@@ -84,7 +84,7 @@ extension ExpressionCompiler {
         return emit(.choose(test.ref, first.ref, second.ref), StaticType.either(first.type, second.type), syntax)
     }
 
-    /// A branch must be a value: a method, a query or a pattern has no meaning outside its one place.
+    /// Compiles a branch, which must be a value: methods, queries and patterns have no meaning there.
     private mutating func branch(_ syntax: Syntax) throws(TextError) -> Operand {
         let operand = try compile(syntax)
         guard operand.type == .snapshot || operand.type.isComparable else {

@@ -1,7 +1,7 @@
 internal import Tree
 
-/// Arguments that name a path. `'rooms/' + $room + '/members'` becomes the keys `rooms`, `$room` and `members`, so that
-/// no string is built to be cut up again.
+/// Compiles arguments that name a path. `'rooms/' + $room + '/members'` becomes the keys `rooms`, `$room` and `members`, so
+/// that no string is built only to be split again.
 extension ExpressionCompiler {
     private enum Piece {
         case constant(String)
@@ -12,7 +12,7 @@ extension ExpressionCompiler {
         try pathParts(argument, "\(method.rawValue)() expects a string argument.")
     }
 
-    /// The parts of the path, left to right. `message`: what to say if the argument is not a string.
+    /// Returns the parts of the path, left to right. `message` is the error if the argument is not a string.
     mutating func pathParts(_ argument: Syntax, _ message: String) throws(TextError) -> [OpRef] {
         if case .string(let text) = argument.kind {
             return Path(splitting: text).keys.map { emit(.key(program.append($0)), .string, argument).ref }
@@ -25,7 +25,8 @@ extension ExpressionCompiler {
         return [emit(.path(ref), .string, argument).ref]
     }
 
-    /// The parts of a sum: keys if it shows itself to be a concatenation, or else one path that is known when it runs.
+    /// Returns the parts of a sum: keys if the sum is known to be a concatenation, otherwise one path that is computed at run
+    /// time.
     private mutating func joinedParts(
         _ terms: [Operand], _ operands: [Syntax], _ argument: Syntax, _ message: String
     ) throws(TextError) -> [OpRef] {
@@ -37,7 +38,7 @@ extension ExpressionCompiler {
         var pieces: [Piece] = []
         var rest = terms.indices
         if first >= 2 {
-            // What stands before the first string is added up before it is joined.
+            // The terms before the first string are added before they are joined.
             let head = emit(.sum(program.append(terms[..<first].map(\.ref))), .value, argument)
             pieces.append(.dynamic(head.ref))
             rest = first..<terms.count
@@ -71,7 +72,7 @@ extension ExpressionCompiler {
         return parts
     }
 
-    /// Makes one part of the pieces between two slashes.
+    /// Creates one part from the pieces between two slashes.
     private mutating func flush(_ pieces: inout [Piece], into parts: inout [OpRef], _ argument: Syntax) {
         defer { pieces = [] }
         switch pieces.first {
@@ -85,7 +86,7 @@ extension ExpressionCompiler {
                 parts.append(emit(.joined(ref), .string, argument).ref)
             }
         default:
-            // Beginning with a string makes every + a concatenation.
+            // A string at the beginning makes every + a concatenation.
             var refs: [OpRef] = []
             if case .dynamic = pieces[0] { refs.append(emit(.text(program.append("")), .string, argument).ref) }
             for piece in pieces {

@@ -1,7 +1,7 @@
 internal import Tree
 
-/// Checks one expression and appends its operations to the program (reference: security-rules 4). Errors carry offsets
-/// into the expression's own text; the first one ends the compilation.
+/// Checks one expression and appends its operations to the program (reference: security-rules 4). Errors contain offsets into
+/// the expression's text. The first error ends the compilation.
 struct ExpressionCompiler {
     struct Operand {
         let type: StaticType

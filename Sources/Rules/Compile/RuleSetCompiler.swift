@@ -110,7 +110,7 @@ struct RuleSetCompiler {
         }
     }
 
-    /// The rule's index, or -1 if it is wrong.
+    /// Returns the rule's index, or -1 if the rule has a mistake.
     private mutating func rule(
         _ source: SourceRule, pattern: [String], captures: [(name: String, depth: Int)]
     ) -> Int32 {
@@ -118,7 +118,7 @@ struct RuleSetCompiler {
             let syntax = try ExpressionParser.parse(source.text.bytes)
             var compiler = ExpressionCompiler(kind: source.kind, captures: captures, program: program)
             let first = program.operations.count
-            // One owner at a time, or every expression would copy the whole program.
+            // The program has one owner at a time. Otherwise every expression would copy it.
             program = Program()
             defer { program = compiler.program }
             let root = try compiler.rule(syntax)

@@ -1,4 +1,4 @@
-/// What is known of an expression's value at upload (reference: security-rules 4).
+/// The type of an expression, as far as it is known at upload (reference: security-rules 4).
 enum StaticType: Equatable {
     case snapshot
     /// A stored primitive of unknown type.
@@ -14,7 +14,7 @@ enum StaticType: Equatable {
     case queryValue
     /// `query.orderByChild`: a string or null, without members.
     case ordering
-    /// A conditional over unlike branches that are not primitive.
+    /// The result of a conditional whose branches have different types that are not both primitive.
     case mixed
     case regex
     /// A method that is named, but not (yet) called.
@@ -27,7 +27,7 @@ enum StaticType: Equatable {
         }
     }
 
-    /// Operands of `==` and `!=`.
+    /// Whether the type is valid for operands of `==` and `!=`.
     var isComparable: Bool {
         switch self {
         case .boolean, .number, .string, .null, .value, .auth, .queryValue, .ordering, .mixed: true
@@ -35,7 +35,7 @@ enum StaticType: Equatable {
         }
     }
 
-    /// Operands of `<` and of `+`.
+    /// Whether the type is valid for operands of `<` and `+`.
     var isOrdered: Bool {
         switch self {
         case .number, .string, .value, .auth, .queryValue, .ordering, .mixed: true
@@ -43,7 +43,7 @@ enum StaticType: Equatable {
         }
     }
 
-    /// Operands of the other arithmetic.
+    /// Whether the type is valid for operands of the other arithmetic operators.
     var isNumeric: Bool {
         switch self {
         case .number, .value, .auth, .queryValue, .ordering, .mixed: true
@@ -51,7 +51,7 @@ enum StaticType: Equatable {
         }
     }
 
-    /// Arguments that must be strings.
+    /// Whether the type is valid for arguments that must be strings.
     var isStringLike: Bool {
         switch self {
         case .string, .value, .auth, .mixed: true
@@ -59,13 +59,13 @@ enum StaticType: Equatable {
         }
     }
 
-    /// The type of `+`.
+    /// Returns the type of `+`.
     static func sum(_ left: StaticType, _ right: StaticType) -> StaticType {
         if left == .string || right == .string { return .string }
         return left == .number && right == .number ? .number : .value
     }
 
-    /// The type of a conditional.
+    /// Returns the type of a conditional.
     static func either(_ then: StaticType, _ otherwise: StaticType) -> StaticType {
         if then == otherwise { return then }
         return then.isPrimitive && otherwise.isPrimitive ? .value : .mixed

@@ -1,7 +1,7 @@
 internal import Tree
 
-/// One row of a table of cases: load the rules, put the data in an empty database, run one operation, compare the
-/// verdict. The format is that of the reference's `rules-conformance.json`.
+/// One row of a table of cases. A case loads the rules, puts the data into an empty database, runs one operation, and compares
+/// the decision. The format is that of the reference's `rules-conformance.json`.
 struct ConformanceCase {
     enum Operation: String {
         case read
@@ -17,7 +17,7 @@ struct ConformanceCase {
     }
 
     var name = ""
-    /// The rules document's text.
+    /// The text of the rules document.
     var rules: [UInt8] = []
     var data = Node.null
     var auth = Node.null
@@ -28,15 +28,15 @@ struct ConformanceCase {
     var value: [UInt8] = Array("null".utf8)
     var query = QueryContext.plain
     var expectation = Expectation.allow
-    /// The upload's error without its place, where a wording is asserted.
+    /// The upload's error without its position, if the case checks the wording.
     var error: String?
-    /// `LINE:COLUMN`.
+    /// The position of the upload's error as `LINE:COLUMN`, if the case checks it.
     var errorPosition: String?
-    /// Why the case is believed to be wrong. Such a case is run and reported, but never fails the table.
+    /// The reason why the case is believed to be wrong. Such a case is run and reported, but never fails the table.
     var disputed: String?
 }
 
-/// Reads a table of cases: an object whose `cases` is a list of them.
+/// Reads a table of cases: an object whose `cases` member is a list of them.
 struct ConformanceReader {
     static func cases(_ bytes: [UInt8]) throws(TextError) -> [ConformanceCase] {
         var reader = TextReader(bytes)
@@ -59,7 +59,7 @@ struct ConformanceReader {
         var row = ConformanceCase()
         try reader.members { (reader, key, _) throws(TextError) in
             let start = reader.index
-            // Strings are wanted without their escapes, everything else as it stands.
+            // Strings are read without their escapes, other values as they are written.
             let text = reader.peek == UInt8(ascii: "\"") ? try reader.string().string : nil
             if text == nil { try reader.skipValue() }
             let raw = Array(reader.bytes[start..<reader.index])

@@ -1,20 +1,21 @@
 internal import Tree
 
-/// Runs a table of rule cases (the format of the reference's `rules-conformance.json`, or one's own tests in it).
+/// Runs a table of rule cases, in the format of the reference's `rules-conformance.json`. Authors of rules can use this format
+/// for their own tests.
 public enum RulesConformance {
     public struct Report: Sendable {
         public var results: [CaseResult] = []
 
         public var passed: Int { count { $0 == .passed } }
         public var failed: Int { count { if case .failed = $0 { true } else { false } } }
-        /// Cases that are marked as disputed and do not hold.
+        /// The number of cases that are marked as disputed and fail.
         public var disputed: Int { count { if case .disputed = $0 { true } else { false } } }
 
         private func count(_ isCounted: (Outcome) -> Bool) -> Int {
             results.count { isCounted($0.outcome) }
         }
 
-        /// One line for each case that does not hold, and a summary line.
+        /// One line for each failed case, and a summary line.
         public var description: String {
             var lines: [String] = []
             for result in results {
@@ -40,12 +41,12 @@ public enum RulesConformance {
     public enum Outcome: Sendable, Equatable {
         case passed
         case failed(String)
-        /// The case is marked as disputed, with a reason, and indeed did not hold.
+        /// The case is marked as disputed, with a reason, and has failed.
         case disputed(String, dispute: String)
     }
 
-    /// - Parameter file: the table's text. Comments and trailing commas are welcome in it.
-    /// - Throws: where the table itself cannot be read.
+    /// - Parameter file: the table's text. It may contain comments and trailing commas.
+    /// - Throws: if the table itself can't be read.
     public static func run(_ file: [UInt8]) throws(RulesError) -> Report {
         let cases: [ConformanceCase]
         do { cases = try ConformanceReader.cases(file) } catch { throw RulesError([error], in: file) }
@@ -62,7 +63,7 @@ public enum RulesConformance {
         return report
     }
 
-    /// Why the case does not hold; nil when it does.
+    /// Returns the reason why the case fails, or nil if it passes.
     private static func failure(of row: ConformanceCase) -> String? {
         let rules: RuleSet
         do { rules = try RuleSet(json: row.rules) } catch { return failure(of: row, refused: error) }

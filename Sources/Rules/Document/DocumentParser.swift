@@ -1,7 +1,7 @@
 internal import Tree
 
 /// Parses a rules document into its nodes (reference: security-rules 1, 12). Mistakes that leave the text readable are
-/// collected, so that an upload reports them all; an unreadable text throws.
+/// collected, so that an upload reports all of them. An unreadable text throws.
 struct DocumentParser {
     private var reader: TextReader
     private(set) var errors: [TextError] = []
@@ -28,7 +28,7 @@ struct DocumentParser {
 
     private static let keyMessage = "String can't contain \".\", \"#\", \"$\", \"/\", \"[\", or \"]\""
 
-    /// Reads the node whose brace is next. Captures: the names in scope.
+    /// Reads the node whose brace is next. `captures` contains the names in scope.
     private static func node(
         _ reader: inout TextReader, captures: [String], _ errors: inout [TextError]
     ) throws(TextError) -> SourceNode {
@@ -85,7 +85,7 @@ struct DocumentParser {
         }
     }
 
-    /// The text of a rule: an expression string, or a bare `true` or `false`.
+    /// Reads the text of a rule: an expression string, or a bare `true` or `false`.
     private static func ruleText(
         _ reader: inout TextReader, _ errors: inout [TextError]
     ) throws(TextError) -> ExpressionText? {
@@ -135,14 +135,14 @@ struct DocumentParser {
     }
 }
 
-/// What a rule decides.
+/// The kind of a rule.
 public enum RuleKind: String, Sendable, CaseIterable {
     case read = ".read"
     case write = ".write"
     case validate = ".validate"
 }
 
-/// A node of the rules document as written: expressions are still text.
+/// A node of the rules document as written, with expressions as text.
 struct SourceNode {
     var rules: [SourceRule] = []
     var indexes: [String] = []
@@ -150,7 +150,7 @@ struct SourceNode {
     var wildcard: SourceWildcard?
 }
 
-/// A child with a name of its own.
+/// A child with a literal key.
 struct SourceChild {
     let key: Key
     let node: SourceNode
@@ -161,9 +161,9 @@ struct SourceRule {
     let text: ExpressionText
 }
 
-/// A `$name` child. Boxed, as a node cannot hold a node.
+/// A `$name` child. A class, because a node can't contain a node.
 final class SourceWildcard {
-    /// With the dollar sign.
+    /// The name with the dollar sign.
     let name: String
     let offset: Int
     let node: SourceNode
@@ -175,15 +175,15 @@ final class SourceWildcard {
     }
 }
 
-/// An expression with its escapes undone, and where each of its bytes stands in the document.
+/// An expression without its escapes, and the offset of each of its bytes in the document.
 struct ExpressionText {
     let bytes: [UInt8]
-    /// Where the first byte stands.
+    /// The document offset of the first byte.
     let start: Int
-    /// Where each byte stands, one past the last included; nil when they follow each other without escapes.
+    /// The document offset of each byte and of the end. Nil if there are no escapes, so that the bytes follow each other.
     let offsets: [Int32]?
 
-    /// The place in the document of the expression's byte at `offset`, the end included.
+    /// Returns the document offset of the expression's byte at `offset`, which may be the end.
     func documentOffset(_ offset: Int) -> Int {
         guard let offsets else { return start + offset }
         return offset < offsets.count ? Int(offsets[offset]) : start

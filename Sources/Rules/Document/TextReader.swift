@@ -1,10 +1,10 @@
 internal import JSONText
 
-/// Reads the tolerant JSON of rule files: comments between tokens, trailing commas, raw line breaks in strings.
+/// Reads the tolerant JSON of rule files: with comments between tokens, trailing commas, and raw line breaks in strings.
 struct TextReader {
     let bytes: [UInt8]
     private(set) var index = 0
-    /// How many nodes are open: kept here so that a parser of nodes needs no second counter.
+    /// The number of open nodes, which is kept here so that a parser of nodes needs no counter of its own.
     var nesting = 0
 
     init(_ bytes: [UInt8]) {
@@ -20,12 +20,12 @@ struct TextReader {
         TextError(offset: offset ?? index, message: message)
     }
 
-    /// The error of a place where something else is expected: an end of the text there means that it is not whole.
+    /// Returns the error for a missing part. At the end of the text, the error is that the text is incomplete.
     private func expected(_ what: String) -> TextError {
         error(index < bytes.count ? "Expected \(what)." : "Parse error.")
     }
 
-    /// The error of a place where an object is expected: another value, or a text that is not JSON.
+    /// Returns the error for a missing object: there is another value, or the text is not JSON.
     func noObject() -> TextError {
         switch peek {
         case UInt8(ascii: "\""), UInt8(ascii: "["): return expected("'{'")
@@ -66,7 +66,7 @@ struct TextReader {
         }
     }
 
-    /// A string's text without its escapes. The quote must be next.
+    /// Reads a string without its escapes. The quote must be next.
     mutating func string() throws(TextError) -> ExpressionText {
         let quote = index
         index += 1
@@ -118,7 +118,7 @@ struct TextReader {
         }
     }
 
-    /// The bytes of a number, `true`, `false` or `null`. Any other word is not JSON.
+    /// Reads the bytes of a number, `true`, `false` or `null`. Any other word is not JSON.
     mutating func scalar() throws(TextError) -> ArraySlice<UInt8> {
         let start = index
         let length = bytes[start...].withUnsafeBufferPointer { buffer in
@@ -127,7 +127,7 @@ struct TextReader {
             return (try? scanner.number())?.range.count ?? 0
         }
         index += length
-        // A longer word only begins like one of these.
+        // A longer word may begin like one of these.
         guard length > 0, !(peek.map(isWordByte) ?? false) else { throw error("Parse error.", at: start) }
         return bytes[start..<index]
     }
@@ -139,7 +139,7 @@ struct TextReader {
         }
     }
 
-    /// Skips one value of any kind. `level` bounds the nesting.
+    /// Skips one value of any kind. `level` limits the nesting.
     mutating func skipValue(level: Int = 0) throws(TextError) {
         guard level < Self.maxNesting else { throw error("The document is nested too deeply.") }
         switch peek {
@@ -152,7 +152,7 @@ struct TextReader {
         }
     }
 
-    /// Walks an object; `body` is called with the reader at each value and must consume it. The brace must be next.
+    /// Walks an object, whose brace must be next. Calls `body` with the reader at each value, which `body` must consume.
     mutating func members(
         _ body: (inout TextReader, _ key: String, _ keyOffset: Int) throws(TextError) -> Void
     ) throws(TextError) {
@@ -179,7 +179,7 @@ struct TextReader {
         index += 1
     }
 
-    /// Walks an array in the same way. The bracket must be next.
+    /// Walks an array, whose bracket must be next. Calls `body` with the reader at each element, which `body` must consume.
     mutating func elements(_ body: (inout TextReader) throws(TextError) -> Void) throws(TextError) {
         index += 1
         try skipSpace()
@@ -197,6 +197,6 @@ struct TextReader {
         index += 1
     }
 
-    /// The deepest nesting of a document: far beyond the 32 levels that data can have.
+    /// The maximum nesting of a document, far beyond the 32 levels of data.
     static let maxNesting = 100
 }

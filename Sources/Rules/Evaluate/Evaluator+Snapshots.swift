@@ -1,6 +1,6 @@
 internal import Tree
 
-/// Where snapshots lead. A snapshot is a node; only `parent()` of a computed place needs to know the way to it.
+/// Evaluates snapshots. A snapshot is a node. Only `parent()` of a computed path needs the path to the node.
 extension Evaluator {
     mutating func node(_ ref: OpRef) throws(EvaluationError) -> Node {
         let result = try untracedNode(ref)
@@ -32,7 +32,7 @@ extension Evaluator {
         return depth
     }
 
-    /// The node at the path's parts. All parts are evaluated, also below nothing: one may be an error.
+    /// Returns the node at the path's parts. All parts are evaluated, even below a missing node, because one may be an error.
     mutating func node(below base: Node, _ parts: OpList) throws(EvaluationError) -> Node {
         var node = base
         for index in parts.start..<(parts.start + parts.count) {
@@ -60,7 +60,7 @@ extension Evaluator {
         return node
     }
 
-    /// The text of a path part that is computed.
+    /// Returns the text of a computed path part.
     private mutating func text(ofPart part: OpRef) throws(EvaluationError) -> String {
         switch program[part] {
         case .path(let ref): return try string(ref, part)
@@ -76,7 +76,7 @@ extension Evaluator {
         }
     }
 
-    // MARK: The way to a snapshot
+    // MARK: Paths of snapshots
 
     /// A frame of the walk, and keys below it.
     private struct Location {

@@ -1,13 +1,13 @@
 internal import Tree
 
-/// What strings can do. Work that grows with the data is charged by the byte.
+/// Evaluates strings. Work that grows with the data is charged by the byte.
 extension Evaluator {
     mutating func string(_ operand: OpRef, _ ref: OpRef) throws(EvaluationError) -> String {
         guard case .string(let text) = try value(operand) else { throw EvaluationError(reason: .notAString, ref: ref) }
         return text
     }
 
-    /// Two or more terms from the left: numbers add up until the first string, from which on everything is joined.
+    /// Adds two or more terms from the left: numbers are added up to the first string, from which on all terms are joined.
     mutating func sum(_ list: OpList, _ ref: OpRef) throws(EvaluationError) -> Value {
         var total = try value(program.references[Int(list.start)])
         for index in (list.start + 1)..<(list.start + list.count) {
@@ -29,7 +29,7 @@ extension Evaluator {
         return first + second
     }
 
-    /// In UTF-16 code units.
+    /// Returns the length in UTF-16 code units.
     mutating func length(_ operand: OpRef, _ ref: OpRef) throws(EvaluationError) -> Value {
         var text = try string(operand, ref)
         try spend(bytes: text.utf8.count, ref)
@@ -61,8 +61,8 @@ extension Evaluator {
         return try find(part, in: text, from: 0, ref) != nil
     }
 
-    /// Where the part begins, in bytes. The obvious search: its comparisons are charged, so that a text made to be
-    /// searched slowly ends the rule instead of the gateway's patience.
+    /// Returns the offset of the part in bytes. The search is simple and its comparisons are charged, so that a text made to be
+    /// searched slowly ends the rule instead of blocking the gateway.
     private mutating func find(
         _ part: String, in text: String, from start: Int, _ ref: OpRef
     ) throws(EvaluationError) -> Int? {
@@ -92,7 +92,7 @@ extension Evaluator {
         return found
     }
 
-    /// Every occurrence, from the left; an empty search text is found before each character and at the end.
+    /// Replaces every occurrence, from the left. An empty search text is found before each character and at the end.
     mutating func replace(
         _ operand: OpRef, _ search: OpRef, _ replacement: OpRef, _ ref: OpRef
     ) throws(EvaluationError) -> Value {
@@ -103,7 +103,7 @@ extension Evaluator {
         var result: [UInt8] = []
         let bytes = Array(text.utf8)
         if search.isEmpty {
-            // All of it before any of it: one short replacement is less than a step, many are not.
+            // The whole cost is charged in advance: one short replacement costs less than a step, but many cost more.
             let places = bytes.count { $0 & 0xC0 != 0x80 } + 1
             try spend(bytes: places * (replacement.utf8.count + 16), ref)
             for byte in bytes {

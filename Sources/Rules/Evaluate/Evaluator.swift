@@ -1,25 +1,26 @@
 internal import Tree
 
-/// One level of the walk from the root: the key that led here, and the node before and after the operation.
+/// One level of the walk from the root: its key, and the node before and after the operation.
 struct Frame {
     let key: String
     let old: Node
     let new: Node
 }
 
-/// What an expression sees, besides the walk.
+/// The values that an expression can read in addition to the walk.
 struct Surroundings {
     let auth: Node
     let now: Double
     let query: QueryContext
 }
 
-/// What of a write an evaluation knows. What it does not know has no value yet: neither has what depends on it.
+/// The parts of a write that an evaluation knows. An unknown part has no value yet, and neither has an expression that depends
+/// on it.
 enum Knowledge {
     case everything
-    /// Not what would be written.
+    /// The new value is not known.
     case dataOnly
-    /// Neither that nor what is stored: only who asks, where and when.
+    /// Neither the new value nor the stored data is known, but only the caller, the path and the time.
     case callerOnly
 
     func includes(_ version: TreeVersion) -> Bool {
@@ -31,7 +32,7 @@ enum Knowledge {
     }
 }
 
-/// Sees every value that an evaluation produces. The one that looks at nothing costs nothing.
+/// Receives every value that an evaluation produces. `NoTracer`, which ignores them, costs nothing.
 protocol EvaluationTracer {
     mutating func record(_ ref: OpRef, _ value: @autoclosure () -> Value)
 }
@@ -68,13 +69,13 @@ struct NoTracer: EvaluationTracer {
 struct Evaluator<Tracer: EvaluationTracer> {
     let program: Program
     let surroundings: Surroundings
-    /// The walk from the root to the node whose rule runs. The one allocation of an operation.
+    /// The walk from the root to the node whose rule runs. This is the only allocation of an operation.
     var frames: ContiguousArray<Frame>
     var tracer: Tracer
     let knowledge: Knowledge
     private let maxSteps: Int
     private var steps = 0
-    /// Steps left for the whole operation.
+    /// The number of steps left for the whole operation.
     private var stepsLeft: Int
 
     init(
@@ -103,17 +104,17 @@ struct Evaluator<Tracer: EvaluationTracer> {
     mutating func spend(_ count: Int, _ ref: OpRef) throws(EvaluationError) {
         steps -= count
         guard steps < 0 else { return }
-        // Whoever knows all may get along without the terms that have taken the steps here.
+        // With full knowledge, the evaluation may not need the terms that have used up the steps here.
         throw EvaluationError(reason: knowledge == .everything ? .outOfSteps : .notKnown, ref: ref)
     }
 
-    /// Charges for going over this many bytes.
+    /// Charges for reading this many bytes.
     @inline(__always)
     mutating func spend(bytes: Int, _ ref: OpRef) throws(EvaluationError) {
         try spend(bytes >> 8, ref)
     }
 
-    /// Bytes that this rule may still go over.
+    /// The number of bytes that this rule may still read.
     var remainingBytes: Int { (min(max(steps, 0), 1 << 40) + 1) << 8 }
 
     // MARK: Booleans
@@ -159,8 +160,8 @@ struct Evaluator<Tracer: EvaluationTracer> {
         }
     }
 
-    /// With a term that is not known yet the others may still decide that the whole can't be true: it is false then, or
-    /// fails, which a rule makes no difference between.
+    /// Evaluates a conjunction. If a term is not known yet, the others may still decide that the result can't be true. The
+    /// result is then false or a failure, which makes no difference to a rule.
     private mutating func conjunction(_ list: OpList) throws(EvaluationError) -> Bool {
         var unknown: EvaluationError?
         for index in list.start..<(list.start + list.count) {
@@ -180,7 +181,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
         return true
     }
 
-    /// The same the other way round: true, or a failure.
+    /// Evaluates a disjunction. If a term is not known yet, a later one may still be true. Otherwise the result is not known.
     private mutating func disjunction(_ list: OpList) throws(EvaluationError) -> Bool {
         var unknown: EvaluationError?
         for index in list.start..<(list.start + list.count) {
@@ -228,7 +229,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
     private mutating func hasChildren(_ snapshot: OpRef, _ lists: OpList) throws(EvaluationError) -> Bool {
         let base = try node(snapshot)
         var hasAll = true
-        // Every item is looked at: one that is no string is an error wherever it stands.
+        // Every item is evaluated, because an item that is no string is an error at any position.
         for index in lists.start..<(lists.start + lists.count) {
             guard case .list(let parts) = program[program.references[Int(index)]] else { continue }
             if try node(below: base, parts).isNull { hasAll = false }
@@ -282,7 +283,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
         case .uppercase(let text): return try uppercase(text, ref)
         case .choose(let condition, let then, let otherwise): return try value(try test(condition) ? then : otherwise)
         case .place, .child, .parent:
-            // A snapshot as a branch of a conditional: an object that equals nothing.
+            // A snapshot as a branch of a conditional is an object that equals no value.
             _ = try node(ref)
             return .object(.null)
         default: return .boolean(try test(ref))

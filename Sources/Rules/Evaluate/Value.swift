@@ -1,12 +1,12 @@
 internal import Tree
 
-/// A value of a running expression. Numbers are doubles, as in the language the rules come from.
+/// A value of a running expression. Numbers are doubles, as in Firebase's rules language.
 enum Value {
     case null
     case boolean(Bool)
     case number(Double)
     case string(String)
-    /// A node with children, or a claim with members: equal to nothing, itself included.
+    /// A node with children, or a claim with members. Equal to no value, not even to itself.
     case object(Node)
 
     @inline(__always)
@@ -19,12 +19,12 @@ enum Value {
         case .string(let text): self = .string(text)
         case .branch: self = .object(node)
         case .prioritized(let leaf): self = Value(leaf.value)
-        // Resolved before any rule runs; were one met, it would be equal to nothing.
+        // Server values are resolved before any rule runs. An unresolved one would equal no value.
         case .serverValue: self = .object(.null)
         }
     }
 
-    /// Strict equality: same type and same value.
+    /// Whether both have the same type and the same value.
     @inline(__always)
     static func isEqual(_ left: Value, _ right: Value) -> Bool {
         switch (left, right) {
@@ -37,7 +37,7 @@ enum Value {
     }
 }
 
-/// Why an expression has no value. The rule it belongs to then counts as false.
+/// The reason why an expression has no value. Its rule then counts as false.
 struct EvaluationError: Error, Equatable {
     enum Reason: Equatable {
         case notNumbers
@@ -46,7 +46,7 @@ struct EvaluationError: Error, Equatable {
         case notAString
         case aboveTheRoot
         case outOfSteps
-        /// Part of what it is made of is not known in this evaluation: see `Knowledge`.
+        /// Some of the input is not known in this evaluation: see `Knowledge`.
         case notKnown
     }
 
@@ -55,7 +55,7 @@ struct EvaluationError: Error, Equatable {
     let ref: OpRef
 }
 
-/// The text of a number in a concatenation: JavaScript's.
+/// Converts numbers in concatenations to text, as JavaScript does.
 enum NumberText {
     static func string(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
@@ -65,7 +65,7 @@ enum NumberText {
         return (value < 0 ? "-" : "") + layout(digits, point)
     }
 
-    /// The shortest digits that name the value, and where its decimal point is among them.
+    /// Returns the shortest digits that identify the value, and the position of the decimal point among them.
     private static func decimal(_ value: Double) -> (digits: [UInt8], point: Int) {
         var digits: [UInt8] = []
         var point: Int?

@@ -1,6 +1,6 @@
 internal import Tree
 
-/// Walks the rules along paths and asks them (reference: security-rules 7). One walk judges one read or write.
+/// Walks along paths and evaluates the rules there (reference: security-rules 7). One walk decides about one read or write.
 struct Walk<Tracer: WalkTracer> {
     private let rules: CompiledRules
     private(set) var evaluator: Evaluator<Tracer>
@@ -13,12 +13,12 @@ struct Walk<Tracer: WalkTracer> {
         evaluator = Evaluator(rules.program, surroundings, limits: limits, tracer: tracer, knowledge: knowledge)
     }
 
-    /// What a rule said.
+    /// The result of a rule.
     private enum Verdict {
         case yes
         case no
         case failed
-        /// What it depends on is not known in this evaluation.
+        /// The result depends on values that are not known in this evaluation.
         case open
     }
 
@@ -48,7 +48,7 @@ struct Walk<Tracer: WalkTracer> {
         return .denied(Denial(reason: .noReadAllowed, path: path, rule: last))
     }
 
-    /// Whether a read is let in, or may be where the answer depends on what this walk does not know.
+    /// Whether a read is allowed, or may be allowed because the decision depends on values that this walk does not know.
     mutating func mayRead(_ path: Path, root: Node) -> Bool {
         var last: RuleID?
         return grantsRead(path, root: root, &last)
@@ -76,7 +76,7 @@ struct Walk<Tracer: WalkTracer> {
         return false
     }
 
-    /// Steps down to a child of the last frame.
+    /// Descends to a child of the last frame.
     private mutating func descend(_ key: Key, new: Node) {
         let old = evaluator.frames[evaluator.frames.count - 1].old.child(key)
         evaluator.frames.append(Frame(key: key.text, old: old, new: new))
@@ -88,7 +88,7 @@ struct Walk<Tracer: WalkTracer> {
 
     // MARK: Writes
 
-    /// Judges one written place. `new` is the whole tree with all changes of the operation.
+    /// Decides about one written path. `new` is the whole tree with all changes of the operation.
     mutating func write(_ path: Path, root: Node, new: Node) -> Denial? {
         let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
         evaluator.frames.removeAll(keepingCapacity: true)
@@ -114,10 +114,10 @@ struct Walk<Tracer: WalkTracer> {
         return depth == depthOfPath ? validateBelow(node) : nil
     }
 
-    /// Why nothing that could be written at the path (or, where `below` says so, anywhere below it) would be let in, as
-    /// far as `.write` rules tell from what this walk knows; nil where something may be.
+    /// Returns a denial if no value that could be written at the path (or, with `below`, anywhere below it) would be allowed,
+    /// as far as `.write` rules decide this from the known values. Returns nil if a value may be allowed.
     ///
-    /// - Parameter root: the tree before the write; `.null` where that is not known.
+    /// - Parameter root: the tree before the write, or `.null` if it is not known.
     mutating func refusal(of path: Path, below: Bool, root: Node) -> Denial? {
         let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
         evaluator.frames.removeAll(keepingCapacity: true)
@@ -145,7 +145,7 @@ struct Walk<Tracer: WalkTracer> {
         return Denial(reason: .noWriteAllowed, path: path, rule: last)
     }
 
-    /// Asks the node's `.validate` about the last frame, unless nothing is there after the write.
+    /// Evaluates the node's `.validate` for the last frame, unless no node is there after the write.
     @inline(__always)
     private mutating func validate(_ node: Int) -> Denial? {
         let rule = rules.nodes[node].validate
@@ -159,7 +159,7 @@ struct Walk<Tracer: WalkTracer> {
 
     private var place: Path { Path(evaluator.frames.dropFirst().map { Key($0.key) }) }
 
-    /// Asks the `.validate` of every existing node strictly below the last frame. Recursion is as deep as the rules.
+    /// Evaluates the `.validate` of every existing node strictly below the last frame. Recursion is as deep as the rules.
     private mutating func validateBelow(_ node: Int) -> Denial? {
         let rule = rules.nodes[node]
         guard rule.validatesBelow, case .branch(let branch) = newNode else { return nil }
@@ -186,7 +186,7 @@ struct Walk<Tracer: WalkTracer> {
     }
 }
 
-/// Sees which rules are asked, besides the values within them.
+/// Receives the rules that are evaluated, and the values within them.
 protocol WalkTracer: EvaluationTracer {
     mutating func begin(_ rule: RuleID, _ frames: ContiguousArray<Frame>)
     mutating func end(_ result: Result<Bool, EvaluationError>)

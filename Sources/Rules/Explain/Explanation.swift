@@ -1,16 +1,16 @@
 public import Tree
 
-/// How a decision came about: every rule that was asked, in order, and what each part of it was worth. For the people who
-/// write rules and their tools; it shows data, so never for ordinary clients.
+/// The explanation of a decision: every rule that was evaluated, in order, with the value of each of its parts. For authors of
+/// rules and their tools. It shows data, so ordinary clients must not see it.
 public struct Explanation: Sendable, CustomStringConvertible {
-    /// One rule that was asked.
+    /// One rule that was evaluated.
     public struct Step: Sendable {
         public let rule: RuleSet.RuleInfo
-        /// The node it was asked about.
+        /// The path of the node for which the rule was evaluated.
         public let place: Path
-        /// What it said; nil when it had no value, which counts as false.
+        /// The rule's result, or nil if it had no value, which counts as false.
         public let result: Bool?
-        /// Why it had no value.
+        /// The reason why the rule had no value.
         public let error: String?
         public let parts: [Part]
     }
@@ -18,16 +18,16 @@ public struct Explanation: Sendable, CustomStringConvertible {
     /// A subexpression.
     public struct Part: Sendable, Equatable {
         public let text: String
-        /// How deep it is within the expression, from 0.
+        /// The nesting level within the expression, from 0.
         public let level: Int
-        /// Its value, as text; `not evaluated`; or what went wrong.
+        /// The value as text, `not evaluated`, or the error.
         public let value: String
     }
 
     public let decision: Decision
     public let steps: [Step]
-    /// The rule that decided: the one that granted a read, or the one that refused. Nil when none spoke, or, for a write
-    /// that was allowed, where several rules had to agree.
+    /// The rule that decided: the one that granted a read, or the one that denied. Nil if no rule was evaluated, or if several
+    /// rules had to agree on an allowed write.
     public let deciding: RuleSet.RuleInfo?
 
     public var description: String {
@@ -66,13 +66,13 @@ public struct Explanation: Sendable, CustomStringConvertible {
         "\(rule.kind.rawValue) of \(rule.pattern) (\(rule.position))"
     }
 
-    /// Rules are commonly broken over lines.
+    /// Returns the text on one line, because rules often have line breaks.
     static func singleLine(_ text: String) -> String {
         text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 }
 
-/// Notes every rule that is asked and every value on the way.
+/// Records every rule that is evaluated and every value.
 struct ExplainingTracer: WalkTracer {
     struct Run {
         let rule: RuleID
@@ -113,7 +113,7 @@ struct ExplainingTracer: WalkTracer {
 }
 
 extension EvaluationError.Reason {
-    /// A clause that says what was wrong.
+    /// The reason as a clause.
     var text: String {
         switch self {
         case .notNumbers: "an operand is not a number"

@@ -1,7 +1,7 @@
 public import Tree
 
 extension RuleSet {
-    /// Judges a read like `mayRead` and tells how. Administrators are told what would hold for others.
+    /// Decides about a read like `mayRead`, and explains the decision. Administrators are treated like other callers.
     public func explainRead(
         _ path: Path, query: QueryContext = .plain, root: Node, auth: AuthContext, now: Int64
     ) -> Explanation {
@@ -11,7 +11,7 @@ extension RuleSet {
         return explanation(decision, walk.evaluator.tracer)
     }
 
-    /// Judges a write like `mayWrite` and tells how. Administrators are told what would hold for others.
+    /// Decides about a write like `mayWrite`, and explains the decision. Administrators are treated like other callers.
     public func explainWrite(
         _ paths: [Path], root: Node, newRoot: Node, auth: AuthContext, now: Int64
     ) -> Explanation {
@@ -46,7 +46,7 @@ extension RuleSet {
         return Explanation(decision: decision, steps: steps, deciding: deciding)
     }
 
-    /// The rule's subexpressions in the order of the text, outer ones before what they contain; literals are left out.
+    /// Returns the rule's subexpressions in the order of the text, outer ones before their contents, without literals.
     private func parts(of run: ExplainingTracer.Run) -> [Explanation.Part] {
         let rule = compiled.sources[Int(run.rule.index)]
         let text = Array(rule.text.utf8)
@@ -55,7 +55,7 @@ extension RuleSet {
             failure = (compiled.program.spans[Int(error.ref.index)], "error: \(error.reason.text)")
         }
         var values: [Range<Int32>: String] = [:]
-        // The outer of two operations with one span comes last, and its value counts.
+        // If two operations have the same span, the outer one comes last, and its value is used.
         for index in rule.operations where Self.isShown(compiled.program.operations[index]) {
             let span = compiled.program.spans[index]
             let containsFailure = failure.map {

@@ -1,13 +1,13 @@
-/// Parses one rule expression by precedence climbing (reference: security-rules 2). Offsets are bytes of its own text.
+/// Parses one rule expression by precedence climbing (reference: security-rules 2). Offsets are bytes of the expression's text.
 struct ExpressionParser {
     private var lexer: Lexer
     private var token = Token.end
     private var tokenStart = 0
-    /// Where the token before the current one ended.
+    /// The end of the token before the current one.
     private var previousEnd = 0
     private var nesting = 0
 
-    /// The deepest nesting of an expression. Chains of `&&`, `||` and `+` do not nest.
+    /// The maximum nesting of an expression. Chains of `&&`, `||` and `+` do not nest.
     static let maxNesting = 200
 
     static func parse(_ bytes: [UInt8]) throws(TextError) -> Syntax {
@@ -31,7 +31,7 @@ struct ExpressionParser {
 
     private func error(_ message: String) -> TextError { TextError(offset: tokenStart, message: message) }
 
-    /// What is wrong with the current token, said as precisely as is known.
+    /// Returns the error for the current token, as specific as possible.
     private func unexpected(_ message: String) -> TextError {
         error(token == .mark(.assign) ? "Rule expressions may not contain assignments." : message)
     }
@@ -46,7 +46,8 @@ struct ExpressionParser {
         if nesting > Self.maxNesting { throw error("The expression is nested too deeply.") }
     }
 
-    /// The nesting bounds this parser's recursion; the tree may still grow to the left without any.
+    /// Checks the depth of a tree. The nesting limits this parser's recursion, but the tree may grow to the left without
+    /// nesting.
     private func checkDepth(_ tree: Syntax) throws(TextError) {
         if nesting + tree.depth > Self.maxNesting { throw error("The expression is nested too deeply.") }
     }
@@ -154,7 +155,7 @@ struct ExpressionParser {
         return expression
     }
 
-    /// Expressions between commas, and the mark that ends them.
+    /// Parses expressions between commas, and the mark that ends them.
     private mutating func list(until end: Token.Mark, _ message: String) throws(TextError) -> [Syntax] {
         var items: [Syntax] = []
         if token != .mark(end) {

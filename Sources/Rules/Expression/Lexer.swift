@@ -1,12 +1,12 @@
 internal import JSONText
 
-/// Cuts a rule expression into tokens: JavaScript's, as far as rules may use them (reference: security-rules 2).
+/// Splits a rule expression into tokens: JavaScript's, as far as rules may use them (reference: security-rules 2).
 ///
-/// A slash is always a mark here: only the parser knows whether an operand is due, and then reads `regex(at:)`.
+/// A slash is always a mark here. Only the parser knows whether an operand must follow, and then calls `regex()`.
 struct Lexer {
     let bytes: [UInt8]
     private(set) var index = 0
-    /// Where the last token began.
+    /// The offset of the last token.
     private(set) var start = 0
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
@@ -37,7 +37,7 @@ struct Lexer {
         for length in [3, 2, 1] where index + length <= bytes.count {
             let text = bytes[index..<(index + length)]
             if let mark = Token.Mark(rawValue: String(decoding: text, as: UTF8.self)) {
-                // `--` is a decrement to JavaScript, which rules do not have.
+                // `--` is a decrement in JavaScript, which rules do not have.
                 if mark == .minus, self.byte(at: 1) == byte { throw error("syntax error") }
                 index += length
                 return mark
@@ -58,7 +58,7 @@ struct Lexer {
         return String(decoding: bytes[start..<index], as: UTF8.self)
     }
 
-    /// The bytes of the space beyond ASCII that is next, if one is: no-break spaces come with text from web pages.
+    /// The number of bytes of a non-ASCII space that is next, or nil. Text from web pages often contains no-break spaces.
     private var wideSpace: Int? {
         switch (peek, byte(at: 1), byte(at: 2)) {
         case (0xC2, 0xA0, _): 2
@@ -92,7 +92,7 @@ struct Lexer {
     private mutating func number() throws(TextError) -> Double {
         if peek == UInt8(ascii: "0"), let next = byte(at: 1) {
             if next | 0x20 == UInt8(ascii: "x") { return try hexadecimal() }
-            // Octal in old JavaScript, an error in new: nobody means either.
+            // Octal in old JavaScript and an error in new versions, so probably a mistake.
             if next &- 0x30 <= 9 { throw error("a number may not begin with 0") }
         }
         skipDigits()

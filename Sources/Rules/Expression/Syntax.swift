@@ -1,4 +1,4 @@
-/// One expression as parsed. A class, so that a deep tree needs no boxes of its own; the parser bounds the depth.
+/// One parsed expression. A class, so that a deep tree needs no boxes of its own. The parser limits the depth.
 final class Syntax {
     indirect enum Kind {
         case null
@@ -33,9 +33,9 @@ final class Syntax {
     }
 
     let kind: Kind
-    /// Bytes of the expression's text.
+    /// The range of bytes in the expression's text.
     let span: Range<Int>
-    /// Levels of this tree: what a recursion over it must afford.
+    /// The number of levels of this tree, which is the depth of a recursion over it.
     let depth: Int
 
     init(_ kind: Kind, _ span: Range<Int>) {

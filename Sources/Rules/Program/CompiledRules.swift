@@ -1,20 +1,20 @@
 internal import Tree
 
-/// A compiled rules document: nodes and rules in flat arrays, named by index. Immutable.
+/// A compiled rules document: nodes and rules in flat arrays, identified by their index. Immutable.
 final class CompiledRules: Sendable {
     let program: Program
-    /// The first is the root.
+    /// The first node is the root.
     let nodes: ContiguousArray<CompiledNode>
     /// The literal children of each node.
     let children: ContiguousArray<ChildTable>
     /// The `.indexOn` of each node that has one.
     let indexes: [Int: [Query.Index]]
     let rules: ContiguousArray<CompiledRule>
-    /// What is known of each rule: for messages only.
+    /// Information about each rule, for messages only.
     let sources: [RuleSource]
-    /// True when everybody may read everything, and nothing more need be asked.
+    /// Whether every caller may read everything, so that no rule must be evaluated.
     let allowsEveryRead: Bool
-    /// True when everybody may write anything.
+    /// Whether every caller may write everything.
     let allowsEveryWrite: Bool
 
     init(
@@ -33,7 +33,7 @@ final class CompiledRules: Sendable {
             root.write >= 0 && rules[Int(root.write)].constant == true && root.validate < 0 && !root.validatesBelow
     }
 
-    /// The node for a key below a node: the literal child, or else the wildcard. Nil ends the walk.
+    /// Returns the node for a key below a node: the literal child, or else the wildcard. Nil ends the walk.
     @inline(__always)
     func child(of node: Int, _ key: Key) -> Int? {
         if let literal = children[node].index(of: key) { return literal }
@@ -41,7 +41,7 @@ final class CompiledRules: Sendable {
         return wildcard >= 0 ? Int(wildcard) : nil
     }
 
-    /// The rule node for a path, or nil where the walk ends before.
+    /// Returns the rule node for a path, or nil if the walk ends before.
     func node(at path: Path) -> Int? {
         var node = 0
         for key in path.keys {
@@ -52,7 +52,7 @@ final class CompiledRules: Sendable {
     }
 }
 
-/// A trivial value, so that reading one counts no references; what is seldom wanted is kept beside it.
+/// A trivial type, so that reading one counts no references. Data that is seldom needed is kept separately.
 struct CompiledNode: Sendable {
     /// Indices of `CompiledRules.rules`, or -1.
     var read: Int32 = -1
@@ -60,9 +60,9 @@ struct CompiledNode: Sendable {
     var validate: Int32 = -1
     /// An index of `CompiledRules.nodes`, or -1.
     var wildcard: Int32 = -1
-    /// True when some node strictly below has a `.validate`: only then must written data be walked.
+    /// Whether a node strictly below has a `.validate`. Only then must written data be walked.
     var validatesBelow = false
-    /// True when some node strictly below has a `.write` that may be true.
+    /// Whether a node strictly below has a `.write` that may be true.
     var grantsBelow = false
 }
 
@@ -71,7 +71,7 @@ struct ChildTable: Sendable {
     struct Entry: Sendable {
         let key: Key
         let node: Int32
-        /// Most unequal keys differ in this already.
+        /// Compared first, because most unequal keys differ in length.
         private let byteCount: Int
 
         init(key: Key, node: Int32) {
@@ -84,7 +84,7 @@ struct ChildTable: Sendable {
         func matches(_ other: Key, _ otherByteCount: Int) -> Bool { byteCount == otherByteCount && key == other }
     }
 
-    /// In key order.
+    /// The entries in key order.
     private(set) var entries: ContiguousArray<Entry> = []
     private var table: [Key: Int32] = [:]
 
@@ -92,7 +92,7 @@ struct ChildTable: Sendable {
 
     init(_ entries: [Entry]) {
         self.entries = ContiguousArray(entries.sorted { $0.key < $1.key })
-        // Comparing is faster than hashing while there are few.
+        // With few entries, comparing is faster than hashing.
         if entries.count > 8 { for entry in entries { table[entry.key] = entry.node } }
     }
 
@@ -105,18 +105,18 @@ struct ChildTable: Sendable {
     }
 }
 
-/// A trivial value, too.
+/// A compiled rule. This is a trivial type, too.
 struct CompiledRule: Sendable {
     let root: OpRef
-    /// The value, if it is the same for everybody at any time.
+    /// The value, if it is always the same for every caller.
     let constant: Bool?
-    /// Whether neither data nor time can change the value, but only another caller, path or query.
+    /// Whether only another caller, path or query can change the value, but neither data nor time.
     let isSteady: Bool
 }
 
 struct RuleSource: Sendable {
     let kind: RuleKind
-    /// The expression without JSON escapes, and where it begins in the document, in bytes.
+    /// The expression without JSON escapes, and its offset in the document, in bytes.
     let text: String
     let offset: Int
     /// The rule's operations in the program.

@@ -1,16 +1,16 @@
 internal import Tree
 
-/// The compiled expressions of one set of rules: all operations in one array, and what they refer to.
+/// The compiled expressions of one set of rules: all operations in one array, and the data to which they refer.
 struct Program: Sendable {
     var operations: ContiguousArray<Op> = []
-    /// Where each operation stands in the document.
+    /// The position of each operation in the text of its expression.
     var spans: ContiguousArray<Range<Int32>> = []
-    /// Operands of the operations that take any number.
+    /// The operands of operations that take any number of them.
     var references: ContiguousArray<OpRef> = []
     var texts: [String] = []
     var keys: [Key] = []
     var regexes: [Regex] = []
-    /// What further ones may cost.
+    /// The remaining cost for more regular expressions.
     var regexBudget = RuleSet.maxRegexCost
 
     @inline(__always)
@@ -44,8 +44,8 @@ struct Program: Sendable {
     }
 }
 
-/// One operation of a compiled expression. Trivial values in one array, their operands named by index: evaluating them
-/// counts no references and allocates nothing.
+/// One operation of a compiled expression. Operations are trivial values in one array and refer to their operands by index, so
+/// an evaluation counts no references and allocates nothing.
 enum Op {
     // Booleans.
     case boolean(Bool)
@@ -78,9 +78,9 @@ enum Op {
     /// The key at this depth of the walk.
     case capture(Int32)
     case auth
-    /// An auth value's member by an index of `Program.keys`.
+    /// A member of an auth value, by an index of `Program.keys`.
     case member(OpRef, Int32)
-    /// An auth value's member by a computed name.
+    /// A member of an auth value, by a computed name.
     case element(OpRef, OpRef)
     case queryField(QueryField)
     case value(OpRef)
@@ -104,9 +104,9 @@ enum Op {
     // Path parts.
     /// One key, an index of `Program.keys`.
     case key(Int32)
-    /// A value that must be a string, and may hold slashes.
+    /// A value that must be a string, and may contain slashes.
     case path(OpRef)
-    /// A value that was joined to strings by `+`, so that a number is welcome too.
+    /// A value that was joined to strings by `+`, so that it may also be a number.
     case joined(OpRef)
     /// The parts of one path: an item of `hasChildren`.
     case list(OpList)
@@ -116,7 +116,7 @@ enum Op {
 }
 
 extension Op {
-    /// Whether it looks at data or the clock by itself; not what its operands do.
+    /// Whether the operation itself reads data or the clock. Its operands are not considered.
     var looksAround: Bool {
         switch self {
         case .place, .now: true
@@ -130,7 +130,7 @@ struct OpRef: Equatable {
     let index: Int32
 }
 
-/// A run of `Program.references`.
+/// A range of `Program.references`.
 struct OpList {
     let start: Int32
     let count: Int32
@@ -151,11 +151,11 @@ enum Arithmetic {
 }
 
 enum TreeVersion {
-    /// Before the operation, at the rule's node.
+    /// The tree before the operation, at the rule's node.
     case data
-    /// After the operation, at the rule's node.
+    /// The tree after the operation, at the rule's node.
     case newData
-    /// Before the operation, at the root.
+    /// The tree before the operation, at the root.
     case root
 }
 

@@ -1,17 +1,17 @@
 internal import CRE2
 
-/// A compiled regular expression of the rules language. Immutable; any thread may match with it.
+/// A compiled regular expression of the rules language. Immutable: any thread may match with it.
 final class Regex: Sendable {
-    // The handle is written once and RE2 objects may be matched with from many threads.
+    // The handle is written once, and any number of threads may match with an RE2 object.
     nonisolated(unsafe) private let handle: OpaquePointer
     let programSize: Int
-    /// Instructions that may be active at one time: the factor by which a text's length bounds the work.
+    /// The maximum number of instructions active at one time. The work is bounded by this number times a text's length.
     let width: Int
-    /// Whether RE2's cache has room for all states: then only a text's length bounds the work.
+    /// Whether RE2's cache has space for all states. Then a text's length alone bounds the work.
     let isLinear: Bool
-    /// What compiling and keeping the pattern takes, in instructions.
+    /// The cost of compiling and keeping the pattern, in instructions.
     let cost: Int
-    /// The greatest size of RE2's cache of states.
+    /// The maximum size of RE2's cache of states, in bytes.
     let cacheBytes: Int
     let warnings: [String]
 
@@ -19,13 +19,14 @@ final class Regex: Sendable {
         let message: String
     }
 
-    /// Bytes of a cache that cost as much as an instruction.
+    /// The number of cache bytes that cost as much as an instruction.
     private static let bytesPerInstruction = 128
 
     static let tooLargeTogether = Invalid(
         message: "the regular expressions of these rules are too large together")
 
-    /// - Parameter budget: the greatest cost. The cost is taken from it, and what was done in vain if there is an error.
+    /// - Parameter budget: the maximum cost. The cost is subtracted from it; after an error, the work done so far is
+    ///   subtracted.
     init(_ literal: RegexLiteral, budget: inout Int) throws(Invalid) {
         guard budget > 0 else { throw Self.tooLargeTogether }
         var work = 0
@@ -41,14 +42,14 @@ final class Regex: Sendable {
             throw Self.tooLargeTogether
         }
         let translation = RegexTranslation(parsed)
-        // Where not all states fit in, a larger cache does not help.
+        // If not all states fit, a larger cache does not help.
         cacheBytes = 64 * translation.size + (translation.stateBytes ?? 8 << 10)
         cost = max(translation.size, parsed.size) + translation.work / 16 + cacheBytes / Self.bytesPerInstruction
         let isAffordable = cost <= budget
         budget = isAffordable ? budget - cost : 0
         guard translation.size <= RegexParser.maxSize else { throw Invalid(message: RegexParser.tooLarge.message) }
         guard isAffordable else { throw Self.tooLargeTogether }
-        // RE2 takes a third of it for this cache.
+        // RE2 uses a third of the memory for this cache.
         let memory = Int64(3 * cacheBytes + 64 * translation.size)
         var pattern = translation.pattern
         var message = ""
@@ -71,7 +72,7 @@ final class Regex: Sendable {
         warnings = parsed.warnings
     }
 
-    /// A pattern alone.
+    /// Compiles a single pattern without a budget.
     convenience init(_ literal: RegexLiteral) throws(Invalid) {
         var budget = Int.max
         try self.init(literal, budget: &budget)
@@ -79,14 +80,14 @@ final class Regex: Sendable {
 
     deinit { pathmirror_re2_free(handle) }
 
-    /// The price of matching with a text of this many units. A step pays for at most some 200 nanoseconds.
+    /// Returns the cost of matching a text of this many units, in steps. A step pays for at most some 200 nanoseconds.
     func steps(units: Int) -> Int { 4 + (units * (isLinear ? 8 : 32 * width)) >> 8 }
 
-    /// True when the pattern is found in the text: anywhere, or where its anchors say.
+    /// Whether the text contains the pattern: anywhere, or at the positions that its anchors require.
     func matches(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
-            // No text has more units than bytes.
+            // A text has at most as many units as bytes.
             withUnsafeTemporaryAllocation(of: UInt8.self, capacity: bytes.count * 2) { buffer in
                 let count = Self.write(bytes, to: buffer)
                 return buffer.withMemoryRebound(to: CChar.self) {
@@ -96,7 +97,7 @@ final class Regex: Sendable {
         }
     }
 
-    /// Writes UTF-8 as UTF-16 with the high byte first; returns the number of bytes.
+    /// Writes UTF-8 as UTF-16 with the high byte first. Returns the number of bytes.
     private static func write(_ text: UnsafeBufferPointer<UInt8>, to buffer: UnsafeMutableBufferPointer<UInt8>) -> Int {
         var count = 0
         func append(_ unit: UInt32) {

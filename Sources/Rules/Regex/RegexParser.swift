@@ -6,9 +6,9 @@ struct RegexParser {
     private let ignoresCase: Bool
     private var index = 0
     private var nesting = 0
-    /// Characters, classes and members of classes so far, and the pairs of letters that were looked at for the flag `i`.
+    /// The number of characters, classes and members of classes so far, and of the pairs of letters examined for the flag `i`.
     private var work = 0
-    /// What is legal, but probably not what the author meant: the first case of each kind.
+    /// Warnings about valid but probably unintended parts: the first case of each kind.
     private var warnings: [String] = []
     private var warned: Set<Warning> = []
 
@@ -18,22 +18,23 @@ struct RegexParser {
 
     struct Result {
         let syntax: RegexSyntax
-        /// `^` as the first and `$` as the last character of the pattern. They hold for the whole pattern, alternatives
-        /// included.
+        /// Whether `^` is the first and `$` the last character of the pattern. They apply to the whole pattern, including its
+        /// alternatives.
         let isAnchoredAtStart: Bool
         let isAnchoredAtEnd: Bool
         /// At most one of each kind, in the order of the pattern.
         let warnings: [String]
-        /// About how many instructions the pattern takes before it is trimmed, or what reading it took if that is more.
+        /// The approximate number of instructions of the pattern before it is trimmed, or the work of reading it if that is
+        /// more.
         let size: Int
     }
 
-    /// The most groups within groups.
+    /// The maximum nesting of groups.
     private static let maxNesting = 100
-    /// The most instructions of a pattern whose repetitions are written out.
+    /// The maximum number of instructions of a pattern with its repetitions written out.
     static let maxSize = 200_000
 
-    /// - Parameter work: set to what reading the pattern took, in characters, also if there is an error.
+    /// - Parameter work: set to the work of reading the pattern, in characters, also after an error.
     static func parse(_ literal: RegexLiteral, work: inout Int) throws(Invalid) -> Result {
         var units = ArraySlice(literal.pattern.utf16)
         let isAnchoredAtStart = units.first == unit("^")
@@ -58,7 +59,7 @@ struct RegexParser {
         self.ignoresCase = ignoresCase
     }
 
-    /// The wording of the original.
+    /// Returns an error with Firebase's wording.
     private static func illegal(_ message: String) -> Invalid {
         Invalid(message: "Illegal regular expression, \(message)")
     }
@@ -101,7 +102,7 @@ struct RegexParser {
         return .either(branches)
     }
 
-    /// The first item is read whatever it begins with: an operator there is a character.
+    /// Parses a concatenation. Its first item is read in any case: an operator there is an ordinary character.
     private mutating func concatenation() throws(Invalid) -> RegexSyntax {
         if peeks("*", "+", "?", "{", "|", ")") {
             warn(.operation) {
@@ -137,7 +138,7 @@ struct RegexParser {
             } else {
                 let (low, high) = try bounds()
                 item = item.repeating(low, high)
-                // A repetition that copies nothing does not grow.
+                // A repetition without copies does not grow.
                 guard max(low, high ?? 0) <= 1 || item.size(limit: Self.maxSize) <= Self.maxSize else {
                     throw Self.tooLarge
                 }
@@ -146,7 +147,7 @@ struct RegexParser {
         return item
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`.
+    /// Parses `{n}`, `{n,}` or `{n,m}`.
     private mutating func bounds() throws(Invalid) -> (low: Int, high: Int?) {
         let begin = index
         index += 1
@@ -180,7 +181,7 @@ struct RegexParser {
         if peeks("$") { throw Invalid(message: "$ is only allowed as the last character of a regular expression") }
         switch try character() {
         case .unit(let unit): return .units(try cased(UnitSet(unit)))
-        // Predefined sets have the other cases of their letters.
+        // Predefined sets contain both cases of their letters.
         case .set(let set): return .set(set)
         }
     }
@@ -195,7 +196,7 @@ struct RegexParser {
         return inner
     }
 
-    /// A text between double quotes, without escapes.
+    /// Parses a text between double quotes, without escapes.
     private mutating func quotation() throws(Invalid) -> RegexSyntax {
         warn(.quotation) { _ in ("'\"'", "begins and ends a quoted text; '\\\"' looks for the character") }
         let begin = index
@@ -212,7 +213,7 @@ struct RegexParser {
         case set(UnitSet)
     }
 
-    /// A character, or an escaped one: a predefined set or the character itself.
+    /// Parses a character or an escape, which is a predefined set or the character itself.
     private mutating func character() throws(Invalid) -> Character {
         guard match("\\") else { return .unit(try next()) }
         let unit = try next()
@@ -249,7 +250,7 @@ struct RegexParser {
         return .set(isNegated ? set.complement : set)
     }
 
-    /// A character, a range or a predefined set. After a set, and before one, the hyphen is a character.
+    /// Parses a character, a range or a predefined set. After a set, and before one, a hyphen is an ordinary character.
     private mutating func classMember() throws(Invalid) -> [ClosedRange<UInt16>] {
         let begin = index
         switch try character() {
@@ -285,7 +286,7 @@ struct RegexParser {
 
     private enum Warning { case operation, quantifier, count, quotation, escape, range }
 
-    /// Makes the text of the first warning of a kind only: a pattern may give reason for a million.
+    /// Adds the first warning of a kind, and creates its text only then, because a pattern may cause a million warnings.
     private mutating func warn(_ kind: Warning, _ text: (Self) -> (part: String, message: String)) {
         guard warned.insert(kind).inserted else { return }
         let (part, message) = text(self)

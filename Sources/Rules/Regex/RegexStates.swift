@@ -1,24 +1,24 @@
-/// Makes the deterministic automaton of a pattern, as far as it is small. RE2 makes the states of the same automaton while it
-/// reads a text. If all of them fit into its cache, a unit of text takes the same time whatever the pattern is; otherwise
-/// RE2 may have to try all active instructions at each unit.
+/// Builds the deterministic automaton of a pattern, as far as it is small. RE2 builds the states of the same automaton while it
+/// reads a text. If all of them fit into its cache, a unit of text takes the same time with any pattern. Otherwise RE2 may have
+/// to try all active instructions at each unit.
 struct RegexStates {
     private struct TooMany: Error {}
 
-    /// A part of the pattern: the places at which a match of it may begin and end. A place is a unit of the pattern.
+    /// A part of the pattern: the positions at which a match of it may begin and end. A position is a unit of the pattern.
     private struct Part {
         var isEmptyMatched: Bool
         var first: [Int32] = []
         var last: [Int32] = []
     }
 
-    /// Steps that are left. They bound the time.
+    /// The number of steps left, which bounds the time.
     private var work: Int
-    /// The different sets of units, and which of them each place has. Place 0 is the start.
+    /// The distinct sets of units, and the index of each position's set. Position 0 is the start.
     private var sets: [UnitSet] = []
     private var setOfPlace: [Int] = [-1]
     private var following: [[Int32]] = [[]]
 
-    /// Bytes that the states take in RE2's cache, or nil if they are more than are kept for a pattern of this size; and the
+    /// Returns the bytes of the states in RE2's cache, or nil if they exceed the limit for a pattern of this size; and the
     /// steps that this took.
     static func bytes(
         _ syntax: RegexSyntax, isAnchoredAtStart: Bool, isAnchoredAtEnd: Bool, size: Int
@@ -49,7 +49,7 @@ struct RegexStates {
         if work < 0 { throw TooMany() }
     }
 
-    // MARK: Places
+    // MARK: Positions
 
     private mutating func add(_ syntax: RegexSyntax) throws(TooMany) -> Part {
         try spend(1)
@@ -101,10 +101,10 @@ struct RegexStates {
             last: next.isEmptyMatched ? part.last + next.last : next.last)
     }
 
-    /// Each copy follows only the one before it.
+    /// Adds the copies of a repetition. Each copy follows only the one before it.
     private mutating func repeated(_ item: RegexSyntax, _ low: Int, _ high: Int?) throws(TooMany) -> Part {
         var copy = try add(item)
-        // Copies without a unit take the place of those that have to be.
+        // If the item can match the empty text, no copy of it is required.
         let required = copy.isEmptyMatched ? 0 : low
         var part = Part(isEmptyMatched: required == 0, first: copy.first, last: required > 1 ? [] : copy.last)
         let copies = high ?? max(required, 1)
@@ -120,13 +120,13 @@ struct RegexStates {
 
     // MARK: States
 
-    /// Which units no set tells apart: a class, a bit of a mask.
+    /// Units that no set distinguishes form a class. A class is a bit of a mask.
     private struct Classes {
         /// The classes of each set.
         var ofSet: [UInt64] = []
-        /// The classes that follow a high byte, for the high bytes that differ.
+        /// The classes that can follow a high byte, for each high byte that differs.
         var rows: [UInt64] = []
-        /// A bound on the ranges of bytes that RE2 tells apart.
+        /// An upper bound of the ranges of bytes that RE2 distinguishes.
         var ranges = 0
     }
 
@@ -171,7 +171,7 @@ struct RegexStates {
         _ isFinal: [Bool], search: Bool, endsEarly: Bool, most: Int
     ) throws(TooMany) -> Int {
         let classes = try classes()
-        // RE2 makes no cache that has no room for 20 states.
+        // RE2 creates no cache that has space for fewer than 20 states.
         let stateBytes = 96 + 8 * (classes.ranges + 1)
         var bytes = 20 * stateBytes
         var states: Set<[Int32]> = [[0]]
@@ -201,14 +201,14 @@ struct RegexStates {
                     left &= left - 1
                 }
             }
-            // The state and those between the bytes of a unit.
+            // The state, and the states between the two bytes of a unit.
             let between = classes.rows.count { $0 & live != 0 }
             bytes += (1 + between) * (stateBytes + 12 * state.count)
             guard bytes <= most else { throw TooMany() }
             try spend(8 + classes.rows.count)
             for target in next.values {
                 try spend(target.count)
-                // Nothing that follows changes the answer.
+                // Later units can't change the result.
                 if endsEarly, target.contains(where: { isFinal[Int($0)] }) { continue }
                 if states.insert(target).inserted { open.append(target) }
             }

@@ -1,9 +1,9 @@
-/// A regular expression as a tree. The functions that build trees keep them simple: a counted repetition at least doubles
-/// what it repeats, which bounds the depth of trees together with the bound on their size.
+/// A regular expression as a tree. The functions that build trees keep them simple: a counted repetition at least doubles the
+/// repeated item, which bounds the depth of trees, together with the limit of their size.
 indirect enum RegexSyntax: Equatable {
     /// The empty text.
     case empty
-    /// No text at all.
+    /// No text, not even the empty one.
     case nothing
     /// One unit of the set, which is not empty.
     case units(UnitSet)
@@ -48,7 +48,7 @@ indirect enum RegexSyntax: Equatable {
     /// Whether the bounds are those of `?`, `*` or `+`.
     private static func isPlain(_ low: Int, _ high: Int?) -> Bool { low <= 1 && (high == nil || high == 1) }
 
-    /// About how many instructions the tree takes when its repetitions are written out; at most `limit` + 1.
+    /// Returns the approximate number of instructions of the tree with its repetitions written out, at most `limit` + 1.
     func size(limit: Int) -> Int {
         func bounded(_ items: [RegexSyntax], _ extra: Int) -> Int {
             var total = 0
@@ -71,7 +71,7 @@ indirect enum RegexSyntax: Equatable {
         }
     }
 
-    /// The tree without what need not be there if any text may follow (or precede it, with `atStart`).
+    /// Returns the tree without the parts that are unnecessary if any text may follow it (or precede it, with `atStart`).
     func trimmed(atStart: Bool) -> RegexSyntax {
         switch self {
         case .empty, .nothing, .units: return self

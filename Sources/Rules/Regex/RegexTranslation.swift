@@ -1,16 +1,16 @@
 /// Translates parsed regular expressions into RE2's syntax, for texts in UTF-16 with the high byte first and an engine that
-/// takes each byte for a character. RE2 then sees what the original sees, units, and its syntax tree stays small: any
-/// unit is two instructions.
+/// treats each byte as a character. RE2 then sees units, as Firebase's engine does, and its syntax tree stays small: any unit
+/// is two instructions.
 struct RegexTranslation {
     /// The pattern for a match that begins at the start of the text.
     let pattern: String
-    /// About how many instructions the pattern takes.
+    /// The approximate number of instructions of the pattern.
     let size: Int
-    /// A bound on the instructions that are active at one time, which bounds the time a unit of text takes.
+    /// An upper bound of the instructions active at one time, which bounds the time for a unit of text.
     let width: Int
-    /// Bytes for all states of a deterministic automaton, or nil if there may be many.
+    /// The bytes for all states of a deterministic automaton, or nil if there may be many states.
     let stateBytes: Int?
-    /// Steps that it took to find them.
+    /// The number of steps that the computation of `stateBytes` took.
     let work: Int
 
     init(_ parsed: RegexParser.Result) {
@@ -30,12 +30,12 @@ struct RegexTranslation {
     /// A translated part of a pattern.
     private struct Part {
         var text: String
-        /// Whether the text is a choice, which needs a group inside a sequence.
+        /// Whether the text is a choice, which needs a group within a sequence.
         var isChoice = false
         var size: Int
-        /// The instructions that are active at one time if the part is entered once.
+        /// The number of instructions active at one time if the part is entered once.
         var width: Int
-        /// The least and the greatest number of units of a match. The greatest is nil if there is none.
+        /// The minimum and the maximum number of units of a match. The maximum is nil if there is no limit.
         var least: Int
         var greatest: Int?
         /// The greatest product of nested counts in RE2's syntax.
@@ -44,9 +44,9 @@ struct RegexTranslation {
         var grouped: String { isChoice ? "(?:\(text))" : text }
     }
 
-    /// RE2 refuses nested counts whose product is larger.
+    /// RE2 rejects nested counts with a larger product.
     private static let maxProduct = 1000
-    /// As many optional copies may be one repetition of RE2's syntax.
+    /// The maximum number of optional copies in one repetition of RE2's syntax.
     private static let maxOptional = 100
 
     private static func part(_ syntax: RegexSyntax) -> Part {
@@ -74,7 +74,7 @@ struct RegexTranslation {
     /// may be entered at each unit of the range.
     private static func sequence(_ items: [Part]) -> Part {
         var (width, active) = (0, 0)
-        // The items that are active with the current one begin with this index.
+        // The index of the first item that is active together with the current one.
         var oldest = 0
         var ends: [Int] = []
         var widths: [Int] = []
@@ -129,8 +129,8 @@ struct RegexTranslation {
         return String(repeating: whole, count: count / most) + (rest == 0 ? "" : rest == 1 ? text : "\(text){\(rest)}")
     }
 
-    /// At most `count` copies. RE2 takes time for every optional copy times the optional copies after it, so that many are
-    /// blocks of copies, of which each is optional, and then fewer copies than a block has.
+    /// Returns at most `count` copies. RE2's time grows with each optional copy times the optional copies after it. Many copies
+    /// are therefore written as optional blocks of copies, followed by fewer copies than a block has.
     private static func upTo(_ count: Int, _ text: String, _ most: Int) -> String {
         func few(_ count: Int) -> String {
             switch count {
@@ -152,7 +152,7 @@ struct RegexTranslation {
     private struct Blocks {
         let count: Int
         let length: Int
-        /// As few as possible: these copies may begin at every place at which the copies before them may end.
+        /// As few as possible, because these copies may begin at every position at which the copies before them may end.
         let rest: Int
 
         init(_ copies: Int, _ most: Int) {

@@ -37,7 +37,7 @@ struct UnitSet: Equatable {
         return UnitSet(gaps)
     }
 
-    /// The set with the other cases of its letters. Adds the number of pairs of letters that were looked at to `work`.
+    /// Returns the set with the other cases of its letters. Adds the number of examined pairs of letters to `work`.
     func ignoringCase(_ work: inout Int) -> UnitSet {
         guard let last = ranges.last else { return self }
         var added: [ClosedRange<UInt16>] = []
@@ -71,7 +71,7 @@ struct UnitSet: Equatable {
 /// The letters of the Basic Multilingual Plane that are equal under the flag `i`: those whose upper case is the same single
 /// unit. As in JavaScript, no other letter is equal to an ASCII letter.
 private struct CaseOrbits: Sendable {
-    /// Each unit that equals others with each of the others, in ascending order of the units.
+    /// Each unit that equals other units, paired with each of them, in ascending order of the units.
     private let pairs: [(unit: UInt16, other: UInt16)]
 
     static let shared = CaseOrbits()
@@ -97,7 +97,7 @@ private struct CaseOrbits: Sendable {
         return pairs[begin..<end]
     }
 
-    /// The first pair whose unit fulfils a condition that holds from some unit on.
+    /// Returns the index of the first pair whose unit fulfils a condition. All later units must fulfil it, too.
     private func index(_ holds: (UInt16) -> Bool) -> Int {
         var low = 0
         var high = pairs.count
@@ -108,7 +108,7 @@ private struct CaseOrbits: Sendable {
         return low
     }
 
-    /// The upper case of a unit, or nil if that is the unit itself, takes several units, or would be an ASCII letter.
+    /// Returns the upper case of a unit, or nil if that is the unit itself, takes several units, or would be an ASCII letter.
     private static func upper(_ unit: UInt16) -> UInt16? {
         guard let scalar = Unicode.Scalar(unit), scalar.properties.changesWhenUppercased else { return nil }
         let mapping = scalar.properties.uppercaseMapping.utf16
@@ -121,7 +121,7 @@ private struct CaseOrbits: Sendable {
 
 /// A set of units as pairs of bytes, high byte first, in RE2's syntax.
 struct UnitPairs {
-    /// High bytes with the low bytes that may follow each of them.
+    /// High bytes, with the low bytes that may follow each of them.
     private var groups: [(high: [ClosedRange<UInt8>], low: [ClosedRange<UInt8>])] = []
 
     init(_ units: UnitSet) {
@@ -162,7 +162,7 @@ struct UnitPairs {
         (UInt8(truncatingIfNeeded: unit >> 8), UInt8(truncatingIfNeeded: unit))
     }
 
-    /// About how many instructions the set takes: one for each range of bytes.
+    /// The approximate number of instructions of the set: one for each range of bytes.
     var size: Int { groups.reduce(0) { $0 + $1.high.count + $1.low.count } }
 
     var text: String {
