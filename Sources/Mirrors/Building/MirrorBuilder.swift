@@ -12,8 +12,8 @@ import Tree
 ///     new table           copy records, make indexes ── catch up ── verify ── catch up, swap ──► the mirror's table
 ///     old table           readers use it, and it follows the log ─────────── cursor locked ────► dropped
 ///
-/// 1. `fill` copies the records of one snapshot into a table with a name of its own (`Leftovers.shadowName`), and then makes the
-///    indexes. If an index can't hold a row, `fillCarefully` fills the table again, with the indexes there first.
+/// 1. `fill` copies the records of one snapshot into a table with a name of its own (`Leftovers.shadowName`), and then creates
+///    the indexes. If an index can't hold a row, `fillCarefully` fills the table again, with the indexes there first.
 /// 2. `CatchingUp.comeNear` applies the entries since the snapshot, in one transaction for each step, until at most 1,000 are left.
 /// 3. If the caller wants it, `verify` compares the new table with the tree at the head of one snapshot.
 /// 4. `catchUpAndSwap` locks the old table's cursor, applies the last entries, exchanges the tables, and moves the cursor, all in
@@ -58,7 +58,7 @@ public final class MirrorBuilder {
     let definition: MirrorDefinition
     private let shadow: String
     private let verifies: Bool
-    /// Rows between two calls of `progress`.
+    /// The maximum number of rows between two calls of `progress`.
     let rowsAtOnce: Int
     let progress: (Progress) -> Void
     private var times: [Int64: Int64] = [:]

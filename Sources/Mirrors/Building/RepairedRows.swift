@@ -1,6 +1,6 @@
 import Postgres
 
-/// Gives the rows that a new table corrects the entry at which the new table replaces the former one.
+/// Sets the `_seq` of the rows that a new table corrects to the entry at which the new table replaces the former one.
 ///
 /// Readers select rows by `_seq`. The former table follows the log while the new one is built, so readers may have seen later entries than the
 /// entry at which the new table was filled, and would miss a corrected row that kept its old entry. They miss no other row, as both tables

@@ -14,7 +14,7 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
     case held([String])
     /// The entries after the cursor have been pruned from the log.
     case pruned(cursor: Int64, retainedFrom: Int64)
-    /// The work was asked to stop.
+    /// The work was stopped on request.
     case stopped
     /// The namespace has no mirror of this name.
     case unknownMirror(name: String, namespace: String)

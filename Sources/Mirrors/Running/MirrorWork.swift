@@ -7,7 +7,7 @@ import Tree
 ///
 /// `load` reads the mirrors' cursors, and sorts the mirrors:
 ///
-///     the mirror has no cursor, as its table was not built yet ──► building
+///     the mirror has no cursor: its table was not built yet    ──► building
 ///     the definition at the cursor has a mistake               ──► unusable
 ///     an operator has paused the mirror                        ──► paused
 ///     the log has lost the entry at the cursor                 ──► takenBack: the runner rebuilds the table, and loads again
