@@ -1,5 +1,5 @@
 /// A client's name for one of its writes, so that a write that is sent again after a lost answer is not executed twice
-/// (docs/websocket.md). Clients must choose unique names: if a client sends two different writes under one name, the second is
+/// (docs/reference/websocket.md). Clients must choose unique names: if a client sends two different writes under one name, the second is
 /// ignored.
 public struct WriteName: Sendable, Hashable {
     /// A random text of the client, used for one series of numbers: one run of an app.
