@@ -13,7 +13,7 @@ import Testing
             waitsForLock: waitsForLock, activity: activity)
     }
 
-    /// What is said at each look, one every 500 ms.
+    /// Returns the verdicts of each check, one check every 500 ms by default.
     private static func looks(_ seen: [[Blocker]], every: Int64 = 500) -> [[BlockerHistory.Verdict]] {
         var history = BlockerHistory(BlockerHistory.Patience(gatewayMilliseconds: 3_000, otherMilliseconds: 10_000))
         return seen.enumerated().map {
@@ -48,7 +48,7 @@ import Testing
         #expect(verdicts.firstIndex { !$0.isEmpty } == 20)
     }
 
-    /// It is another session with the same number, or it was let go of in between.
+    /// The process id now belongs to another session, or the lock was released in between.
     @Test func timeBeginsAnew() {
         let other = Blocker(
             pid: 7, startedAt: "later", application: "pathmirror committer 0", waitsForClient: true,
@@ -59,7 +59,7 @@ import Testing
         #expect(Self.looks(gone).allSatisfy { $0.isEmpty })
     }
 
-    /// A gateway that was frozen itself has seen nothing in that time.
+    /// A gateway that was frozen itself has observed nothing in that time.
     @Test func ownFreezeDoesNotCount() {
         #expect(Self.looks(Array(repeating: [Self.blocker()], count: 20), every: 5_000).allSatisfy { $0.isEmpty })
     }
@@ -67,7 +67,7 @@ import Testing
     @Test func largeWriteYieldsAtOnce() {
         let large = Self.blocker("pathmirror large write", waitsForClient: false)
         #expect(Self.looks([[large], [large], [large]]) == [[.makeWay(large)], [.makeWay(large)], [.makeWay(large)]])
-        // Not where it waits itself, nor where it is about to end.
+        // The write is not asked to yield if it waits itself, or if it is about to end.
         let waiting = Self.blocker("pathmirror large write", waitsForClient: false, waitsForLock: true)
         let ending = Self.blocker("pathmirror large write at the head", waitsForClient: false)
         #expect(Self.looks([[waiting], [ending]]) == [[], []])

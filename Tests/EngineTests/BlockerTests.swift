@@ -6,9 +6,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// Sessions that hold the head's lock and hear nothing of their clients.
+/// Checks sessions that hold the head's lock and receive nothing from their clients.
 @Suite struct BlockerTests {
-    /// A gateway vanishes in the middle of a batch: PostgreSQL waits for the rest, and keeps the lock.
+    /// Checks a gateway that vanishes in the middle of a batch: PostgreSQL waits for the rest, and keeps the lock.
     @Test(arguments: [40, 120, 200, 700])
     func gatewayThatVanishedInsideABatch(bytes: Int) throws {
         try withDatabase { url in
@@ -40,7 +40,7 @@ import Tree
         }
     }
 
-    /// Somebody else's session is none of the gateways' business: the write fails in its time.
+    /// A session that belongs to no gateway is left alone: the write fails at its deadline.
     @Test func strangersLockIsWaitedFor() throws {
         try withHolder(application: "psql", deadlineMilliseconds: 5_000) { namespace, engine, holder in
             #expect(namespace.write(.set("a", .int(1)))?.failure != nil)
@@ -50,7 +50,7 @@ import Tree
         }
     }
 
-    /// With a session that has the head's lock, and does nothing.
+    /// Runs the body with a session that holds the head's lock and is idle.
     private func withHolder(
         application: String, deadlineMilliseconds: Int64 = 10_000,
         _ body: (LiveNamespace, TestEngine, PostgresConnection) throws -> Void

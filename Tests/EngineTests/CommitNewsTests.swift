@@ -7,7 +7,7 @@ import Tree
 
 @testable import Engine
 
-/// What was committed and is not announced yet, and who hears of it.
+/// Checks heads that are committed but not yet announced, and their recipients.
 @Suite struct CommitNewsTests {
     @Test func theNewestHeadOfEach() {
         let news = CommitNews()
@@ -28,7 +28,8 @@ import Tree
         #expect(news.take() == [1: 6, 2: 7])
     }
 
-    /// What a gateway commits, everybody hears of who listens: sooner or later the newest head of each namespace, however many batches there were.
+    /// Every listener eventually receives the newest head of each namespace that a gateway commits, however many
+    /// batches there were.
     @Test func everybodyHearsOfTheNewestHead() throws {
         try withEngines { url, engines in
             let listener = try LogConnection(url)
@@ -56,7 +57,7 @@ import Tree
         }
     }
 
-    /// Whoever may not write, or whose condition does not hold, has nobody told of anything.
+    /// A write that is refused or whose condition fails causes no announcement.
     @Test func whatIsRefusedIsNoNews() throws {
         try withEngines { url, engines in
             let listener = try LogConnection(url)
@@ -81,7 +82,8 @@ import Tree
         }
     }
 
-    /// What follows an announcement closely waits for more, and goes with the next one; the same program hears of it at once.
+    /// Commits shortly after an announcement are announced together with the next one; listeners in the same process
+    /// are notified at once.
     @Test func whatFollowsCloselyGoesTogether() throws {
         try withDatabase { url in
             let listener = try LogConnection(url)
@@ -98,7 +100,7 @@ import Tree
                     return heard.last == .commit(namespace: namespace.id, head: head)
                 }
             }
-            // The tail may begin to listen only now, and then says that something may have been missed.
+            // The tail may begin to listen only now, and then reports that notifications may have been missed.
             func told() -> [Int64: Int64] {
                 let heard = inside.wait(milliseconds: 10_000)
                 return heard.heads.isEmpty && heard.wantsLook ? told() : heard.heads
@@ -114,7 +116,7 @@ import Tree
         }
     }
 
-    /// A gateway that stops has announced the last thing that it committed.
+    /// A gateway that stops has announced its last commit.
     @Test func theLastCommitBeforeAStop() throws {
         try withDatabase { url in
             let listener = try LogConnection(url)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Engine
 
-/// Which committer gets which work, and when.
+/// Checks the assignment of work to committers, and its order.
 @Suite struct CommitterJobsTests {
-    /// Committers of a test: what each was given, in order.
+    /// The committers of a test, and the work that each received, in order.
     private final class Committers {
         let jobs: CommitterJobs
         private let given = MutexBox<[[String]]>([])
@@ -17,7 +17,7 @@ import Testing
             given.withLock { $0 = Array(repeating: [], count: count) }
         }
 
-        /// Begins one, which takes work until it is told to stop.
+        /// Begins a committer that takes work until it is stopped.
         func begin(_ index: Int) {
             let (jobs, given) = (jobs, given)
             threads.append(
@@ -61,7 +61,7 @@ import Testing
         #expect(jobs.next(for: 0, again: [namespace]).kind == "work a", "where nobody waits, it goes on at once")
     }
 
-    /// What was begun comes before what waits, in its order, and nobody takes it together with other work.
+    /// Work that was begun comes before waiting work, in order, and is not combined with other work.
     @Test func whatWasBegunComesFirst() {
         let jobs = CommitterJobs(committers: 1)
         for name in ["a", "b", "c"] { jobs.add(.work(.test(name: name))) }
@@ -75,7 +75,7 @@ import Testing
         #expect(jobs.takeNamespace() == nil && jobs.isWaitedFor)
     }
 
-    /// Committers that wait get what comes first, too.
+    /// Work added at the front also wakes waiting committers.
     @Test func whatComesFirstWakesWhoeverWaits() {
         let committers = Committers(2)
         for index in 0..<2 { committers.begin(index) }
@@ -85,16 +85,16 @@ import Testing
         #expect(committers.waits { $0.joined().count == 5 })
     }
 
-    /// Three wait; work that comes a piece at a time is all done by the same one.
+    /// Three committers wait; work that arrives one piece at a time is all done by the same committer.
     @Test func oneCommitterDoesWhatOneCanDo() {
         let committers = Committers(3)
         for index in 0..<3 { committers.begin(index) }
         defer { committers.stop() }
-        // Which of them works first depends on which of them waits last: from then on it is always the same.
+        // The committer that waits last works first: from then on it is always the same one.
         committers.jobs.add(.work(.test(name: "first")))
         #expect(committers.waits { $0.joined().count == 1 })
         for number in 2..<60 {
-            // Each piece only when the one before is done, and the committer waits again.
+            // Each piece is added only when the one before is done and the committer waits again.
             #expect(eventually { committers.jobs.idleCount == 3 })
             committers.jobs.add(.work(.test(name: "\(number)")))
             #expect(committers.waits { $0.joined().count == number })
@@ -102,7 +102,7 @@ import Testing
         #expect(committers.all.filter { $0.count > 1 }.count == 1)
     }
 
-    /// Several committers wait, and each piece of work goes to one of them.
+    /// Several committers wait, and each piece of work is given to one of them.
     @Test func eachIsDoneOnce() {
         let committers = Committers(3)
         for index in 0..<3 { committers.begin(index) }

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What one engine does with writes.
+/// Checks how one engine handles writes.
 @Suite struct CommittingTests {
     @Test func committedWriteIsStoredAndPublishedBeforeItIsAnswered() throws {
         try withEngines { url, engines in
@@ -23,7 +23,8 @@ import Tree
         }
     }
 
-    /// Writes that come while a batch is under way go in together: far fewer transactions than writes.
+    /// Writes that arrive while a batch is in flight are batched together: there are far fewer transactions than
+    /// writes.
     @Test func waitingWritesShareATransaction() throws {
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
@@ -91,7 +92,7 @@ import Tree
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
             let sink = CollectingSink()
-            // One long chain: each expects what the one before has written.
+            // One long chain: each write expects the value of the one before.
             for token in 0..<300 as Range<UInt64> {
                 let expected = token == 0 ? "" : Node.int(Int64(token) - 1).hash
                 namespace.submit(.set("x", .int(Int64(token)), expecting: expected), to: sink, token: token)
@@ -111,7 +112,7 @@ import Tree
                 case 0: namespace.submit(.set("k/\(token)", .int(1)), to: sink, token: token)
                 case 1: namespace.submit(.set("k/\(token)", .int(1), expecting: "no such hash"), to: sink, token: token)
                 default:
-                    // A priority for what isn't there.
+                    // A priority of a node that doesn't exist.
                     namespace.submit(.set("none/\(token)/.priority", .int(1)), to: sink, token: token)
                 }
             }
@@ -159,7 +160,7 @@ import Tree
         }
     }
 
-    /// Rows by COPY (over the threshold), with updates and removals among them, give the same tree.
+    /// Rows written by COPY (above the threshold), with updates and removals among them, give the same tree.
     @Test func largeWrites() throws {
         try withEngines(1) { _, connection in
             connection.copyThreshold = 50

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Engine
 
-/// When the database counts as away, and from when on writes are refused for it.
+/// Checks when the database counts as unavailable, and when writes are refused for it.
 @Suite struct DatabaseHealthTests {
     private final class Time: Sendable {
         private let state = MutexBox<Int64>(1_000)
@@ -30,7 +30,7 @@ import Testing
         #expect(health.reason == "third", "the newest reason is told")
     }
 
-    /// A server that is there and not to be worked with is news each time that it is another reason.
+    /// A reachable but unusable server is reported each time that the reason changes.
     @Test func anotherReasonIsNewsWhereItIsAsked() {
         let health = DatabaseHealth()
         _ = health.markUp()
@@ -41,7 +41,7 @@ import Testing
         #expect(!health.markDown("away"))
     }
 
-    /// What was just lost may be back before anybody has to be refused.
+    /// A database that was just lost may be back before a write has to be refused.
     @Test func writesAreRefusedAfterAMoment() {
         let time = Time()
         let health = DatabaseHealth(now: time.now)
@@ -59,14 +59,14 @@ import Testing
         #expect(health.refusal == nil)
     }
 
-    /// Where it doesn't even refuse, whoever asks waits in vain: nobody has to.
+    /// While the server does not even refuse connections, waiting is in vain: writes are refused at once.
     @Test func silenceRefusesAtOnceUntilItAnswers() {
         let time = Time()
         let health = DatabaseHealth(now: time.now)
         _ = health.markUp()
         _ = health.markDown("silent", isSilent: true)
         #expect(health.refusal == "silent")
-        // An attempt that failed at once says nothing of those who wait.
+        // An attempt that fails at once does not end the refusal.
         _ = health.markDown("refused")
         #expect(health.refusal == "refused")
         _ = health.markUp()

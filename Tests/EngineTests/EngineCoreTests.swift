@@ -6,7 +6,7 @@ import Testing
 
 @testable import Engine
 
-/// What the engine's threads share, without a database.
+/// Checks the state that the engine's threads share, without a database.
 @Suite struct EngineCoreTests {
     private static func core(
         _ change: (inout EngineSettings, inout LogConnection.Settings) -> Void = { _, _ in }
@@ -21,8 +21,8 @@ import Testing
 
     // MARK: Patience
 
-    /// The server gives up before this side does, and a lock is not waited for longer than a write waits: then a statement
-    /// fails instead of the connection.
+    /// The server gives up before the gateway does, and a lock wait is not longer than a write's deadline: a statement
+    /// then fails instead of the connection.
     @Test(arguments: [100, 1_000, 5_000, 6_000, 10_000, 60_000] as [Int64])
     func theServerGivesUpFirst(deadline: Int64) throws {
         let core = try Self.core { settings, _ in settings.commitDeadlineMilliseconds = deadline }
@@ -51,7 +51,7 @@ import Testing
 
     // MARK: Work
 
-    /// What was asked for before the end is done before it, and each committer ends once.
+    /// Work that was added before the stop is done before it, and each committer ends once.
     @Test(arguments: [1, 2, 5]) func eachCommitterIsStopped(count: Int) throws {
         let core = try Self.core { settings, _ in settings.committers = count }
         core.jobs.add(.work(.test(name: "a")))
@@ -91,14 +91,14 @@ import Testing
         #expect(core.health.isUp)
     }
 
-    /// A connection that can't be made says so to nobody but who asked for it.
+    /// A failed attempt to connect is reported only to its caller.
     @Test func aServerThatIsNotThere() throws {
         let core = try Self.core { _, connection in connection.connection.connectTimeoutMilliseconds = 500 }
         core.databaseAnswered()
         let error = #expect(throws: LogStoreError.self) { _ = try core.connect("test") }
         #expect(error?.isConnectionLost == true)
         #expect(core.health.isUp)
-        // A committer that can't connect knows more: nobody else has a connection, either.
+        // A committer that can't connect shows more: no other thread has a connection, either.
         let connection = CommitterConnection(core, name: "committer 0")
         #expect(throws: LogStoreError.self) { _ = try connection.get() }
         #expect(!core.health.isUp && !connection.isThere && !connection.answers())

@@ -7,12 +7,13 @@ import TestSupport
 import Testing
 import Tree
 
-/// Every database call of a gateway's lease, and of those who load and read namespaces, loses its connection, one at a time: before the
-/// call, and after it.
+/// Checks that every database call of a gateway's lease, and of the threads that load and read namespaces, may lose its
+/// connection, one at a time: before the call, and after it.
 @Suite struct FailingEngineCallTests {
     // MARK: Leases
 
-    /// Two sessions of a gateway save what is to be done when they end. One ends; then the gateway is killed, and another does the rest.
+    /// Runs two sessions of a gateway that save disconnect operations. One ends; then the gateway is killed, and
+    /// another executes the rest.
     private static func twoGateways(_ calls: FailingCalls) throws -> [String] {
         try withDatabase { url in
             let killed = try TestEngine(url) { settings, connection in
@@ -26,7 +27,7 @@ import Tree
             let namespace = try killed.namespace()
             var problems: [String] = []
             let keeper = killed.engine.disconnects
-            // A save that was refused is made again by its client; what became of one may be unknown.
+            // A refused save is repeated by its client; the outcome of a save may be unknown.
             var saves: Int64 = 0
             func save(_ id: String, _ paths: [String]) -> Bool {
                 eventually(seconds: 20) {
@@ -92,7 +93,7 @@ import Tree
 
     // MARK: Loaders
 
-    /// A gateway loads a namespace while another writes to it, and reads old entries.
+    /// Runs a gateway that loads a namespace while another writes to it, and that reads old entries.
     private static func loading(_ calls: FailingCalls) throws -> [String] {
         try withEngines { url, engines in
             var problems: [String] = []
@@ -102,7 +103,7 @@ import Tree
             }
             let reading = try TestEngine(url) { settings, connection in
                 settings.pollMilliseconds = 50
-                // Which of several has it is not the same each time.
+                // With several loaders, the one in use would vary from run to run.
                 settings.loaders = 1
                 connection.connection.faults = calls
             }

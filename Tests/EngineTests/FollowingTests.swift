@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What an engine does with entries that it did not write: imports, pruned logs, databases set back.
+/// Checks how an engine handles entries that it did not write: imports, pruned logs, restored databases.
 @Suite struct FollowingTests {
     @Test func importsOfOthersAreOneStep() throws {
         try withEngines(1) { settings, _ in
@@ -26,7 +26,7 @@ import Tree
             #expect(listener.now.mistakes == [])
             #expect(namespace.write(.set("a/k7", .int(-1)))?.committedSeq == 3)
             #expect(try verify(url).isClean)
-            // A gateway that starts now has the same.
+            // A gateway that starts now has the same tree.
             try withDirectEngine(url) { other in
                 let fresh = try other.namespace()
                 #expect(fresh.snapshot.root == namespace.snapshot.root)
@@ -34,7 +34,7 @@ import Tree
         }
     }
 
-    /// An import that comes while the engine contends, and so locks the head first.
+    /// An import arrives while the engine contends, and so locks the head first.
     @Test func importsBetweenContendedWrites() throws {
         try withEngines(2) { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
@@ -58,7 +58,7 @@ import Tree
         }
     }
 
-    /// What lies between is pruned: the tree is loaded anew, and listeners are told to begin again.
+    /// The entries in between are pruned: the tree is reloaded, and listeners are notified to restart.
     @Test(arguments: [1, 0])
     func prunedLog(left: Int64) throws {
         try withDatabase { url in
@@ -93,7 +93,8 @@ import Tree
         }
     }
 
-    /// An import leaves the log while the engine reads its parts, or was never whole there: the tree is loaded, and writes continue.
+    /// An import is removed from the log while the engine reads its parts, or was never complete: the tree is loaded,
+    /// and writes continue.
     @Test(arguments: [
         """
         delete from pathmirror.log where seq = 2; delete from pathmirror.log_part;
@@ -121,7 +122,7 @@ import Tree
             #expect(namespace.write(.set("a/k7", .int(-1)))?.committedSeq == 3)
             #expect(listener.wait { $0.seqs.last == 3 } != nil)
             #expect(listener.now.mistakes == [])
-            // A gateway that starts now has the same.
+            // A gateway that starts now has the same tree.
             try withDirectEngine(url) { other in
                 let fresh = try other.namespace()
                 #expect(fresh.snapshot.seq == 3 && fresh.snapshot.root == namespace.snapshot.root)
@@ -129,7 +130,8 @@ import Tree
         }
     }
 
-    /// A failover that lost the newest entries: the engine knows more than the database. It must come back to it.
+    /// A failover loses the newest entries, so the engine is ahead of the database. It must return to the database's
+    /// state.
     @Test func databaseSetBack() throws {
         try withEngines(1) { settings, _ in
             settings.pollMilliseconds = 20

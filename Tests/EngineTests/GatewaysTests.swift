@@ -6,10 +6,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// Several engines on one database, as several gateways have it: invariants 1 to 4 of the design.
+/// Checks several engines on one database, as several gateways use it: invariants 1 to 4 of the design.
 @Suite struct GatewaysTests {
-    /// Goal: the log's replay, both engines' trees and the stored rows are one tree, whatever was written where.
-    /// Method: random writes from several threads over two engines.
+    /// The log's replay, both engines' trees and the stored rows are one tree after random writes from several threads
+    /// through two engines.
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func randomWrites(seed: UInt64) throws {
         try withEngines(2) { settings, connection in
@@ -79,7 +79,7 @@ import Tree
         }
     }
 
-    /// Adds one by naming the value that is replaced, as often as it takes.
+    /// Adds one by a write that names the value to replace, and repeats it until it succeeds.
     private static func addByCompare(_ namespace: LiveNamespace) -> Bool {
         var current = namespace.snapshot.root[Path(splitting: "cas")]
         for _ in 0..<10_000 {
@@ -97,7 +97,7 @@ import Tree
         try withEngines(2) { url, engines in
             let writer = try engines[0].namespace()
             let follower = try engines[1].namespace()
-            // The follower's tail may not listen yet; from then on nothing but announcements can tell it.
+            // The follower's tail may not listen yet. Once it does, only announcements can notify it.
             var seq: Int64 = 0
             #expect(
                 eventually {
@@ -115,7 +115,7 @@ import Tree
         }
     }
 
-    /// Announcements that never come (here: the server's function does nothing) only make it slower.
+    /// Lost announcements (here the server's function does nothing) only delay the follower.
     @Test func lostAnnouncementsAreHarmless() throws {
         try withDatabase { url in
             try Self.silence(url)
@@ -129,12 +129,12 @@ import Tree
         }
     }
 
-    /// A refusal is judged against the newest state, too: an engine that has not heard of it must look.
+    /// A refusal is judged against the newest state, too: an engine that missed the announcement must check.
     @Test func compareAndSetOnAStaleEngine() throws {
         try withDatabase { url in
             try Self.silence(url)
             try withSilentEngines(url, pollMilliseconds: 600_000) { namespaces in
-                // Both have loaded the empty tree; the second hears of nothing that the first writes.
+                // Both engines have loaded the empty tree; the second receives no notice of the first one's writes.
                 #expect(namespaces[0].write(.set("x", .int(1)))?.committedSeq == 1)
                 #expect(namespaces[0].write(.set("x", .int(2)))?.committedSeq == 2)
                 #expect(namespaces[1].snapshot.seq == 0)
@@ -151,7 +151,7 @@ import Tree
         }
     }
 
-    /// From now on new sessions' announcements go nowhere.
+    /// Makes the announcements of new sessions go nowhere.
     private static func silence(_ url: PostgresURL) throws {
         let connection = try PostgresConnection(url)
         try connection.executeScript(

@@ -6,10 +6,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// A database that has lost entries while the engine goes on: it failed over, or an older state was put in its place.
+/// Checks a database that has lost entries while the engine runs, by a failover or by the restore of an older state.
 @Suite struct HistoriesTests {
-    /// What the database has after it lost entries, seen from an engine that has followed four of them: the first is always
-    /// there, and others may have written behind it.
+    /// An engine that has followed four entries adopts the state of a database that has lost some of them. The first
+    /// entry is always kept, and other gateways may have written after it.
     @Test(arguments: [0, 1, 3, 5])
     func whatWasLostIsGoneHereToo(written: Int) throws {
         try withProxiedEngine { url, proxy, engine in
@@ -25,7 +25,7 @@ import Tree
                 }
             }
             let head = 1 + Int64(written)
-            // Nobody writes: the engine finds out by itself.
+            // Without any write, the engine discovers the loss by itself.
             #expect(listener.wait { $0.resets.last == head || $0.root[Path(splitting: "x")] == .int(1) } != nil)
             #expect(eventually { namespace.snapshot.seq == head && !namespace.isSuspect })
             #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(1))
@@ -43,11 +43,11 @@ import Tree
         }
     }
 
-    /// The same number of entries, of other content: a write that was evaluated on the lost ones must not land, even if it
-    /// comes before anything has been looked at.
+    /// The database has the same number of entries with other content: a write that was evaluated on the lost entries
+    /// must not be committed, even if it comes before any check.
     @Test func aWriteOnWhatWasLostIsEvaluatedAgain() throws {
         try withDatabase { url in
-            // Looks once in ten minutes; the connections stay.
+            // The engine polls once in ten minutes; the connections stay open.
             let engine = try TestEngine(url)
             defer { engine.stop() }
             let namespace = try engine.namespace()
@@ -57,7 +57,7 @@ import Tree
                 let writer = try other.namespace()
                 for _ in 0..<2 { _ = writer.write(.increment("x")) }
             }
-            // The head is 3 for both; what is announced is no news to the engine.
+            // The head is 3 on both sides; the announcement contains nothing new for the engine.
             #expect(namespace.write(.set("z", .int(1)))?.committedSeq == 4)
             #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(3))
             try Self.takeBack(url, to: 1)
@@ -72,7 +72,7 @@ import Tree
         }
     }
 
-    /// Refusals are of the state that the database has, not of the lost one.
+    /// Refusals are judged on the database's state, not on the lost one.
     @Test func refusalsAreOfWhatIsThere() throws {
         try withDatabase { url in
             let engine = try TestEngine(url)
@@ -86,7 +86,7 @@ import Tree
         }
     }
 
-    /// A namespace that the database doesn't have any more, as it was made after the backup.
+    /// A restored database lacks a namespace that was created after the backup.
     @Test func aNamespaceThatIsGone() throws {
         try withDatabase { url in
             let engine = try TestEngine(url) { settings, _ in settings.pollMilliseconds = 20 }
@@ -117,7 +117,7 @@ import Tree
         }
     }
 
-    /// A namespace that was removed on purpose ends. (That nothing else does: `e2e/test_placement.py`.)
+    /// A namespace that was removed on purpose ends. (`e2e/test_placement.py` checks that no other namespace does.)
     @Test func aNamespaceThatWasRemoved() throws {
         try withDatabase { url in
             let engine = try TestEngine(url) { settings, _ in settings.pollMilliseconds = 20 }
@@ -140,7 +140,7 @@ import Tree
         }
     }
 
-    /// Removing what is old is not losing: neither a reload nor an alarm.
+    /// Pruning old entries is not a loss: it causes neither a reload nor an alarm.
     @Test func pruningIsNoLoss() throws {
         try withEngines(2) { settings, _ in
             settings.pollMilliseconds = 20
@@ -163,7 +163,7 @@ import Tree
         }
     }
 
-    /// Sets the first namespace back by hand, as an older copy of the database would have it: `x` counts the entries.
+    /// Resets the first namespace to the state of an older copy of the database: `x` counts the entries.
     static func takeBack(_ url: PostgresURL, to seq: Int64) throws {
         let connection = try LogConnection(url)
         defer { connection.close() }

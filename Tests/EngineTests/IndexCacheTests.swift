@@ -5,9 +5,9 @@ import Tree
 
 @testable import Engine
 
-/// What a query selects is the same whether an index is kept for it or not, as the tree changes.
+/// Checks that a query selects the same children with and without a cached index while the tree changes.
 @Suite struct IndexCacheTests {
-    /// A node with so many children, each with a few values to order by.
+    /// Returns a node with `count` children, each with a few values to order by.
     private static func wide(_ count: Int, _ random: inout SeededGenerator) -> Node {
         Node(children: (0..<count).map { number in (Key("k\(number)"), child(&random)) })
     }
@@ -48,7 +48,7 @@ import Tree
         }
     }
 
-    /// Whoever still has an older tree gets what is in that one.
+    /// A query on an older tree gets the data of that tree.
     @Test func olderTreesHaveTheirOwnAnswers() {
         var random = SeededGenerator(seed: 7)
         let cache = IndexCache()
@@ -61,7 +61,7 @@ import Tree
         }
     }
 
-    /// Places and orders have indexes of their own.
+    /// Each path and each order has an index of its own.
     @Test func placesAreToldApart() {
         var random = SeededGenerator(seed: 8)
         let cache = IndexCache()
@@ -77,7 +77,8 @@ import Tree
         }
     }
 
-    /// More indexes than are kept, and more children than may be indexed undeclared: slower, and right.
+    /// More indexes than are cached, and more children than may be indexed undeclared, make queries slower, but not
+    /// wrong.
     @Test func beyondItsBounds() {
         var random = SeededGenerator(seed: 9)
         let cache = IndexCache()

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Large writes are prepared beside the others.
+/// Checks that large writes are prepared concurrently with other writes.
 @Suite struct LargeWriteTests {
     private static func wide(_ count: Int, from first: Int = 0) -> Node {
         Node(children: (first..<(first + count)).map { (Key("k\($0)"), Node.int(Int64($0))) })
@@ -32,7 +32,7 @@ import Tree
         }
     }
 
-    /// Rows say which entry wrote them last.
+    /// Rows contain the entry that wrote them last.
     @Test func rowsNameTheirEntry() throws {
         try withLarge(rows: 100) { url, engines in
             let namespace = try engines[0].namespace()
@@ -49,7 +49,7 @@ import Tree
         }
     }
 
-    /// A large write that can't go on keeps nobody else waiting; it ends when it can.
+    /// A blocked large write delays no other write, and ends once it is unblocked.
     @Test func smallOnesGoOn() throws {
         try withLarge(rows: 100) { url, engines in
             let here = try engines[0].namespace()
@@ -70,7 +70,7 @@ import Tree
         }
     }
 
-    /// What was written to the same place meanwhile comes first, and the large write replaces it.
+    /// A concurrent write to the same path comes first, and the large write replaces its value.
     @Test func sameplaceBeginsAnew() throws {
         try withLarge(rows: 100) { url, engines in
             let here = try engines[0].namespace()
@@ -91,7 +91,7 @@ import Tree
         }
     }
 
-    /// A small write to rows that a large one has written, and not committed, makes the large one begin anew.
+    /// A small write to rows that a large one has written, and not committed, makes the large one start again.
     @Test func smallWriteDoesNotWaitForRows() throws {
         try withLarge(rows: 100) { url, engines in
             let here = try engines[0].namespace()
@@ -107,8 +107,8 @@ import Tree
         }
     }
 
-    /// The same gateway's committer waits for a row of a large write that has all its rows, and waits for that committer:
-    /// nothing is there to be cancelled, and PostgreSQL sees no deadlock.
+    /// A large write that has written all its rows waits for the gateway's committer, which waits for one of these
+    /// rows: there is no statement to cancel, and PostgreSQL sees no deadlock.
     @Test func largeWriteThatWaitsForItsTurnMakesWay() throws {
         try withLarge(rows: 100) { url, engines in
             let here = try engines[0].namespace()
@@ -134,7 +134,7 @@ import Tree
                 eventually {
                     Self.asks(url, "application_name like 'pathmirror committer%' and wait_event_type = 'Lock'")
                 })
-            // Its rows are written now; that it would wait for its turn for ever is seen by the watcher.
+            // The rows are written now; the watcher detects that the write would wait for its turn forever.
             try holder.executeScript("commit")
             #expect(small.outcome(1)?.committedSeq == 1)
             #expect(large.outcome(1)?.committedSeq == 2)
@@ -143,7 +143,8 @@ import Tree
         }
     }
 
-    /// The database goes away, and the engine stops, while one is being prepared or waits for its turn: it is answered.
+    /// The database becomes unavailable, and the engine stops, while a large write is being prepared or waits for its
+    /// turn: it is answered.
     @Test(arguments: [true, false]) func endsWithTheEngine(databaseGoes: Bool) throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)
@@ -166,7 +167,7 @@ import Tree
         }
     }
 
-    /// One that removes much is large, and asked for in a few bytes: they don't pile up without end.
+    /// A removal of many rows is large although its request is short: the number of waiting ones is bounded.
     @Test func tooManyAreRefused() throws {
         try withLarge(rows: 100) { url, engines in
             let namespace = try engines[0].namespace()
@@ -197,7 +198,8 @@ import Tree
         }
     }
 
-    /// Every write is a large one, or a small one of the other gateway's, at few places: each is in the log as answered.
+    /// Every write is either a large one or a small one of the other gateway, to few paths: each is in the log as
+    /// answered.
     @Test(arguments: 1...3 as ClosedRange<UInt64>) func randomOnes(seed: UInt64) throws {
         try withLarge(rows: -1) { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
@@ -231,12 +233,12 @@ import Tree
         try withEngines(2, { settings, _ in settings.largeWriteRows = rows }, body)
     }
 
-    /// Whether a session of the database waits for a lock, before long.
+    /// Returns whether a session of the database soon waits for a lock.
     private static func waits(_ url: PostgresURL) -> Bool {
         eventually { asks(url, "wait_event_type = 'Lock'") }
     }
 
-    /// The first session that writes the row at `path` stops there for a minute.
+    /// Makes the first session that writes the row at `path` stop there for a minute.
     private static func stopOnce(_ url: PostgresURL, at path: String) throws {
         let connection = try PostgresConnection(url)
         defer { connection.close() }

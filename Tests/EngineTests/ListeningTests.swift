@@ -5,9 +5,9 @@ import Tree
 
 @testable import Engine
 
-/// Invariant 5: a listener sees a snapshot and then every later step that touches it, once and in order.
+/// Checks invariant 5: a listener sees a snapshot and then every later step that touches it, once and in order.
 @Suite struct ListeningTests {
-    /// Listeners come and go while several threads write over two engines.
+    /// Listeners come and go while several threads write through two engines.
     @Test(arguments: [1, 2] as [UInt64])
     func subscribingWhileOthersWrite(seed: UInt64) throws {
         try withEngines(2) { url, engines in
@@ -50,7 +50,7 @@ import Tree
         }
     }
 
-    /// The index finds those that the obvious loop over all of them finds.
+    /// The index finds the same listeners as a loop over all of them.
     @Test(arguments: [1, 2, 3, 4, 5] as [UInt64])
     func indexAgainstModel(seed: UInt64) {
         var random = TreeGenerator(seed: seed)
@@ -66,7 +66,7 @@ import Tree
             case 2 where !model.isEmpty:
                 let (listener, place) = model.remove(at: random.random.below(model.count))
                 index.remove(listener, at: place)
-                // Again, and where it never was: nothing happens.
+                // A second removal, and a removal at a path without the listener, have no effect.
                 index.remove(listener, at: place)
                 index.remove(listener, at: place.appending(random.key()))
             default:
@@ -85,7 +85,8 @@ import Tree
         #expect(index.isEmpty)
     }
 
-    /// A change touches what contains it and what it contains. A priority belongs to its node and is no child of it.
+    /// Returns whether a change touches a listener: one path contains the other. A priority belongs to its node and is
+    /// no child of it.
     private static func isTouched(_ listener: Path, by changed: Path) -> Bool {
         listener.contains(changed) || changed.contains(listener)
     }
@@ -100,7 +101,7 @@ import Tree
         }
     }
 
-    /// Listeners are told before the writer is answered.
+    /// Listeners are notified before the writer is answered.
     @Test func dataComesBeforeTheAcknowledgement() throws {
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()

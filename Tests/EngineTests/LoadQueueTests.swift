@@ -3,7 +3,7 @@ import Testing
 
 @testable import Engine
 
-/// Which names are loaded when, and by how many at once.
+/// Checks the order in which names are loaded, and the number of concurrent loads.
 @Suite struct LoadQueueTests {
     @Test func inOrderAndBounded() {
         let queue = LoadQueue(loaders: 2, maxWaiting: 3)
@@ -16,7 +16,7 @@ import Testing
         #expect((0..<3).map { _ in queue.next(milliseconds: 1)?.name } == ["b", "c", "d"])
     }
 
-    /// Of two loaders one is always there for small ones.
+    /// One of two loaders is always reserved for small namespaces.
     @Test func smallOnesDoNotWaitBehindLargeOnes() {
         let queue = LoadQueue(loaders: 2, maxWaiting: 100)
         for name in ["a", "b", "c"] { _ = queue.add(name) }
@@ -35,7 +35,7 @@ import Testing
         #expect(queue.next(milliseconds: 1) == LoadQueue.Job(name: "d"))
     }
 
-    /// One loader takes turns: neither kind waits for all of the other.
+    /// One loader alternates: neither kind waits for all of the other.
     @Test func oneLoaderTakesTurns() {
         let queue = LoadQueue(loaders: 1, maxWaiting: 100)
         for name in ["a", "b", "c", "d"] { _ = queue.add(name) }

@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// Who reads old entries while the database goes away.
+/// Checks readers of old entries while the database becomes unavailable.
 @Suite struct LogReaderTests {
-    /// Its connection ends between two requests, and in the middle of one.
+    /// The reader's connection ends between two requests, and in the middle of one.
     @Test(arguments: [false, true]) func aLostConnectionIsNotTheEnd(inTheMiddle: Bool) throws {
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
@@ -32,7 +32,7 @@ import Tree
                         return !inTheMiddle || cut()
                     }, each: read.take, completion: read.finish)
                 #expect(try #require(read.wait()).map(\.seq) == Array(5...20))
-                // What was looked at before is not looked at again.
+                // Entries that were checked before are not checked again.
                 #expect(checks.withLock { $0 } == 1)
                 #expect(inTheMiddle || cut())
             }
@@ -56,7 +56,7 @@ import Tree
                     namespace.id, after: 0, through: 3, patience: patience, each: read.take, completion: read.finish)
             }
             #expect(try #require(impatient.wait()).isEmpty)
-            // Who can't wait at all is not held up by who does, in front of it.
+            // A reader that can't wait is not delayed by waiting readers before it.
             for _ in 0..<3 {
                 let hurried = CollectedEntries()
                 engine.engine.readLog(
@@ -68,7 +68,7 @@ import Tree
         }
     }
 
-    /// Nobody waits for the end of a patience then.
+    /// A stop ends the wait before the reader's patience does.
     @Test func stoppingEndsTheWait() throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)

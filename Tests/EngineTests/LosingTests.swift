@@ -6,7 +6,8 @@ import TestSupport
 import Testing
 import Tree
 
-/// Connections that are lost in the middle of a COMMIT: each write is answered once, and is in the log as the answer says.
+/// Checks connections that are lost in the middle of a COMMIT: each write is answered once, and is in the log as the
+/// answer says.
 @Suite struct LosingTests {
     @Test func batchThatDidNotArriveIsSentAgain() throws {
         try withProxy { url, proxy, engine in
@@ -44,7 +45,7 @@ import Tree
         }
     }
 
-    /// Lost several times in a row, each time in another way.
+    /// The connection is lost several times in a row, each time in another way.
     @Test func losingAgainAndAgain() throws {
         try withProxy { url, proxy, engine in
             let namespace = try engine.namespace()
@@ -60,12 +61,13 @@ import Tree
         }
     }
 
-    /// The gateway gives the batch up for lost while it is still on its way: it arrives after the gateway has looked.
+    /// The gateway gives the batch up for lost while it is still in flight: it arrives after the gateway has searched
+    /// for it.
     @Test func batchThatArrivesLateIsNotWrittenTwice() throws {
         try withProxy { url, proxy, engine in
             let namespace = try engine.namespace()
             #expect(namespace.write(.increment("n"))?.committedSeq == 1)
-            // The second try is held back as well, and the first then overtakes it.
+            // The second attempt is held back as well, and the first then overtakes it.
             proxy.cutNext(.batchArrivesLate, times: 2)
             let sink = CollectingSink()
             namespace.submit(.increment("n"), to: sink, token: 1)
@@ -77,8 +79,8 @@ import Tree
         }
     }
 
-    /// Where gateways contend, the head's lock is taken before batches are evaluated. Here the gateway is cut off while it
-    /// holds the lock: the server must let go of it soon, though the connection looks alive to it.
+    /// While gateways contend, the head's lock is acquired before batches are evaluated. Here the gateway is cut off
+    /// while it holds the lock: the server must release it soon, though the connection looks alive to the server.
     @Test(arguments: [true, false])
     func cutOffWhileHoldingTheLock(arrives: Bool) throws {
         try withProxy { url, proxy, engine in
@@ -86,7 +88,7 @@ import Tree
             defer { other.stop() }
             let namespace = try engine.namespace()
             let rival = try other.namespace()
-            // Until the two have met, so that the engine locks first.
+            // Repeats until the two have met contention, so that the engine locks first.
             #expect(
                 eventually {
                     _ = rival.write(.increment("other"))
@@ -104,12 +106,13 @@ import Tree
         }
     }
 
-    /// Worse: it arrives after the gateway has looked for it, and before the gateway takes the head's lock to try again.
+    /// The batch arrives after the gateway has searched for it, and before the gateway acquires the head's lock to try
+    /// again.
     @Test func lateBatchBetweenLookingAndLocking() throws {
         try withProxy { url, proxy, engine in
             let namespace = try engine.namespace()
             _ = namespace.write(.set("n", .int(0)))
-            // The third try takes the lock; the first two locks are those of the searches.
+            // The third attempt acquires the lock; the first two locks are those of the searches.
             proxy.cutNext(.batchArrivesLate, times: 2)
             proxy.releaseHeld(before: "lock_head#", occurrence: 3)
             #expect(namespace.write(.increment("n"))?.committedSeq != nil)
@@ -119,7 +122,8 @@ import Tree
         }
     }
 
-    /// Random cuts under load from two engines: every increment that was acknowledged counts once, and nothing else does.
+    /// Cuts connections at random under load from two engines: every acknowledged increment counts once, and no other
+    /// does.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func randomCuts(seed: UInt64) throws {
         try withProxy { url, proxy, engine in
@@ -175,7 +179,7 @@ import Tree
         stored.check(equals: [namespace], sourceLocation: sourceLocation)
     }
 
-    /// An engine that reaches its database through a proxy.
+    /// Runs the body with an engine that reaches its database through a proxy.
     private func withProxy(_ body: (PostgresURL, CuttingProxy, TestEngine) throws -> Void) throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)

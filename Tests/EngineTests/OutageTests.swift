@@ -6,16 +6,16 @@ import TestSupport
 import Testing
 import Tree
 
-/// The database goes away and comes back; queues fill; the engine stops.
+/// Checks outages of the database, full queues, and stops of the engine.
 @Suite struct OutageTests {
-    /// Connections that somebody has ended while they did nothing cost no write, no look and no load.
+    /// Connections that were terminated while idle cost no write, no check and no load.
     @Test func idleConnectionsThatWereEnded() throws {
         try withEngines(2) { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
             let administrator = try PostgresConnection(url)
             defer { administrator.close() }
             for round in 0..<4 as Range<Int64> {
-                // Both write, so that they contend and lock first.
+                // Both engines write, so they contend and lock first.
                 for namespace in namespaces { #expect(namespace.write(.increment("n"))?.committedSeq != nil) }
                 try administrator.executeScript(
                     """
@@ -34,7 +34,8 @@ import Tree
         }
     }
 
-    /// Between `migrate up` and its replacement a gateway of the version before loses its connections, as in a failover.
+    /// Between `migrate up` and its replacement, a gateway of the previous version loses its connections, as in a
+    /// failover.
     @Test func aSchemaThatWasMigratedMeanwhileDoesNotKeepAGatewayFromConnectingAgain() throws {
         try withEngines(2) { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
@@ -47,14 +48,14 @@ import Tree
                 select pg_terminate_backend(pid) from pg_stat_activity
                 where datname = current_database() and pid <> pg_backend_pid()
                 """)
-            // While connections are being lost a write may fail.
+            // A write may fail while connections are being lost.
             var seq: Int64?
             #expect(
                 eventually {
                     seq = namespaces[0].write(.increment("n"))?.committedSeq
                     return seq != nil
                 })
-            // The other one hears of it on a connection that has come through all checks.
+            // The other engine is notified on a connection that has passed all checks.
             #expect(eventually { namespaces[1].snapshot.seq >= seq ?? .max })
             #expect(eventually { engines.allSatisfy { $0.engine.health.isUp } })
         }
@@ -66,7 +67,7 @@ import Tree
             defer { proxy.stop() }
             let engine = try TestEngine(proxy.url) { settings, _ in
                 settings.pollMilliseconds = 20
-                // Nothing below fails because its time is over.
+                // With this deadline, nothing below fails for lack of time.
                 settings.commitDeadlineMilliseconds = 600_000
             }
             defer { engine.stop() }
@@ -74,7 +75,7 @@ import Tree
             #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
             proxy.setDown(true)
             #expect(eventually { !engine.engine.health.isUp })
-            // Reads go on from memory.
+            // Reads are still served from memory.
             #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(1))
             for _ in 0..<5 {
                 let outcome = namespace.write(.set("x", .int(2)))
@@ -86,7 +87,7 @@ import Tree
             guard case .failure(.unavailable) = engine.load("another") else {
                 return #expect(Bool(false), "no namespace can be loaded")
             }
-            // Meanwhile another gateway goes on.
+            // Meanwhile another gateway continues.
             try withDirectEngine(url) { other in
                 let direct = try other.namespace()
                 #expect(direct.write(.set("y", .int(1)))?.committedSeq == 2)
@@ -100,7 +101,8 @@ import Tree
         }
     }
 
-    /// A connection that can't be opened, for a moment, is no long outage: the one that listens finds soon that the database is there.
+    /// A connection that can't be opened for a moment causes no long outage: the tail soon finds that the database is
+    /// available.
     @Test func theTailFindsThatTheDatabaseIsThere() throws {
         try withDatabase { url in
             let engine = try TestEngine(url) { settings, _ in settings.commitDeadlineMilliseconds = 1_000 }
@@ -143,15 +145,15 @@ import Tree
         }
     }
 
-    /// The network loses packets without a word. What is under way is given up in its time, what comes later is refused at
-    /// once, and nothing waits for what nobody answers any more when the network is back.
+    /// The network silently drops packets. Writes in flight are given up at their deadline, later ones are refused at
+    /// once, and nothing waits for lost answers when the network is back.
     @Test func aSilentNetwork() throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)
             defer { proxy.stop() }
             let engine = try TestEngine(proxy.url) { settings, _ in
                 settings.pollMilliseconds = 100
-                // Which has a connection already.
+                // This committer has a connection already.
                 settings.committers = 1
             }
             defer { engine.stop() }
@@ -161,7 +163,7 @@ import Tree
             let sink = CollectingSink()
             namespace.submit(.set("x", .int(2)), to: sink, token: 1)
             #expect(eventually { !engine.engine.health.isUp })
-            // Behind the first, which is still being found out about.
+            // These writes are queued after the first, whose outcome is still being determined.
             for token in 2...5 as ClosedRange<UInt64> {
                 namespace.submit(.set("x", .int(3)), to: sink, token: token)
                 guard case .unavailable? = sink.outcomes[token]?.failure else {
@@ -169,7 +171,7 @@ import Tree
                     return
                 }
             }
-            // 10 s are promised; a busy machine has thirty.
+            // The deadline is 10 s; a busy machine is allowed 30 s.
             #expect(sink.outcome(1, seconds: 30)?.failure == .outcomeUnknown)
             proxy.setSwallowing(false)
             #expect(eventually { engine.engine.health.isUp })
@@ -178,7 +180,8 @@ import Tree
         }
     }
 
-    /// One connection is dead, the others are well: a write by it is given up or sent by another one within its time.
+    /// One connection is dead, and the others work: its write is given up, or sent on another connection, within the
+    /// deadline.
     @Test func oneSilentConnection() throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)
@@ -210,7 +213,7 @@ import Tree
                 for token in 1...15 as ClosedRange<UInt64> {
                     namespace.submit(.set("x/\(token)", .int(1)), to: sink, token: token)
                 }
-                // Refused at once, and only these.
+                // Only these writes were refused, at once.
                 #expect(Set(sink.outcomes.keys) == [11, 12, 13, 14, 15])
                 #expect(sink.outcomes.values.allSatisfy { $0.failure == .overloaded })
             }
@@ -219,7 +222,7 @@ import Tree
             try Self.whileLocked(url, namespace) {
                 namespace.submit(.set("second", .int(1)), to: sink, token: 20)
                 #expect(eventually { namespace.waitingWrites == 0 })
-                // A write that alone is over the bound is taken where nothing waits.
+                // A single write above the bound is accepted if no write waits.
                 namespace.submit(.set("big", .int(1), byteCount: 5_000), to: sink, token: 21)
                 namespace.submit(.set("small", .int(1)), to: sink, token: 22)
                 #expect(sink.outcomes[22]?.failure == .overloaded)
@@ -244,7 +247,7 @@ import Tree
                 }
                 let stopping = engine.engine
                 stopper = Thread(name: "stopper") { stopping.stop(milliseconds: 20_000) }
-                // Those that come before it begins to stop are taken, too.
+                // Writes that arrive before the engine begins to stop are accepted, too.
                 #expect(
                     eventually {
                         namespace.submit(.set("late", .int(1)), to: late, token: UInt64(tries))
@@ -263,7 +266,7 @@ import Tree
         }
     }
 
-    /// A damaged log is said once in a while, not as fast as a processor can.
+    /// A damaged log is reported once in a while, not in a tight loop.
     @Test func damagedLogIsNotReadInALoop() throws {
         try withDatabase { url in
             let engine = try TestEngine(url) { settings, _ in settings.pollMilliseconds = 20 }
@@ -274,7 +277,7 @@ import Tree
                 #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
                 let connection = try LogConnection(url)
                 defer { connection.close() }
-                // From here on what is written can't be read: entry 2 has an operation that nobody knows.
+                // From here on the log can't be read: entry 2 has an unknown operation.
                 try connection.sql.executeScript(
                     """
                     create function damage() returns trigger language plpgsql as $$
@@ -286,7 +289,7 @@ import Tree
                 guard case .corrupt? = namespace.write(.set("x", .int(3)))?.failure else {
                     return #expect(Bool(false), "a write on what can't be read must fail")
                 }
-                // Looks are counted by the server: a few a second, not thousands.
+                // The server counts the reads: there are a few a second, not thousands.
                 let before = try Self.indexScans(connection)
                 let start = Clock.monotonicMilliseconds
                 #expect(eventually { Clock.monotonicMilliseconds - start > 500 })
@@ -299,14 +302,14 @@ import Tree
         }
     }
 
-    /// How often entries were looked for, as far as the server has counted it yet.
+    /// Returns the number of index and sequential scans of log tables that the server has counted so far.
     private static func indexScans(_ connection: LogConnection) throws -> Int64 {
         try connection.sql.execute(
             "select coalesce(sum(idx_scan + seq_scan), 0)::bigint from pg_stat_user_tables where relname like 'log\\_%'"
         ).int64(0, 0)
     }
 
-    /// Holds the namespace's head, so that no batch can be committed meanwhile.
+    /// Runs the body while it holds the lock of the namespace's head, so that no batch can be committed.
     static func whileLocked(_ url: PostgresURL, _ namespace: LiveNamespace, _ body: () throws -> Void) throws {
         let connection = try LogConnection(url)
         defer { connection.close() }

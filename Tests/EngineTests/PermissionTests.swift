@@ -5,7 +5,7 @@ import Tree
 @testable import Engine
 @testable import LogStore
 
-/// What the answers to writes depend on, for whom.
+/// Checks which facts the answers to writes reveal, for each caller.
 @Suite struct PermissionTests {
     private static let rules = """
         {"rules": {
@@ -34,7 +34,7 @@ import Tree
             byteCount: 32, rowLimit: rowLimit, auth: auth)
     }
 
-    /// The outcome of what the caller can tell apart.
+    /// Returns the parts of an outcome that the caller can distinguish.
     private func told(_ outcome: WriteOutcome) -> String {
         switch outcome {
         case .committed(_, let changes): "committed \(changes.map { "\($0.path)=\($0.value)" })"
@@ -64,8 +64,8 @@ import Tree
         #expect(told(try outcome(tree, set("box", .int(5), expecting: Node.int(1).hash))).hasPrefix("committed"))
     }
 
-    /// Transactions whose rules compare with the old value are tried again, as they were when the hash was looked at
-    /// first; but only by who may know that it is another value.
+    /// A stale transaction is retried even if its rules compare with the old value, because the hash is checked first;
+    /// but only for callers that may learn that the value has changed.
     @Test func aStaleTransactionIsTriedAgain() throws {
         let hash = Node.int(1).hash
         #expect(
@@ -105,8 +105,8 @@ import Tree
         AuthContext(auth: Node(children: [(Key("uid"), .string(uid))]))
     }
 
-    /// That a write was done is said at once to the identity that made it; everybody else is judged first, and hears nothing where the rules
-    /// refuse.
+    /// The identity that made a write is informed at once that it was committed. Other callers are judged first, and
+    /// learn nothing if the rules refuse the write.
     @Test(arguments: [.user("uid ada"), .nobody, .administrator, nil] as [WriterIdentity?])
     func whatWasDoneIsSaidToWhoDidIt(owner: WriterIdentity?) throws {
         let rules = RulesVersion(seq: 0, set: try RuleSet(json: Array(Self.rules.utf8)))
@@ -128,7 +128,7 @@ import Tree
             #expect(try told(named("hidden", 1, as: auth)) == (isOwn ? "committed []" : "denied"))
             #expect(try told(named("hidden", 2, as: auth)) == (isOwn ? "refused" : "denied"))
             #expect(try told(named("", 1, as: auth, action: .recall)) == (isOwn ? "committed []" : "refused"))
-            // Where the rules let the caller write it is not done again.
+            // If the rules let the caller write, the write is not executed again.
             #expect(try told(named("box", 1, as: auth)) == "committed []")
             #expect(try told(named("box", 2, as: auth)) == "refused")
         }

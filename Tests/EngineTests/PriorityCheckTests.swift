@@ -5,7 +5,7 @@ import Tree
 @testable import Engine
 
 @Suite struct PriorityCheckTests {
-    /// Against the plain definition, on random updates.
+    /// The check agrees with the plain definition on random updates.
     @Test(arguments: 1...4 as ClosedRange<UInt64>) func asDefined(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
         var found = 0
@@ -35,7 +35,7 @@ import Tree
         }
     }
 
-    /// 40,000 priorities for what isn't there, which took a minute when each was compared with each.
+    /// Checks 40,000 priorities of missing nodes, which took a minute when each was compared with each.
     @Test func manyAreLinear() {
         let changes = (0..<40_000).map {
             Change(path: Path(splitting: "k\($0)/.priority"), value: .int(1))

@@ -8,13 +8,13 @@ import Tree
 
 @testable import Engine
 
-/// Whom the stored rules refuse whatever is stored is answered without the tree.
+/// Checks that callers whom the stored rules refuse for any data are answered without the tree.
 @Suite struct RefusedByRulesTests {
     private static let user = AuthContext(auth: Node(children: [(Key("uid"), .string("u"))]))
 
     private static let origin = Origin(uid: nil, isAdmin: true, via: .cli, address: nil)
 
-    /// A database whose namespace `test` has these rules.
+    /// Runs the body with a database whose namespace `test` has these rules.
     private static func withRules(_ read: String, _ body: (PostgresURL, TestEngine) throws -> Void) throws {
         try withDatabase { url in
             let connection = try LogConnection(url)
@@ -34,7 +34,7 @@ import Tree
         case failed
     }
 
-    /// Whether rules refuse a write at `a`.
+    /// Returns a check of whether rules refuse a write at `a`.
     private static func isRefused(_ auth: AuthContext) -> @Sendable (RulesVersion) -> Bool {
         { $0.set.refusal(of: Path(splitting: "a"), .path, auth: auth, now: Clock.unixMilliseconds) != nil }
     }
@@ -73,10 +73,10 @@ import Tree
                 #expect(try Self.read(engine, "b", Self.user) == .refused)
             }
             #expect(engine.metrics.loads.current == 0 && engine.engine.liveNamespace("test") == nil)
-            // Data decides.
+            // The decision depends on data.
             #expect(try Self.ask(engine, Self.user) == .namespace)
             #expect(engine.metrics.loads.current == 1)
-            // The namespace is there: nobody asks the database.
+            // The namespace is loaded, so the database is not queried.
             #expect(try Self.ask(engine, .unauthenticated) == .namespace)
             #expect(try Self.read(engine, "a", .unauthenticated) == .namespace)
             #expect(try Self.ask(engine, .unauthenticated, name: "other") == .refused, "it has the gateway's rules")
@@ -92,7 +92,7 @@ import Tree
         }
     }
 
-    /// Nobody is judged by rules that were replaced before they asked.
+    /// Rules that were replaced before a request never judge it.
     @Test func newRulesHoldAtOnce() throws {
         try Self.withRules("auth != null") { url, engine throws in
             #expect(try Self.ask(engine, .unauthenticated) == .refused)
@@ -110,7 +110,7 @@ import Tree
         }
     }
 
-    /// Many at once, of whom few need the tree: each gets what rules and data say, and the tree is read once.
+    /// Of many concurrent requests few need the tree: each is answered by rules and data, and the tree is read once.
     @Test func manyAtOnce() throws {
         try Self.withRules("auth != null") { _, engine throws in
             let answers = Condition<[Bool: [Bool]]>([:])

@@ -6,7 +6,7 @@ import Tree
 
 @testable import Engine
 
-/// Two writes that don't conflict give the same tree, and the same rows, in either order.
+/// Checks that two writes that don't conflict give the same tree, and the same rows, in either order.
 @Suite struct TouchedPathsTests {
     @Test(arguments: 1...6 as ClosedRange<UInt64>) func orderDoesNotMatter(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
@@ -23,7 +23,7 @@ import Tree
                 continue
             }
             let afterSmall = small.after
-            // What LargeWrite.take asks besides.
+            // `LargeWrite.take` has these additional conditions.
             guard !root.isNull, root.priority == afterSmall.priority, !large.after.isNull else { continue }
             free += 1
             let merged = Self.applied(small.changes, to: large.after)
@@ -57,7 +57,7 @@ import Tree
         changes.reduce(root) { $0.replacing($1.path, with: $1.value) }
     }
 
-    /// Every row of a tree.
+    /// Returns every row of a tree.
     private static func rows(_ root: Node) -> [[UInt8]: Node] {
         var rows = RowDiff(Gathered())
         rows.compare(.null, root, changedAt: .root)

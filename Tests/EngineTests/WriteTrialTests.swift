@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// A trial says of a write what the commit would.
+/// Checks that a trial of a write has the same result as its commit.
 @Suite struct WriteTrialTests {
     private static let rules = """
         {"rules": {".read": "auth != null", "$a": {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Engine
 
-/// Who works in the database, and for how long already.
+/// Checks the record of the threads that work in the database, and since when.
 @Suite struct DatabaseStaysTests {
     @Test func onlyThoseWhoAreThereForSoLong() {
         let stays = DatabaseStays()
@@ -15,14 +15,14 @@ import Testing
         #expect(stays.pids(longerThan: 60_000).isEmpty)
         stays.leave(0)
         #expect(stays.pids(longerThan: 0) == [101])
-        // A thread that leaves twice, or was never there.
+        // A thread may leave twice, or without having entered.
         stays.leave(0)
         stays.leave(9)
         stays.leave(1)
         #expect(stays.pids(longerThan: 0).isEmpty)
     }
 
-    /// Each attempt counts from its own beginning.
+    /// Each attempt is timed from its own start.
     @Test func enteringAgainBeginsAnew() {
         let stays = DatabaseStays()
         stays.enter(0, pid: 100)

@@ -8,9 +8,10 @@ import Tree
 
 @testable import Engine
 
-/// Several batches are under way when the connection is lost: each write is done once, in order, and answered as the log says.
+/// Checks that each write is executed once, in order, and answered as the log says if the connection is lost with
+/// several batches in flight.
 @Suite struct ChainLosingTests {
-    /// The server ends the connection before it has done anything of either.
+    /// The server ends the connection before it has executed either batch.
     @Test func theServerEndsTheConnection() throws {
         try withChainedBatches { batches in
             try batches.begin()
@@ -30,7 +31,7 @@ import Tree
         }
     }
 
-    /// The second batch is cut, on its way there, with the first one waiting.
+    /// The second batch is cut on its way to the server while the first one waits.
     @Test(arguments: [
         CuttingProxy.Cut.beforeBatchArrives, .insideBatch(bytes: 1), .insideBatch(bytes: 300), .beforeCommitAnswer,
     ])
@@ -51,8 +52,8 @@ import Tree
         }
     }
 
-    /// The second batch arrives when the gateway has given up both and looked for them: it may still be written, or what was sent in
-    /// its place is.
+    /// The second batch arrives after the gateway has given up both batches and searched for them: the log then
+    /// contains this batch or the one that was sent instead.
     @Test(arguments: [0, 1, 2, 3, 4])
     func theSecondArrivesLate(round: Int) throws {
         try withChainedBatches(proxied: true) { batches in
@@ -61,7 +62,8 @@ import Tree
             proxy.cutNext(.batchArrivesLate, times: 1 + round % 3)
             batches.follow()
             #expect(eventually { proxy.heldCount >= 1 })
-            // Round by round later: it has the old connection to itself, and the new one searches behind the lock.
+            // Each round releases it later: it has the old connection to itself, while the search on the new one waits
+            // for the lock.
             if round == 0 { proxy.releaseHeld() }
             if round == 1 { proxy.releaseHeld(before: "lock_head#", occurrence: 1) }
             if round == 3 { proxy.releaseHeld(before: "lock_head#", occurrence: 2) }
@@ -79,7 +81,8 @@ import Tree
         }
     }
 
-    /// The database goes away, and stays away for longer than anybody waits: nobody is told that anything was not written which was.
+    /// The database stays unavailable for longer than the deadline: no write that was committed is reported as not
+    /// written.
     @Test func theDatabaseStaysAway() throws {
         try withChainedBatches(proxied: true) {
             $0.commitDeadlineMilliseconds = 2_000
@@ -105,20 +108,20 @@ import Tree
         }
     }
 
-    /// Nobody knows whether the first batch will still be written when its writers are told so. What is behind it may be written with it,
-    /// and is not told as refused, whatever it would be without.
+    /// If it is unknown whether the first batch will still be written when its writers are answered, the writes after
+    /// it may be written with it. They are not reported as refused, even if they would fail without the first batch.
     @Test func behindAnUnknownBatchAllIsUnknown() throws {
         try withChainedBatches(proxied: true) {
             $0.commitDeadlineMilliseconds = 3_000
         } _: { batches in
             let proxy = try #require(batches.proxy)
             try batches.begin(.set("lock", .string("a")))
-            // Their deadline is to be later than that of the first.
+            // The deadline of these writes has to be later than that of the first.
             usleep(1_500_000)
             batches.follow(30, .set("lock", .string("b"), expecting: Node.string("a").hash))
             batches.waitUntilBehind()
             proxy.setDown(true)
-            // What is under way comes to nothing, and only the server knows.
+            // The transaction in flight is rolled back, which only the server knows.
             let administrator = try PostgresConnection(batches.url)
             defer { administrator.close() }
             try administrator.execute(
@@ -142,7 +145,8 @@ import Tree
         }
     }
 
-    /// The server says that it has committed alone, of the first or of both: nobody is told before it is sure.
+    /// The server commits the first batch or both without the standby: no writer is answered before the outcome is
+    /// certain.
     @Test func committedWithoutTheStandby() throws {
         let server = try LonelyServer()
         let batches = try ChainedBatches(server.url)
@@ -160,7 +164,8 @@ import Tree
         try batches.checkAll()
     }
 
-    /// Random cuts while many write: every write that was acknowledged counts once, and nothing else does.
+    /// Cuts connections at random while many threads write: each acknowledged write counts once, and no other write
+    /// counts.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func randomCuts(seed: UInt64) throws {
         try withChainedBatches(proxied: true) {
@@ -177,7 +182,7 @@ import Tree
                 ]
                 var behind = 0
                 while !isDone.withLock({ $0 }) {
-                    // Between two of them there is something to be cut.
+                    // There has to be a batch in flight between two cuts.
                     guard eventually(seconds: 1, { metrics.batchesBehind.current > behind }) else { continue }
                     behind = metrics.batchesBehind.current
                     let cut = random.pick(cuts)
@@ -189,7 +194,7 @@ import Tree
             }
             let sinks = (0..<40).map { _ in CollectingSink() }
             var each = 0
-            // A busy machine may let no batch follow another for a while.
+            // On a busy machine no batch may follow another for a while.
             repeat {
                 writeMuch(batches.namespace, sinks, each..<each + 300)
                 each += 300
@@ -207,7 +212,7 @@ import Tree
         }
     }
 
-    /// Four threads, each of which writes for a quarter of the sinks.
+    /// Starts four threads, each of which writes for a quarter of the sinks.
     private func writeMuch(_ namespace: LiveNamespace, _ sinks: [CollectingSink], _ tokens: Range<Int>) {
         let writers = (0..<4).map { number in
             Thread(name: "writer") {

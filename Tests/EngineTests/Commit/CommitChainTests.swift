@@ -8,7 +8,7 @@ import Tree
 
 @testable import Engine
 
-/// Batches that are sent before the one before them is committed.
+/// Checks batches that are sent before the preceding batch is committed.
 @Suite struct CommitChainTests {
     @Test func theNextBatchIsSentWhileTheFirstOneWaits() throws {
         try withChainedBatches { batches in
@@ -28,7 +28,7 @@ import Tree
             $0.batchesUnderWay = 4
         } _: { batches in
             try batches.begin()
-            // How many go into each is a matter of how quick the committer is.
+            // The size of each batch depends on the speed of the committer.
             #expect(
                 eventually {
                     batches.follow(10)
@@ -52,7 +52,7 @@ import Tree
         }
     }
 
-    /// Whoever holds the lock writes: the first batch is refused, and what is behind it is for nothing.
+    /// The holder of the lock writes: the first batch is refused, and the batches sent after it are void.
     @Test func theHeadMoves() throws {
         try withChainedBatches { batches in
             try batches.begin()
@@ -61,12 +61,12 @@ import Tree
             try batches.holder.executeScript("select pathmirror.set('test', '/other', '1'); commit")
             try batches.checkAll(others: 1)
             #expect(batches.engine.metrics.conflicts.current >= 1)
-            // Where others write, nothing is sent ahead for a while.
+            // After a conflict no batch is sent ahead for a while.
             #expect(batches.engine.metrics.batchesBehind.current == 1)
         }
     }
 
-    /// Whatever else has to happen first: what depends on the first batch is decided on what that comes to.
+    /// Writes that depend on the first batch are decided on its final result, including retries.
     @Test func writesBehindAreDecidedOnWhatIsBeforeThem() throws {
         try withChainedBatches { batches in
             try batches.begin(.set("lock", .string("a")))
@@ -86,16 +86,16 @@ import Tree
         }
     }
 
-    /// A refusal is told when it is certain, which it is not before the batch is committed on which it was judged.
+    /// A refusal is reported only after the batch on which it was judged is committed.
     @Test(arguments: [false, true])
     func refusalsWaitForWhatTheyWereJudgedOn(isMoved: Bool) throws {
         try withChainedBatches { batches in
             try batches.begin(.set("lock", .string("a")))
             batches.follow(30, .set("lock", .string("b"), expecting: Node.null.hash))
-            // They have been judged when the queue is empty.
+            // The writes have been judged when the queue is empty.
             #expect(eventually { batches.namespace.waitingWrites < 30 })
             #expect(batches.engine.metrics.batchesBehind.current == 0 && batches.sink.outcomes.isEmpty)
-            // Without the first batch the first of them would have been done.
+            // Without the first batch the first of these writes would have succeeded.
             try batches.holder.executeScript(
                 isMoved ? "select pathmirror.set('test', '/lock', '\"x\"'); commit" : "rollback")
             let outcomes = try #require(batches.sink.all(31))
@@ -110,7 +110,8 @@ import Tree
         }
     }
 
-    /// A write comes again while it is under way: by the name it is found in the database, not in what is known here.
+    /// A write is repeated while its first copy is in flight: the database finds it by its name, not the gateway's
+    /// memory.
     @Test func aNamedWriteComesAgainBehindItself() throws {
         try withChainedBatches { batches in
             let name = try #require(WriteName(writer: "writer-1", number: 1))
@@ -130,7 +131,7 @@ import Tree
         }
     }
 
-    /// Rules that come in one batch hold in the one behind it, before anybody was told of them.
+    /// Rules set in one batch apply to the next batch, before any listener is notified of them.
     @Test func rulesHoldInTheBatchBehind() throws {
         try withChainedBatches { batches in
             let rules = try RuleSet(json: Array(#"{"rules": {".read": true, "open": {".write": true}}}"#.utf8))
@@ -150,7 +151,8 @@ import Tree
         }
     }
 
-    /// A batch that no database takes fails, at the head of a chain or behind another, and nobody waits for it for ever.
+    /// A batch that no database accepts fails, both first in a chain and after another batch, and no writer waits
+    /// forever.
     @Test(arguments: [true, false])
     func aBatchThatCannotBeSent(isFirst: Bool) throws {
         try withChainedBatches { batches in
@@ -173,7 +175,7 @@ import Tree
         }
     }
 
-    /// The namespace ends while writes are about to wait again: nobody takes them from there.
+    /// The namespace ends while writes are about to be queued again: no thread takes them from the queue.
     @Test func theNamespaceEnds() throws {
         try withChainedBatches { batches in
             try batches.begin()
@@ -188,7 +190,8 @@ import Tree
         }
     }
 
-    /// More rows than one round trip takes: they wait until the first batch is answered, and so do those after them for a while.
+    /// A write with more rows than one round trip accepts waits until the first batch is answered, as do the writes
+    /// after it for a while.
     @Test func whatGoesByCopyIsNotSentBehind() throws {
         try withChainedBatches { batches in
             try batches.begin()
@@ -204,7 +207,7 @@ import Tree
         }
     }
 
-    /// Who waits in another namespace has a turn: nothing more is sent behind the batch that is under way.
+    /// Writes that wait in another namespace get a turn: no further batch is sent after the one in flight.
     @Test func othersHaveTheirTurn() throws {
         try withChainedBatches {
             $0.committers = 1
@@ -220,7 +223,7 @@ import Tree
         }
     }
 
-    /// What is under way when the engine stops is waited for and answered.
+    /// Batches in flight when the engine stops are awaited and answered.
     @Test func stoppingWhileTwoAreUnderWay() throws {
         try withChainedBatches { batches in
             try batches.begin()

@@ -2,7 +2,8 @@ import Testing
 
 @testable import Engine
 
-/// The commit machine in every order of events that a small world allows: what must hold does, and everything ends.
+/// Runs the commit machine through every order of events that a small world allows: the invariants hold, and every path
+/// ends.
 @Suite struct CommitExplorationTests {
     struct Scenario: CustomTestStringConvertible, Sendable {
         let name: String

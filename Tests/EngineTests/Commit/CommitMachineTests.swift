@@ -2,7 +2,7 @@ import Testing
 
 @testable import Engine
 
-/// Each rule of the commit machine as a script: what came of an effect, and what has to be done next.
+/// Checks each rule of the commit machine as a script of events and the effects that must follow.
 @Suite struct CommitMachineTests {
     struct Script: CustomTestStringConvertible, Sendable {
         let testDescription: String
@@ -35,7 +35,7 @@ import Testing
 
     private typealias Step = (event: CommitMachine.Event, effect: CommitMachine.Effect)
 
-    /// From the beginning until a batch has been sent without a lock.
+    /// Returns the steps from the beginning until a batch has been sent without a lock.
     private static func sent(_ batch: [UInt8], repeated: Bool = false) -> [Step] {
         [
             (.connected, .evaluate(isRepeated: repeated)),
@@ -43,7 +43,7 @@ import Testing
         ]
     }
 
-    /// A connection that is lost while a batch is sent, until there is another one.
+    /// Returns the steps from the loss of the connection while a batch is sent until the machine has a new connection.
     private static func lostAndBack(_ number: Int) -> [Step] {
         [
             (lost(), .keepLost), (.done, .dropConnection), (.done, .pause), (.done, .connect(isRetry: false)),
@@ -305,12 +305,12 @@ import Testing
         for (number, step) in script.steps.enumerated() {
             let effect = machine.handle(step.event)
             #expect(effect == step.effect, "after step \(number), \(step.event)")
-            // What follows would be no answer to what it asks.
+            // The remaining events would not answer this effect.
             guard effect == step.effect else { return }
         }
     }
 
-    /// A machine that is told what it did not ask for is a mistake in the program, not a state to go on from.
+    /// An event that does not answer the requested effect is a program error, not a state to continue from.
     @Test func anEventThatIsNoAnswerEndsTheProgram() async {
         await #expect(processExitsWith: .failure) {
             var machine = CommitMachine(deadline: 1, isContended: false)

@@ -1,6 +1,6 @@
 @testable import Engine
 
-/// The database of the world, and what must always hold.
+/// The world's database, and its invariants.
 extension CommitWorld {
     // MARK: The database
 
@@ -40,7 +40,7 @@ extension CommitWorld {
         if lock != .committer(index) { violated(what) }
     }
 
-    /// It waits before it tries again: it must have a reason.
+    /// Checks that a committer that waits before a retry has a reason for the retry.
     mutating func checkRetry(of index: Int) {
         let committer = committers[index]
         if committer.failedLate { violated("tries again behind the deadline") }
@@ -52,7 +52,7 @@ extension CommitWorld {
         }
     }
 
-    /// Tells the machine, and takes its answer to the writes if that is what follows.
+    /// Passes an event to the machine, and records its answer to the writes if it gives one.
     mutating func reply(_ index: Int, _ event: CommitMachine.Event) {
         let effect = committers[index].machine.handle(event)
         committers[index].effect = effect
@@ -104,7 +104,7 @@ extension CommitWorld {
         }
     }
 
-    /// What is wrong at the end, when nothing is under way any more.
+    /// The violations found at the end, when nothing is in flight.
     var finalViolations: [String] {
         var found: [String] = []
         for (index, committer) in committers.enumerated() {

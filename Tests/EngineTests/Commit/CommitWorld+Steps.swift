@@ -1,6 +1,6 @@
 @testable import Engine
 
-/// What can come of each effect of a machine.
+/// The possible results of each effect of a machine.
 extension CommitWorld {
     func steps(of index: Int, _ found: inout [CommitWorld]) {
         let committer = committers[index]
@@ -90,7 +90,7 @@ extension CommitWorld {
                     $0.reply(index, .followed([], isComplete: false))
                 })
         }
-        // Or the connection is lost when some of the entries have been applied.
+        // Or the connection is lost after some of the entries have been applied.
         for seq in committer.snapshot..<max(committer.snapshot, log.count) where budget.losses > 0 {
             found.append(
                 with {
@@ -130,7 +130,8 @@ extension CommitWorld {
         failures(index, &found, isLockWaitedFor: true)
     }
 
-    /// On the same tree, at the same instant, an evaluation gives the same; else anything can come of it.
+    /// Adds the possible evaluations. On the same tree, at the same instant, an evaluation gives the same result;
+    /// otherwise any result is possible.
     func evaluations(_ index: Int, isRepeated: Bool, _ found: inout [CommitWorld]) {
         let committer = committers[index]
         let batch = UInt8(index) << Self.bits | UInt8(committer.lost.count)
@@ -160,7 +161,7 @@ extension CommitWorld {
             return
         }
         if isMine || lock == nil {
-            // It arrives, and so does the answer; or the answer is lost.
+            // The batch arrives, and so does the answer; or the answer is lost.
             found.append(
                 with {
                     $0.expectsConnection(index)
@@ -179,7 +180,7 @@ extension CommitWorld {
             }
         }
         if budget.losses > 0 {
-            // It is on its way still; from there it may also vanish.
+            // The batch is still on its way, and may also be lost there.
             found.append(
                 with {
                     let one = InFlight(owner: index, evaluation: evaluation, holdsLock: isMine)
@@ -193,8 +194,8 @@ extension CommitWorld {
         jointTries(index, isLocked: isLocked, &found)
     }
 
-    /// It is sent with those of other namespaces, of which one, or this one, is a reason to roll all of it back. (What else can become of such
-    /// a transaction is what can become of a batch alone.)
+    /// Adds the results of a batch that is sent with batches of other namespaces, one of which causes a rollback of the
+    /// transaction. (The other results of such a transaction are those of a single batch.)
     func jointTries(_ index: Int, isLocked: Bool, _ found: inout [CommitWorld]) {
         guard budget.joint > 0, !isLocked, committers[index].lost.isEmpty, committers[index].attempts == 1 else {
             return
@@ -211,12 +212,12 @@ extension CommitWorld {
                 $0.committers[index].machine = machine
                 $0.committers[index].evaluation = nil
                 $0.committers[index].attempts = 0
-                // Begun anew, it may find an old connection once more.
+                // After the restart the machine may get an old connection once more.
                 $0.committers[index].hasReconnected = false
             })
     }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
     func failures(_ index: Int, _ found: inout [CommitWorld], isLockWaitedFor: Bool = false) {
         losses(index, &found)

@@ -1,28 +1,28 @@
 @testable import Engine
 
-/// A world without PostgreSQL in which commit machines work: a log, its head's lock, other writers, connections that break,
-/// batches that arrive late or never, and a clock that may reach the deadline. A value: from every state, `next` gives all states
-/// that can follow.
+/// A world without PostgreSQL in which commit machines work: a log, its head's lock, other writers, connections that
+/// break, batches that arrive late or never, and a clock that may reach the deadline. The world is a value: `next`
+/// returns all states that can follow a state.
 ///
-/// What must always hold is checked by `next` (`violations`) and, where nothing can happen any more, by `finalViolations`.
+/// `next` checks the invariants (`violations`), and `finalViolations` checks them in states that nothing can follow.
 struct CommitWorld: Hashable {
-    /// How much of what can go wrong goes wrong at most.
+    /// The maximum number of faults of each kind.
     struct Budget: Hashable {
         /// Connections that are lost.
         var losses = 0
-        /// Entries of somebody who has no machine.
+        /// Entries of a writer that has no machine.
         var foreign = 0
-        /// Statements that fail while the connection goes on.
+        /// Statements that fail while the connection stays open.
         var errors = 0
-        /// Statements that fail on somebody else's lock.
+        /// Statements that fail on another writer's lock.
         var lockConflicts = 0
-        /// Locks that are given back as the log can't be followed under them.
+        /// Locks that are released because the log can't be followed while they are held.
         var unheldLocks = 0
-        /// Times that the snapshot is loaded anew instead of followed: nobody tells which batches it is made of.
+        /// Times that the snapshot is reloaded instead of followed, so that its batches are unknown.
         var jumps = 0
         /// Evaluations in which all writes are refused.
         var refusals = 0
-        /// Transactions with batches of other namespaces that come to nothing.
+        /// Transactions with batches of other namespaces that are rolled back.
         var joint = 0
         /// Whether the deadline can pass.
         var deadlines = 0
@@ -45,21 +45,21 @@ struct CommitWorld: Hashable {
     struct Committer: Hashable {
         var machine: CommitMachine
         var effect: CommitMachine.Effect
-        /// How many entries of the log its snapshot has.
+        /// The number of log entries that the snapshot contains.
         var snapshot = 0
         var connection = Connection.none
         var evaluation: Evaluation?
         var lost: [Evaluation] = []
-        /// How long the log was when the machine last made sure that its snapshot is the newest state.
+        /// The length of the log when the machine last verified that its snapshot is the newest state.
         var confirmed: Int?
-        /// A batch of its was sent, and the answer was lost.
+        /// Whether a batch was sent and its answer lost.
         var hasLost = false
         var isLate = false
-        /// How many attempts it has begun; three stand for more.
+        /// The number of attempts begun; 3 stands for three or more.
         var attempts = 0
-        /// It was given another connection although nothing was sent.
+        /// Whether it was given another connection although nothing was sent.
         var hasReconnected = false
-        /// What its last failure was, and whether the deadline had passed then.
+        /// The last failure. `failedLate`: whether the deadline had passed then.
         var failure: CommitMachine.Failure?
         var failedLate = false
         var answer: Answer?
@@ -69,11 +69,11 @@ struct CommitWorld: Hashable {
         case none, open, broken
     }
 
-    /// A transaction of which the gateway hears nothing any more.
+    /// A transaction from which the gateway receives nothing more.
     struct InFlight: Hashable {
         let owner: Int
         let evaluation: Evaluation
-        /// It was sent under the head's lock, which it has.
+        /// Whether it was sent under the head's lock, which it still holds.
         let holdsLock: Bool
     }
 
@@ -83,7 +83,7 @@ struct CommitWorld: Hashable {
     }
 
     static let foreigner: UInt8 = 255
-    /// Bits of a batch's id that say which of its committer's batches it is.
+    /// The number of low bits of a batch's id that number the batches of one committer.
     static let bits: UInt8 = 4
 
     var log: [UInt8] = []
@@ -91,13 +91,13 @@ struct CommitWorld: Hashable {
     var inFlight: Set<InFlight> = []
     var committers: [Committer]
     var budget: Budget
-    /// All committers execute the operations of one session, which has to be done once.
+    /// Whether all committers execute the operations of one session, which must be executed once.
     let isClaim: Bool
     var isClaimed = false
     let isContended: Bool
-    /// What everybody thinks of the database when something has failed.
+    /// Whether all committers consider the database available after a failure.
     let isDatabaseUp: Bool
-    /// What was found to be wrong on the way here.
+    /// The violations found on the way to this state.
     var violations: [String] = []
 
     init(_ count: Int, contended: Bool = false, claim: Bool = false, isDatabaseUp: Bool = true, _ budget: Budget) {
@@ -114,9 +114,9 @@ struct CommitWorld: Hashable {
 
     static func owner(of batch: UInt8) -> Int? { batch == foreigner ? nil : Int(batch >> bits) }
 
-    // MARK: What can happen
+    // MARK: Transitions
 
-    /// Every state that can follow this one.
+    /// All states that can follow this one.
     var next: [CommitWorld] {
         var found: [CommitWorld] = []
         for index in committers.indices where committers[index].answer == nil { steps(of: index, &found) }
@@ -143,7 +143,7 @@ struct CommitWorld: Hashable {
         return found
     }
 
-    /// This state with something changed.
+    /// Returns a changed copy of this state.
     func with(_ change: (inout CommitWorld) -> Void) -> CommitWorld {
         var copy = self
         change(&copy)

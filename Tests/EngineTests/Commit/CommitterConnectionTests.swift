@@ -6,7 +6,7 @@ import Testing
 
 @testable import Engine
 
-/// The connection of a committer: opened when it is needed, kept while it works, and given up for another one.
+/// Checks a committer's connection: opened on demand, kept while it works, and replaced after a failure.
 @Suite struct CommitterConnectionTests {
     private static func core(_ url: PostgresURL) -> EngineCore {
         EngineCore(
@@ -22,7 +22,7 @@ import Testing
             let first = try connection.get()
             #expect(connection.isThere && first.isOpen)
             #expect(try connection.get() === first)
-            // It was compared with what is here, and so the database is there.
+            // The server's history was compared with the gateway's, so the database is available.
             #expect(core.health.isUp)
             connection.drop()
             #expect(!connection.isThere && !first.isOpen)
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// Asked whether it works while the database counts as down: only one that is there can.
+    /// While the database counts as down, only an open connection can report that it works.
     @Test func onlyAnOpenOneAnswers() throws {
         try withDatabase { url in
             let core = Self.core(url)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// Others see by its name that it is a committer's.
+    /// The connection's application name identifies it as a committer's.
     @Test func itSaysWhoseItIs() throws {
         try withDatabase { url in
             let connection = CommitterConnection(Self.core(url), name: "committer 7")

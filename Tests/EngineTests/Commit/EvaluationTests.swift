@@ -6,7 +6,7 @@ import Tree
 @testable import Engine
 @testable import LogStore
 
-/// What becomes of the writes of one batch, and what the batch is made of.
+/// Checks the outcomes of the writes of one batch, and the batch's content.
 @Suite struct EvaluationTests {
     private static let now: Int64 = 1_700_000_000_000
 
@@ -30,7 +30,7 @@ import Tree
         String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
     }
 
-    /// Outcomes as texts.
+    /// Returns the outcomes as texts.
     private static func told(_ evaluation: Evaluation) -> [String] {
         evaluation.outcomes.map { outcome in
             switch outcome {
@@ -47,8 +47,8 @@ import Tree
 
     // MARK: Rows
 
-    /// Whatever its writes did in between, the rows of a batch turn what is stored of the tree before it into what is stored of the
-    /// tree after it.
+    /// The rows of a batch turn the stored form of the tree before it into that of the tree after it, whatever its
+    /// writes did in between.
     @Test(arguments: 1...12 as ClosedRange<UInt64>) func theRowsLeadFromTreeToTree(seed: UInt64) {
         var random = TreeGenerator(seed: seed)
         var root = random.tree(depth: 4)
@@ -82,7 +82,7 @@ import Tree
             ])
     }
 
-    /// Listeners get each step with the tree before and after it.
+    /// Listeners receive each step with the tree before and after it.
     @Test func stepsAreAChain() throws {
         let snapshot = try Self.snapshot("{\"a\":1}")
         let evaluation = Self.evaluated(
@@ -110,7 +110,7 @@ import Tree
         #expect(Self.told(without) == Self.told(with))
     }
 
-    /// An update's changes happen together: values, then removals, then priorities, whatever order they came in.
+    /// An update's changes are applied together: values, then removals, then priorities, in any order of arrival.
     @Test func updatesAreAppliedInTheOrderOfTheirSteps() throws {
         let evaluation = Self.evaluated(
             try Self.snapshot("{\"old\":{\".priority\":1,\"a\":1}}"),
@@ -154,7 +154,7 @@ import Tree
         #expect(Self.told(evaluation) == ["11 /at=\(Self.now)", "12 /at=\(Self.now)"])
     }
 
-    /// A sum tells what it was counted from, which only who may read that is told.
+    /// The answer to a sum reveals the previous value, and is returned only to callers that may read it.
     @Test func sumsAreToldToReadersOnly() throws {
         let rules = "{\"open\":{\".read\":true,\".write\":true},\"blind\":{\".write\":true}}"
         let evaluation = Self.evaluated(
@@ -201,7 +201,7 @@ import Tree
 
     @Test(arguments: [(3, true), (4, true), (5, false), (100, false)])
     func rowLimits(limit: Int, isRefused: Bool) throws {
-        // Two rows come and three go.
+        // Two rows are added and three removed.
         let write = Write(
             .set(Path(splitting: "a"), try JSONParser.parse("{\"x\":1,\"y\":2}")), operation: .set, byteCount: 8,
             rowLimit: limit, auth: .admin)
@@ -210,7 +210,7 @@ import Tree
         #expect(evaluation.records.isEmpty == isRefused)
     }
 
-    /// Whom the rules refuse learns nothing of a limit, a hash or a missing parent.
+    /// A caller whose write the rules refuse learns nothing of a limit, a hash or a missing parent.
     @Test(arguments: [
         Write(
             .set(Path(splitting: "a"), .int(1)), operation: .set, expectedHash: "wrong", byteCount: 8,
@@ -231,7 +231,7 @@ import Tree
         #expect(Self.told(evaluation) == ["denied"])
     }
 
-    /// One place that may not be written refuses the whole update.
+    /// One path that may not be written causes the refusal of the whole update.
     @Test func anUpdateIsAllOrNothing() throws {
         let rules = "{\"mine\":{\".write\":true},\"theirs\":{\".write\":false}}"
         let update = Write(
@@ -320,7 +320,7 @@ import Tree
             for (path, row) in expected.rows {
                 #expect(rows[path]?.value == row.new, "\(String(decoding: path, as: UTF8.self))")
             }
-            // What is there beside them was changed and changed back: it says what is stored.
+            // The other rows were changed and changed back: they equal the stored rows.
             for (path, row) in rows where expected.rows[path] == nil {
                 #expect(row.value == GatheredRows.of(root)[path] ?? .null)
             }
@@ -328,7 +328,7 @@ import Tree
         }
     }
 
-    /// A batch is the same as its writes one by one, each on the tree that the one before has left.
+    /// A batch has the same result as its writes one by one, each on the tree that the one before has left.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func oneByOne(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
         for _ in 0..<40 {
@@ -348,7 +348,8 @@ import Tree
         }
     }
 
-    /// Evaluating again at the same instant gives the same: what listeners are told of is what was committed.
+    /// A second evaluation at the same instant gives the same result, so listeners are notified of the committed
+    /// changes.
     @Test(arguments: 1...4 as ClosedRange<UInt64>) func again(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
         let snapshot = Snapshot(seq: 0, root: random.tree(depth: 3), rules: RulesVersion(seq: 0, set: .denyAll))

@@ -1,19 +1,19 @@
-/// Visits every state that can be reached from one, breadth first.
+/// Visits every state reachable from a first one, breadth first.
 struct Exploration<State: Hashable> {
-    /// How many states there are.
+    /// The number of states visited.
     private(set) var count = 0
-    /// States from which nothing follows.
+    /// The states without successors.
     private(set) var ends: [State] = []
-    /// The first state at which something was wrong, and what, with all states on the shortest way there.
+    /// The first state with an error, the errors, and all states on the shortest way there.
     private(set) var failure: (what: [String], way: [State])?
-    /// Whether some state can be reached from itself: something may then never end.
+    /// Whether a state is reachable from itself: the system may then never end.
     private(set) var hasCycle = false
-    /// More states than were allowed: the rest was not visited.
+    /// Whether the limit of states was exceeded and the rest was not visited.
     private(set) var isCutOff = false
 
     /// - Parameters:
-    ///   - next: the states that can follow one.
-    ///   - wrong: what is wrong with a state; empty if nothing is.
+    ///   - next: returns the states that can follow a state.
+    ///   - wrong: returns the errors of a state; empty if there are none.
     init(from first: State, limit: Int = 2_000_000, next: (State) -> [State], wrong: (State, _ isEnd: Bool) -> [String])
     {
         var numbers: [State: Int] = [first: 0]
@@ -62,7 +62,7 @@ struct Exploration<State: Hashable> {
         return way.reversed()
     }
 
-    /// Takes away what nothing leads to, again and again: what is left are cycles.
+    /// Removes states without predecessors until none is left: the remaining states are on cycles or after them.
     private static func hasCycle(_ successors: [[Int]]) -> Bool {
         var incoming = [Int](repeating: 0, count: successors.count)
         for targets in successors { for target in targets { incoming[target] += 1 } }

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Batches of several namespaces in one transaction: each is as it would be alone.
+/// Checks batches of several namespaces in one transaction: each has the same result as alone.
 @Suite struct JointCommitTests {
     private static let sign = Array("append_log_joint#".utf8)
 
@@ -40,7 +40,8 @@ import Tree
         }
     }
 
-    /// Somebody has written to one of them and keeps its lock: the others are committed while it waits, and then it follows.
+    /// Another session has written to one of the namespaces and keeps its lock: the others are committed meanwhile, and
+    /// that one follows.
     @Test func oneThatWaitsHoldsNobodyUp() throws {
         try withHeldEngine(committers: 2) { held, _, namespaces in
             try held.hold()
@@ -75,7 +76,7 @@ import Tree
         }
     }
 
-    /// The transaction arrives when its batches have been searched for and sent again, or just before that.
+    /// The transaction arrives after its batches have been searched for and sent again, or just before.
     @Test func transactionThatArrivesLate() throws {
         try withHeldEngine(proxied: true) { held, proxy, namespaces in
             try held.hold()
@@ -89,7 +90,8 @@ import Tree
         }
     }
 
-    /// One write was done on another gateway before: it is not done again, and the others are none the wiser.
+    /// One write was executed before on another gateway: it is not executed again, and the other batches are not
+    /// affected.
     @Test func namedWriteThatWasDone() throws {
         try withHeldEngine { held, _, namespaces in
             let name = try #require(WriteName(writer: "writer-1", number: 1))
@@ -100,7 +102,7 @@ import Tree
                     name: name)
             }
             #expect(namespaces[5].write(named())?.committedSeq == 2)
-            // A fresh engine knows nothing of what was done.
+            // A fresh engine knows none of the earlier writes.
             let fresh = try HeldEngine(held.url)
             defer { fresh.stop() }
             let those = try namespaces.map { try fresh.engine.namespace($0.name) }
@@ -114,7 +116,7 @@ import Tree
         }
     }
 
-    /// New rules hold for the writes behind them; what is refused, is refused alone.
+    /// New rules apply to the writes after them; a refused write is refused alone.
     @Test func rulesAndRefusalsAmongOthers() throws {
         try withHeldEngine { held, _, namespaces in
             let rules = try RuleSet(json: Array("{\"rules\":{\"n\":{\".write\":true}}}".utf8))

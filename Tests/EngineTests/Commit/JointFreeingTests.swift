@@ -7,16 +7,18 @@ import TestSupport
 import Testing
 import Tree
 
-/// Who shares a transaction waits for nobody's slow batch, and who makes others wait stands aside.
+/// Checks that namespaces that share a transaction don't wait for another's slow batch, and that a slow namespace is
+/// excluded.
 @Suite struct JointFreeingTests {
-    /// A session that has a namespace's head locked.
+    /// Returns a session that has locked a namespace's head.
     private func locking(_ url: PostgresURL, _ name: String) throws -> PostgresConnection {
         let session = try PostgresConnection(url.withApplicationName("psql"))
         try session.executeScript("begin; select 1 from pathmirror.namespace where name = '\(name)' for update")
         return session
     }
 
-    /// One batch has nothing to send and waits until what it answers by is sure: the others are free meanwhile, and are written to again.
+    /// One batch has nothing to send and waits until its answer is certain: the other namespaces are free meanwhile,
+    /// and accept writes.
     @Test func whatCanNotBeSentHoldsNobodyUp() throws {
         try withHeldEngine(committers: 2) { held, _, namespaces in
             let name = try #require(WriteName(writer: "writer-1", number: 1))
@@ -24,7 +26,7 @@ import Tree
             let named = Write(
                 .update(base: .root, [sum]), operation: .update, hasServerValue: true, byteCount: 30, auth: .admin,
                 name: name)
-            // Known to be done from the second time on.
+            // From the second time on the write is known to be committed.
             for _ in 0..<2 { #expect(namespaces[3].write(named)?.committedSeq == 2) }
             try held.hold()
             let writer = try locking(held.url, "n3")
@@ -45,7 +47,7 @@ import Tree
         }
     }
 
-    /// What comes behind a batch that waits for a lock waits with it, in its order; the others go on.
+    /// Writes that follow a batch waiting for a lock wait with it, in order; the other namespaces continue.
     @Test func secondWritesWhileOneIsStuck() throws {
         try withHeldEngine(committers: 2) { held, _, namespaces in
             try held.hold()
@@ -68,7 +70,7 @@ import Tree
         }
     }
 
-    /// The operations of a session that has ended are the only write of their transaction.
+    /// The operations of an ended session are the only write of their transaction.
     @Test func sessionsThatEndGoAlone() throws {
         try withHeldEngine { held, _, namespaces in
             let log = try LogConnection(held.url)
@@ -96,7 +98,7 @@ import Tree
         }
     }
 
-    /// What a removal removes counts as rows, though it brings none.
+    /// The rows that a removal deletes count towards the limit, though it adds none.
     @Test func removalsOfManyRowsGoAlone() throws {
         try withHeldEngine {
             $0.jointRows = 40
@@ -116,8 +118,8 @@ import Tree
         }
     }
 
-    /// A disk on which each commit takes longer than a lock is waited for. Where a lock was waited for in vain, only the namespace stands
-    /// aside whose lock it was.
+    /// Simulates a disk on which each commit takes longer than the lock timeout. After a lock timeout, only the
+    /// namespace with that lock is excluded.
     @Test func onlyWhoseLockItWasStandsAside() throws {
         try withHeldEngine { held, _, namespaces in
             let administrator = try PostgresConnection(held.url)
@@ -133,7 +135,7 @@ import Tree
             defer { writer.close() }
             let first = submit(.increment("n"), to: namespaces)
             try held.letGo()
-            // Then it has been found out whose lock it was.
+            // The engine has now determined which namespace was locked.
             #expect(first[2].outcome(1)?.committedSeq == 2)
             #expect(try held.waiting(for: writer))
             try writer.executeScript("rollback")
@@ -144,13 +146,13 @@ import Tree
             let second = submit(.increment("n"), to: namespaces, token: 2)
             try held.letGo()
             for sink in second { #expect(sink.outcome(2)?.committedSeq == 3) }
-            // Half as many as there may be are still enough.
+            // Half of the allowed number is still enough.
             #expect(metrics.jointTransactions.current == 1 && metrics.jointNamespaces.current == 7)
             try checkCounts(held.url, namespaces, counts: 3)
         }
     }
 
-    /// A listener that takes long.
+    /// A listener that takes a given time for each change.
     private final class SlowListener: ChangeListener {
         private let milliseconds: Milliseconds
 
@@ -165,10 +167,10 @@ import Tree
         func ended() {}
     }
 
-    /// Listeners are told by the committer that the others wait for, too.
+    /// Listeners are notified by the committer for which the other namespaces wait, too.
     @Test func whoseListenersTakeLongStandsAside() throws {
         try withHeldEngine {
-            // So long that no other namespace is taken for slow on a busy machine.
+            // Long enough that no other namespace counts as slow on a busy machine.
             $0.jointEvaluationMicroseconds = 800_000
         } _: { held, _, namespaces in
             let listener = SlowListener(milliseconds: 450)

@@ -7,16 +7,19 @@ import TestSupport
 import Testing
 import Tree
 
-/// Transactions of several namespaces whose outcome nobody hears, and engines that stop meanwhile.
+/// Checks transactions of several namespaces whose outcome the gateway does not receive, and engines that stop
+/// meanwhile.
 @Suite struct JointLosingTests {
     private static let sign = Array("append_log_joint#".utf8)
 
-    /// The connection is lost in the transaction, and the next one in the first search for what became of it.
+    /// The connection is lost in the transaction, and the next connection in the first search for the transaction's
+    /// outcome.
     @Test(arguments: [CuttingProxy.Cut.beforeBatchArrives, .beforeCommitAnswer])
     func twoCutsInARow(cut: CuttingProxy.Cut) throws {
         try withHeldEngine(proxied: true) { held, proxy, namespaces in
             try held.hold()
-            // Both begin so, and of what else this engine does nothing.
+            // Both the transaction and the search begin with this statement, and nothing else that this engine sends
+            // does.
             proxy?.cutNext(cut, times: 2, at: Array("begin#".utf8))
             let sinks = submit(.increment("n"), to: namespaces)
             try held.letGo()
@@ -28,8 +31,8 @@ import Tree
         }
     }
 
-    /// The network loses packets without a word from the transaction on. At their deadline all of its writes are answered: nobody tries for each
-    /// of them once more to reach what does not answer.
+    /// The network silently drops packets from the transaction on. At the deadline all of its writes are answered: the
+    /// engine does not try to reach the unresponsive server once more for each of them.
     @Test func manyThatAreLostInASilentNetwork() throws {
         try withHeldEngine(proxied: true, namespaces: 60) {
             $0.commitDeadlineMilliseconds = 6_000
@@ -43,7 +46,7 @@ import Tree
             #expect(sinks[0].outcome(1, seconds: 60)?.failure == .outcomeUnknown)
             let attempts = proxy.lossCount
             for sink in sinks { #expect(sink.outcome(1, seconds: 60)?.failure == .outcomeUnknown) }
-            // Other threads try, too, now and then.
+            // Other threads also try now and then.
             #expect(proxy.lossCount - attempts < 12)
             proxy.setSwallowing(false)
             #expect(eventually { held.engine.engine.health.isUp })
@@ -54,7 +57,7 @@ import Tree
         }
     }
 
-    /// Whoever stops the engine then waits for one attempt, not for one for each of the batches.
+    /// A stop of the engine then waits for one attempt, not for one per batch.
     @Test func stoppingInASilentNetwork() throws {
         try withHeldEngine(proxied: true, namespaces: 60) {
             $0.commitDeadlineMilliseconds = 6_000
@@ -65,7 +68,7 @@ import Tree
             proxy.cutNext(.silenceFromBatch, at: Self.sign)
             let sinks = submit(.increment("n"), to: namespaces)
             try held.letGo()
-            // The transaction has been given up, and what became of it is being looked for.
+            // The transaction has been given up, and the committer searches for its outcome.
             #expect(eventually { held.engine.metrics.unknownCommits.current == 60 })
             #expect(eventually { !held.engine.engine.health.isUp })
             let attempts = proxy.lossCount
@@ -77,7 +80,8 @@ import Tree
         }
     }
 
-    /// What was sent is waited for and answered, whether or not the engine waits for what is queued; also what has to be sent once more.
+    /// Batches that were sent are awaited and answered, whether or not the engine waits for queued writes; so are
+    /// batches that have to be sent once more.
     @Test(arguments: [0, 20_000] as [Int64], [false, true])
     func stoppingInTheTransaction(milliseconds: Int64, isConflict: Bool) throws {
         try withHeldEngine {
@@ -123,6 +127,6 @@ import Tree
 }
 
 extension Write {
-    /// Does nothing, and is never done.
+    /// A write that does nothing and is never committed.
     fileprivate static var recall: Write { Write(.recall, operation: .set, byteCount: 0, auth: .admin) }
 }

@@ -5,11 +5,11 @@ import Tree
 
 @testable import Engine
 
-/// What a transaction of several namespaces is to each of them, and how many take part.
+/// Checks the meaning of a shared transaction's outcome for each namespace, and the number of participants.
 @Suite struct JointOutcomeTests {
     private let now = CommitMachine.Circumstances(now: 5, isDatabaseUp: true, isStopping: false)
 
-    /// A machine that has said that its batch is to be sent.
+    /// Returns a machine that has requested the sending of its batch.
     private func sending() -> CommitMachine {
         var machine = CommitMachine(deadline: 100, isContended: false)
         _ = machine.start()
@@ -24,7 +24,7 @@ import Tree
         #expect(machine.handle(event) == .publish(.current))
     }
 
-    /// Nobody is answered, and nothing of the try is left.
+    /// No writer is answered, and the attempt leaves no trace.
     @Test func whatCameToNothingBeginsAgain() {
         #expect(JointOutcome.cameToNothing.continuation(now) == .alone)
     }
@@ -39,7 +39,7 @@ import Tree
         #expect(machine.handle(.connected) == .search(lost: 0))
     }
 
-    /// Behind the deadline nobody searches any more, and nobody says that nothing was written.
+    /// After the deadline there is no further search, and no write is reported as not written.
     @Test func whatIsUnknownAtTheDeadlineStaysSo() throws {
         let late = CommitMachine.Circumstances(now: 100, isDatabaseUp: true, isStopping: false)
         let event = try #require(JointOutcome.unknown.continuation(late).event)
@@ -74,7 +74,7 @@ import Tree
         #expect(standing.mayJoin)
     }
 
-    /// A thread that the system stops for a moment makes whoever it works for look slow.
+    /// A thread that the system suspends for a moment makes its namespace look slow.
     @Test func whoIsSlowTwiceInARowStandsAside() {
         var standing = Standing()
         for isSlow in [true, false, true, false, false, true] {
@@ -120,12 +120,12 @@ import Tree
     @Test func littleWorkJoins() {
         #expect(joins(schedule()))
         #expect(!joins(schedule(0)), "nothing to write")
-        // Each of them brings up to two rows.
+        // Each of these writes brings up to two rows.
         #expect(joins(schedule(2)) && !joins(schedule(3)), "more rows than there is room for")
         #expect(!joins(schedule(2, bytes: 51)), "more bytes")
     }
 
-    /// What ends a session is the only write of its transaction, also behind others in the queue.
+    /// A write that ends a session is the only write of its transaction, also if it is queued after others.
     @Test func whatEndsASessionGoesAlone() {
         var schedule = schedule()
         _ = schedule.add(.test(7, alone: true), EngineSettings(), outage: nil)
@@ -135,7 +135,7 @@ import Tree
         #expect(!joins(alone))
     }
 
-    /// A removal brings nothing, and touches whatever is there.
+    /// A removal adds no rows, and is measured by the rows that it removes.
     @Test(arguments: [(10, true), (11, false)]) func removalsAreMeasuredByWhatTheyRemove(rows: Int64, fits: Bool) {
         var settings = EngineSettings()
         settings.jointRows = 10
@@ -146,7 +146,7 @@ import Tree
             var schedule = NamespaceSchedule(head: 3)
             let item = WriteQueue.Waiting(write: write, sink: CollectingSink(), token: 1, deadline: .max)
             _ = schedule.add(item, settings, outage: nil)
-            // One that replaces brings a row of its own.
+            // A write that replaces also brings a row of its own.
             let joins = schedule.takeJointTask(room, settings, at: snapshot(3, root)) != nil
             #expect(joins == (number < 2 ? fits : false), "\(number)")
         }
@@ -171,7 +171,7 @@ import Tree
         #expect(joins(costly))
     }
 
-    /// Nothing is taken of what goes alone.
+    /// A task that must go alone remains in the queue whole.
     @Test func whatGoesAloneIsStillThere() {
         var contended = schedule(2)
         contended.noteContention(true)
@@ -181,7 +181,7 @@ import Tree
 }
 
 extension JointOutcome.Continuation {
-    /// What the machine hears, if it hears something.
+    /// The event that the machine receives, or nil if it receives none.
     fileprivate var event: CommitMachine.Event? {
         if case .event(let event) = self { event } else { nil }
     }

@@ -6,10 +6,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// Several engines whose transactions are of the same namespaces, and a server whose standby is not there.
+/// Checks several engines whose transactions contain the same namespaces, and a server without its standby.
 @Suite struct JointRivalsTests {
-    /// Locks are taken in one order by everybody: also who waits for them for longer than PostgreSQL waits until it looks for deadlocks
-    /// is never the victim of one.
+    /// All engines lock namespaces in one order, so a wait for locks beyond PostgreSQL's deadlock timeout never ends in
+    /// a deadlock.
     @Test func enginesWithTheSameNamespacesDoNotLockOneAnotherOut() throws {
         try withDatabase { url in
             let held = try ["a", "b"].map { name in
@@ -18,12 +18,12 @@ import Tree
             defer { for one in held { one.stop() } }
             var random = SeededGenerator(seed: 3)
             for round in 1...4 {
-                // New ones each time: those that have met somebody else go alone for a while.
+                // Each round uses new namespaces: those that have met contention go alone for a while.
                 let all = try held.map { one in try (0..<16).map { try one.engine.namespace("r\(round)n\($0)") } }
                 for namespace in all[0] { #expect(namespace.write(.increment("n"))?.committedSeq == 1) }
                 for namespace in all[1] { #expect(namespace.waitFor(1)) }
                 for one in held { try one.hold() }
-                // One of them has half of the locks when the other one comes.
+                // One of the engines holds half of the locks when the other one starts.
                 let writer = try PostgresConnection(url.withApplicationName("psql"))
                 defer { writer.close() }
                 try writer.executeScript(
@@ -48,7 +48,8 @@ import Tree
         }
     }
 
-    /// The server has committed the transaction alone: nobody is told before it is sure, and then each is told once.
+    /// The server commits the transaction without the standby: no writer is answered before the outcome is certain, and
+    /// then each is answered once.
     @Test func committedWithoutTheStandby() throws {
         let server = try LonelyServer()
         let held = try HeldEngine(server.url) { $0.jointLockMilliseconds = 20_000 }

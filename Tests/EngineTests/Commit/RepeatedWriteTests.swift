@@ -8,7 +8,7 @@ import Tree
 
 @testable import Engine
 
-/// Writes that come again by their names, on any gateway and beside others.
+/// Checks writes that are repeated by their names, on any gateway and together with other writes.
 @Suite struct RepeatedWriteTests {
     private func counting(_ number: Int64, _ writer: String = "writer-1", rows: Int = 0) throws -> Write {
         let name = try #require(WriteName(writer: writer, number: number))
@@ -30,7 +30,7 @@ import Tree
                 for namespace in namespaces { #expect(namespace.write(try counting(1))?.committedSeq == 1) }
             }
             #expect(namespaces[1].write(try counting(2))?.committedSeq == 2)
-            // It is answered as of the writer's last entry, and that is there by then.
+            // The answer names the writer's last entry, which is in the snapshot by then.
             #expect(namespaces[0].write(try counting(1))?.committedSeq == 1)
             #expect(namespaces[0].write(try counting(2))?.committedSeq == 2)
             #expect(namespaces.map { sum($0) } == [.int(2), .int(2)])
@@ -39,7 +39,7 @@ import Tree
         }
     }
 
-    /// Those that come with it, in one batch, are done.
+    /// Other writes in the same batch as a repeated write are executed.
     @Test func aRepeatedWriteKeepsNobodyFromWriting() throws {
         try withEngines(2) { url, engines in
             let (here, there) = (try engines[0].namespace(), try engines[1].namespace())
@@ -58,7 +58,7 @@ import Tree
         }
     }
 
-    /// The same write twice in one batch: by a connection that was thought lost, and by the one after it.
+    /// A batch contains the same write twice: from a connection that was thought lost, and from its successor.
     @Test func twiceInOneBatch() throws {
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
@@ -71,13 +71,14 @@ import Tree
         }
     }
 
-    /// A late copy of the second write comes before the first one's second copy: both were done, or are.
+    /// A late copy of the second write arrives before the second copy of the first: all of them are answered as
+    /// committed.
     @Test func aLateCopyBeforeAnEarlierOne() throws {
         try withEngines(2) { url, engines in
             let (here, there) = (try engines[0].namespace(), try engines[1].namespace())
             #expect(there.write(try counting(1))?.committedSeq == 1)
             let sink = CollectingSink()
-            // The first holds the batch up that the others are then in together.
+            // The first writes delay the batch, so that the others are batched together.
             for token in 0..<60 as Range<UInt64> {
                 let write: Write =
                     token < 30 ? .set("k/\(token)", .int(1)) : try counting([2, 1, 2][Int(token) % 3])
@@ -88,7 +89,7 @@ import Tree
         }
     }
 
-    /// Two gateways are given the same writes at once, again and again.
+    /// Two gateways receive the same writes at once, repeatedly.
     @Test func bothGatewaysAtOnce() throws {
         try withEngines(2) { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
@@ -109,7 +110,7 @@ import Tree
         }
     }
 
-    /// A write that was refused is judged anew, but not once later ones of its client are done: those stand.
+    /// A write that was refused is judged again, unless later writes of its client are committed: those stand.
     @Test func aRefusedWriteIsNotDone() throws {
         try withEngines(2) { _, engines in
             let namespaces = try engines.map { try $0.namespace() }
@@ -133,7 +134,8 @@ import Tree
         }
     }
 
-    /// What was done, and would be refused by now, is not told as refused: beside others and alone, here and elsewhere.
+    /// A committed write that would be refused by now is not reported as refused: with other writes and alone, on the
+    /// same gateway and on another.
     @Test func whatWouldBeRefusedByNowWasDone() throws {
         try withEngines(2) { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
@@ -151,7 +153,7 @@ import Tree
                 }
                 #expect(try #require(sink.all(50)).values.allSatisfy { $0.committedSeq != nil })
             }
-            // One that was never done is still refused.
+            // A write that was never committed is still refused.
             let other = Write(
                 .set(Path(splitting: "a/.priority"), .int(1)), operation: .set, byteCount: 1, auth: .admin,
                 name: WriteName("writer-1.2"))
@@ -159,7 +161,7 @@ import Tree
         }
     }
 
-    /// Prepared beside the others, and repeated by the other gateway.
+    /// A large write is prepared on its own thread, and repeated by the other gateway.
     @Test func largeWritesToo() throws {
         try withEngines(2) { settings, _ in
             settings.largeWriteRows = 100
@@ -182,7 +184,7 @@ import Tree
         }
     }
 
-    /// An older database is put back under the gateway: what it has not is not done.
+    /// An older database is restored under the gateway: writes that it lacks do not count as committed.
     @Test func whatWasLostIsNotDone() throws {
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()

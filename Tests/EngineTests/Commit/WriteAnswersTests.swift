@@ -7,7 +7,7 @@ import Tree
 @testable import LogStore
 @testable import Postgres
 
-/// Who is told what, and how often.
+/// Checks which sinks are notified, and how often.
 @Suite struct WriteAnswersTests {
     private final class CountingSink: WriteSink {
         private let state = MutexBox<[[UInt64]]>([])

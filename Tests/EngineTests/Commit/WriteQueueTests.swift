@@ -5,7 +5,7 @@ import Tree
 
 @testable import Engine
 
-/// The queue of writes that wait for the next batch: its order and its bounds.
+/// Checks the order and the bounds of the queue of writes that wait for the next batch.
 @Suite struct WriteQueueTests {
     private static func item(_ token: UInt64, bytes: Int = 10, alone: Bool = false) -> WriteQueue.Waiting {
         .test(token, bytes: bytes, alone: alone)
@@ -62,7 +62,8 @@ import Tree
         #expect(queue.append(Self.item(1, bytes: 41), settings) == false)
         #expect(queue.append(Self.item(2, bytes: 40), settings) == true)
         #expect(queue.takeAll().map(\.token) == [0, 2])
-        // What was taken counts no more; and one is taken whatever its size, or it could never be written.
+        // Writes that were taken no longer count. A single write is accepted whatever its size, or it could never be
+        // written.
         #expect(queue.append(Self.item(3, bytes: 1_000), settings) == true)
         #expect(queue.append(Self.item(4, bytes: 0), settings) == false)
     }
@@ -88,7 +89,7 @@ import Tree
         #expect(found == sizes)
     }
 
-    /// What has to be alone in its transaction ends the batch before it, and is one.
+    /// A write that must be alone in its transaction ends the batch before it, and is a batch of its own.
     @Test(arguments: [
         ([], [3]), ([0], [1, 2]), ([1], [1, 1, 1]), ([2], [2, 1]), ([0, 1, 2], [1, 1, 1]), ([0, 2], [1, 1, 1]),
     ])
@@ -100,7 +101,7 @@ import Tree
         #expect(found == sizes)
     }
 
-    /// Long queues, in which what was taken is cleared away now and then: against a plain array.
+    /// Compares long queues, whose storage is compacted now and then, with a plain array.
     @Test(arguments: 1...6 as ClosedRange<UInt64>) func asAPlainQueue(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let settings = Self.settings {

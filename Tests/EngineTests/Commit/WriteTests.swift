@@ -6,7 +6,7 @@ import Tree
 
 @testable import Engine
 
-/// What a write says of itself.
+/// Checks the properties of a write.
 @Suite struct WriteTests {
     private static let claim = SessionClaim(session: "s", gateway: [1], save: 1)
 
@@ -37,7 +37,7 @@ import Tree
         #expect(try !Self.rules().goesAlone)
     }
 
-    /// The bytes of a write make it large, and so do the rows that it brings and those that it replaces.
+    /// The bytes of a write, the rows that it brings and the rows that it replaces can make it large.
     @Test(arguments: [
         (100, 0, 0, false), (101, 0, 0, true), (0, 10, 0, false), (0, 11, 0, true), (0, 5, 5, false), (0, 5, 6, true),
     ])
@@ -52,7 +52,7 @@ import Tree
         #expect(write.isLarge(settings, root) == isLarge)
     }
 
-    /// What lies beside the places of an update is none of what it replaces.
+    /// Data outside the paths of an update does not count as replaced.
     @Test(arguments: [(5, 4, false), (5, 6, true), (4, 6, false), (11, 0, true)])
     func whatOfAnUpdateIsLarge(brings: Int, replaces: Int, isLarge: Bool) {
         var settings = EngineSettings()
@@ -79,7 +79,7 @@ import Tree
         }
     }
 
-    /// A trial refuses what the evaluation refuses, and nothing else.
+    /// A trial refuses exactly the writes that the evaluation refuses.
     @Test(arguments: 1...6 as ClosedRange<UInt64>) func aTrialIsAnEvaluation(seed: UInt64) throws {
         let text = "{\"rules\":{\".read\":\"auth != null\",\"$a\":{\".write\":\"newData.exists() || auth != null\"}}}"
         let rules = RulesVersion(seq: 0, set: try RuleSet(json: Array(text.utf8)))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Engine
 
-/// What follows from an attempt to execute operations: see `ExecutionMachine`.
+/// Checks the step that follows an attempt to execute operations: see `ExecutionMachine`.
 @Suite struct ExecutionMachineTests {
     private static let committed = WriteOutcome.committed(seq: 7, changes: [])
     private static let failures: [EngineError] = [
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// The row stays: another gateway executes it when this one's lease is gone.
+    /// The row stays: another gateway executes it when this gateway's lease is removed.
     @Test func aGatewayThatStopsLeavesItToTheOthers() {
         #expect(ExecutionMachine.next(after: .failed(.stopping), of: .ended) == .done)
     }

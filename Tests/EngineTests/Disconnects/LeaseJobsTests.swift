@@ -4,13 +4,13 @@ import Testing
 
 @testable import Engine
 
-/// The queue of the lease's thread: see `LeaseJobs`.
+/// Checks the queue of the lease's thread: see `LeaseJobs`.
 @Suite struct LeaseJobsTests {
     private let jobs = LeaseJobs()
 
     private func message(_ text: String) throws -> LeaseJob { .tell(text) }
 
-    /// The texts of the jobs that are there.
+    /// Returns the texts of the queued jobs.
     private func rest() -> [String] {
         var texts: [String] = []
         while case .job(.tell(let text)) = jobs.next(milliseconds: 0) { texts.append(text) }
@@ -68,7 +68,7 @@ import Testing
         jobs.stop()
         #expect(isOver.wait(milliseconds: 20_000) { $0 ? true : nil } == true)
         thread.join()
-        // What is left is not done any more.
+        // Jobs left after a stop are not executed.
         jobs.add(try message("late"))
         #expect(isStopped)
     }

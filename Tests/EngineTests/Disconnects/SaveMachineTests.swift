@@ -3,7 +3,7 @@ import Testing
 
 @testable import Engine
 
-/// What became of saves: see `SaveMachine`.
+/// Checks the outcomes of saves: see `SaveMachine`.
 @Suite struct SaveMachineTests {
     private typealias Save = SaveMachine.Save
     private let now = LeaseNumber.first
@@ -20,7 +20,7 @@ import Testing
         #expect(machine.begin(Save(number: 1, lease: later), under: now) == .answer(.over))
     }
 
-    /// While the database is away one save a second finds out whether it still is.
+    /// While the database is unavailable, one save a second tests whether it still is.
     @Test func savesAreRefusedAtOnceWhileTheDatabaseIsAway() {
         var machine = machine()
         #expect(!machine.refusesAtOnce(isDatabaseAway: true, now: 5_000))
@@ -28,7 +28,7 @@ import Testing
         #expect(machine.refusesAtOnce(isDatabaseAway: true, now: 5_000))
         #expect(machine.refusesAtOnce(isDatabaseAway: true, now: 5_999))
         #expect(!machine.refusesAtOnce(isDatabaseAway: true, now: 6_000))
-        // Somebody else has found it back.
+        // Another thread has found the database available again.
         #expect(!machine.refusesAtOnce(isDatabaseAway: false, now: 5_500))
         machine.couldNotBegin(now: 6_000)
         #expect(machine.refusesAtOnce(isDatabaseAway: true, now: 6_999))
@@ -54,7 +54,7 @@ import Testing
 
     // MARK: Lost answers
 
-    /// The row that is found says what became of it. `found`: the number of the save that it is of.
+    /// The row that is found decides the outcome. `found`: the number of the save in the row.
     @Test(arguments: [
         (5 as Int64?, SaveOutcome.saved), (4, .refused), (1, .refused), (nil, .over),
     ])
@@ -64,7 +64,7 @@ import Testing
         #expect(machine.failed(save, wasRefused: false, now: 0) == nil)
         #expect(machine.unanswered?.save == save)
         #expect(machine.settling(under: now) == .send)
-        // Asking may fail, and is then done again.
+        // The query may fail, and is then repeated.
         #expect(machine.settling(under: now) == .send)
         #expect(machine.settled(number: found) == outcome)
         #expect(machine.unanswered == nil && machine.settling(under: now) == nil)
@@ -86,12 +86,13 @@ import Testing
         #expect(machine.givesUp(now: 2_000) == false)
         #expect(machine.givesUp(now: 3_000) == false)
         #expect(machine.givesUp(now: 3_001) == true)
-        // Once.
+        // The machine gives up once.
         #expect(machine.givesUp(now: 9_000) == false)
         #expect(machine.settling(under: now) == nil)
     }
 
-    /// Every way from a lost answer: it is told once, and `.refused` only after the database was asked.
+    /// Explores every sequence after a lost answer: the save is answered once, and with `.refused` only after the
+    /// database was queried.
     @Test func everyOrderAfterALostAnswer() {
         enum Event: CaseIterable { case wait, giveUp, settleSaved, settleOther, settleGone, leaseLost }
         func explore(_ machine: SaveMachine, _ lease: LeaseNumber, _ clock: Int64, told: [SaveOutcome], depth: Int) {

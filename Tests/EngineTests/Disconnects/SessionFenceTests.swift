@@ -7,23 +7,24 @@ import TestSupport
 import Testing
 import Tree
 
-/// What sessions want done when they end is done once, and nothing that was refused: whatever is cut off, late, or taken for
-/// dead.
+/// Checks that the operations of ended sessions are executed once, and refused ones never, when connections are cut,
+/// messages are late or gateways are taken for dead.
 @Suite struct SessionFenceTests {
-    /// Heartbeats come often, but nobody is taken for dead because a busy machine lets them wait.
+    /// Sets frequent heartbeats, with an expiry that no busy machine reaches.
     private static func quick(_ settings: inout EngineSettings, _: inout LogConnection.Settings) {
         settings.pollMilliseconds = 50
         settings.heartbeatMilliseconds = 20
         settings.leaseExpiryMilliseconds = 60_000
     }
 
-    /// The same where somebody is dead, and nobody else may be taken for it.
+    /// Sets frequent heartbeats and a short expiry, for tests with a dead gateway and no other that may be taken for
+    /// dead.
     private static func endingTheDead(_ settings: inout EngineSettings, _ connection: inout LogConnection.Settings) {
         quick(&settings, &connection)
         settings.leaseExpiryMilliseconds = 400
     }
 
-    /// The same session as its gateway would keep it.
+    /// A session with the state that its gateway would keep.
     private struct Session {
         let engine: TestEngine
         let namespace: LiveNamespace
@@ -47,7 +48,7 @@ import Tree
                 id: id, namespace: namespace, lease: lease, operations: operations, auth: .admin, origin: nil)
         }
 
-        /// Begins to save; the outcome comes to the condition.
+        /// Begins to save; the condition receives the outcome.
         mutating func save(_ paths: String...) -> Condition<SaveOutcome?> {
             let outcome = Condition<SaveOutcome?>(nil)
             saves += 1
@@ -98,7 +99,7 @@ import Tree
 
     // MARK: Late saves
 
-    /// The connection is lost with a save on its way, which then arrives late: it was refused, so it is never done.
+    /// The connection is lost with a save in flight, which then arrives late: it was refused, so it is never executed.
     @Test func aRefusedSaveThatComesLateIsNotTaken() throws {
         try withProxy { url, proxy, engine in
             var session = try Session(engine, "late")
@@ -108,7 +109,7 @@ import Tree
             #expect(session.save("kept", "refused").wait(seconds: 20) == .refused)
             #expect(proxy.heldCount == 1)
             proxy.releaseHeld()
-            // Its other end takes the session for gone: what it finds is what was accepted.
+            // The client takes the session over: only accepted saves are found.
             let adopted = Condition<Bool?>(nil)
             engine.engine.disconnects.takeOver("late", in: session.namespace) { adopted.broadcast { $0 = true } }
             #expect(adopted.wait(seconds: 20) == true)
@@ -117,12 +118,13 @@ import Tree
         }
     }
 
-    /// The first save makes the row; where nobody can tell whether others have executed it since, the session is over.
+    /// The first save creates the row. If it is unknown whether another gateway has executed the row since, the session
+    /// is over.
     @Test func aFirstSaveThatComesLateIsNotTaken() throws {
         try withProxy { url, proxy, engine in
             var session = try Session(engine, "first")
             _ = session.namespace
-            // The connection is there before it is cut.
+            // The connection is open before it is cut.
             #expect(try eventually { try rows(url, "select 1 from pathmirror.gateway") == 1 })
             proxy.cutNext(.batchArrivesLate, at: Array("save_session".utf8))
             #expect(session.save("n").wait(seconds: 20) == .over)
@@ -133,7 +135,7 @@ import Tree
         }
     }
 
-    /// It came, and only the answer was lost: then it is not refused.
+    /// The save arrived, and only its answer was lost: it is not refused.
     @Test func aSaveWhoseAnswerWasLostIsSaved() throws {
         try withProxy { url, proxy, engine in
             var session = try Session(engine, "answered")
@@ -147,7 +149,7 @@ import Tree
         }
     }
 
-    /// While the database is away nobody can tell; what was not sent is refused at once.
+    /// While the database is unavailable the outcome is unknown; a save that was not sent is refused at once.
     @Test func whatIsNotSentIsRefused() throws {
         try withProxy { url, proxy, engine in
             var session = try Session(engine, "away")
@@ -163,7 +165,7 @@ import Tree
 
     // MARK: Leases
 
-    /// Its lease has expired: the gateway begins another, under another id, and drops the saves that are still queued.
+    /// The gateway's lease has expired: it begins another, under another id, and drops the saves that are still queued.
     @Test func aGatewayThatLostItsLeaseThrowsSavesAndEndsAway() throws {
         try withEngines(1, Self.quick) { url, engines in
             let engine = engines[0]
@@ -174,7 +176,8 @@ import Tree
             session.isKept = true
             let connection = try PostgresConnection(url)
             defer { connection.close() }
-            // Its thread is kept at its next save, with another and an end queued behind; meanwhile another gateway executes the first.
+            // The thread is blocked at its next save, with another save and an end queued after it; meanwhile another
+            // gateway executes the first session.
             try connection.executeScript("begin; lock table pathmirror.session in exclusive mode")
             var kept = try Session(engine, "kept back")
             let first = kept.save("m")
@@ -196,14 +199,14 @@ import Tree
             #expect(second.wait(seconds: 20) == .over)
             #expect(end.wait(seconds: 20) == true)
             #expect(try !row(url, "old"))
-            // Now the lease itself.
+            // The lease itself is removed next.
             try execute(url, "delete from pathmirror.gateway")
             #expect(isTold.wait(seconds: 20) == true)
             #expect(engine.engine.leases.current != session.lease)
             kept.isKept = true
             #expect(kept.save("late").wait(seconds: 20) == .over)
             #expect(kept.end("late").wait(seconds: 20) == true)
-            // Its operations were orphaned: they are done as they were saved, once.
+            // The session's operations were orphaned: they are executed once, as they were saved.
             #expect(eventually { session.namespace.snapshot.root == counts(["m": 1]) })
             #expect(try eventually { try rows(url, "select 1 from pathmirror.session") == 0 })
             var fresh = try Session(engine, "fresh")
@@ -213,7 +216,7 @@ import Tree
         }
     }
 
-    /// A session that its client ended on another gateway is over here.
+    /// A session that its client ended on another gateway is over on this one.
     @Test func anAdoptedSessionIsOver() throws {
         try withEngines(2, Self.quick) { url, engines in
             var session = try Session(engines[0], "adopted")
@@ -234,7 +237,7 @@ import Tree
 
     // MARK: Clocks
 
-    /// PostgreSQL's clock jumps: as far as its times go, everybody was last seen an hour ago, at every look.
+    /// PostgreSQL's clock jumps: by its times, every gateway was last seen an hour ago at every check.
     @Test func aClockThatJumpsForwardEndsNobody() throws {
         try withEngines(2, Self.quick) { url, engines in
             let isTold = Condition(0)
@@ -243,7 +246,7 @@ import Tree
             #expect(session.save("n").wait(seconds: 20) == .saved)
             #expect(try eventually { try rows(url, "select 1 from pathmirror.gateway") == 2 })
             try execute(url, Self.clock("- interval '1 hour'"))
-            // Many looks of both: the beats that they give say how many.
+            // Both gateways check many times: their heartbeats show how often.
             #expect(try eventually { try rows(url, "select 1 from pathmirror.gateway where beat > 100") == 2 })
             #expect(isTold.withLock { $0 } == 0)
             #expect(try row(url, "lives"))
@@ -251,7 +254,7 @@ import Tree
         }
     }
 
-    /// The clock is put back: the dead were last seen in the future.
+    /// The clock is put back: dead gateways were last seen in the future.
     @Test func aClockThatIsPutBackKeepsNobodyAlive() throws {
         try withEngines(1, Self.endingTheDead) { url, engines in
             let namespace = try engines[0].namespace()
@@ -281,7 +284,7 @@ import Tree
 }
 
 extension Condition {
-    /// What somebody puts there.
+    /// Waits until the value is not nil, and returns it. Returns nil after the timeout.
     fileprivate func wait<Result>(seconds: Int64) -> Result? where Value == Result? {
         wait(milliseconds: seconds * 1_000) { $0 }
     }

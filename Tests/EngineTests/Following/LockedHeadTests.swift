@@ -6,9 +6,9 @@ import Testing
 
 @testable import Engine
 
-/// What is done under the head's lock.
+/// Checks the work that is done under the head's lock.
 @Suite struct LockedHeadTests {
-    /// An entry that can't be read under the lock fails the attempt, and the lock is not kept.
+    /// An entry that can't be read under the lock fails the attempt, and the lock is released.
     @Test func theLockIsGivenBackWhereTheLogCannotBeRead() throws {
         try withDatabase { url in
             let core = EngineCore(
@@ -30,7 +30,7 @@ import Testing
             try other.sql.executeScript("update pathmirror.log set changes = '1'")
             #expect(throws: LogStoreError.self) { try committer.follower.lockHead(namespace, connection) }
             #expect(connection.isOpen && !connection.sql.isInTransaction)
-            // Nobody waits for it.
+            // The lock is free.
             try other.sql.executeScript("set lock_timeout = '2s'")
             _ = try other.sql.execute("select pathmirror.set('locked', '/b', '2')")
         }

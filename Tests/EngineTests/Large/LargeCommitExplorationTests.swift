@@ -2,7 +2,7 @@ import Testing
 
 @testable import Engine
 
-/// The machine of large writes in every order of events that a small world allows.
+/// Runs the machine of large writes through every order of events that a small world allows.
 @Suite struct LargeCommitExplorationTests {
     struct Scenario: CustomTestStringConvertible, Sendable {
         let testDescription: String
@@ -37,7 +37,7 @@ import Testing
         #expect(found.ends.count > 10)
     }
 
-    /// What a scenario is for really happens in it.
+    /// The events that each scenario is meant to cover really happen in it.
     @Test func allAnswersHappen() {
         var seen: Set<LargeWorld.Answer> = []
         for scenario in Self.scenarios {

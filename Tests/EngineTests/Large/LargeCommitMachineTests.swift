@@ -2,7 +2,7 @@ import Testing
 
 @testable import Engine
 
-/// Each rule of the machine of large writes as a script.
+/// Checks each rule of the machine of large writes as a script.
 @Suite struct LargeCommitMachineTests {
     typealias Step = (event: LargeCommitMachine.Event, effect: LargeCommitMachine.Effect)
 
@@ -28,7 +28,7 @@ import Testing
         .failed(isConnectionLost: isLost, now: now, isStopping: stops)
     }
 
-    /// Up to the COMMIT.
+    /// The steps up to the COMMIT.
     private static let toCommit: [Step] = [
         (.followed, .lockHead), (.locked(head: 5, ends(5, 5)), .judge), (.judged(isAllowed: true), .commit),
     ]

@@ -5,7 +5,7 @@ import Tree
 
 @testable import Engine
 
-/// The large writes that wait: in order, bounded, and none left unanswered.
+/// Checks that waiting large writes are kept in order, bounded, and all answered.
 @Suite struct LargeQueueTests {
     private static let namespace = LiveNamespace.test()
 
@@ -44,7 +44,7 @@ import Tree
         #expect(queue.takeAll().isEmpty && queue.isIdle)
     }
 
-    /// The large writer sleeps until there is something, and wakes for the end.
+    /// The large writer sleeps until there is a job, and wakes for the end.
     @Test func theWriterWaits() {
         let queue = LargeQueue()
         let seen = MutexBox<[UInt64]>([])

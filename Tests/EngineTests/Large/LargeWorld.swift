@@ -1,25 +1,25 @@
 @testable import Engine
 
-/// A world without PostgreSQL in which one large write is committed: a log, its head's lock, others who write at the same
-/// places or elsewhere, connections that break, a history that changes, and a clock that reaches the end of the patience.
+/// A world without PostgreSQL in which one large write is committed: a log, its head's lock, other writers at the same
+/// paths or elsewhere, connections that break, a history that changes, and a clock that reaches the deadline.
 struct LargeWorld: Hashable {
-    /// What can go wrong, and how often at most.
+    /// The maximum number of faults of each kind.
     struct Budget: Hashable {
         /// Connections that are lost.
         var losses = 0
-        /// Statements that fail while the connection goes on.
+        /// Statements that fail while the connection stays open.
         var errors = 0
-        /// Entries of others that the write can be put behind.
+        /// Entries of other writers after which the write can be placed.
         var harmless = 0
-        /// Entries of others that touch what the write touches.
+        /// Entries of other writers that touch the write's paths.
         var conflicting = 0
-        /// Entries that stand for more than they say: imports, rules.
+        /// Entries whose effect is not in their changes: imports, rules.
         var special = 0
-        /// Times that the database loses its newest entry and another takes its place.
+        /// Times that the database loses its newest entry and another replaces it.
         var takenBack = 0
         /// Whether the rules refuse the write on a newer tree.
         var refusals = 0
-        /// Whether the patience ends.
+        /// Whether the deadline can pass.
         var deadlines = 0
         /// Whether the engine stops.
         var stops = 0
@@ -31,14 +31,14 @@ struct LargeWorld: Hashable {
 
     struct Entry: Hashable {
         let kind: Kind
-        /// Different for every entry that was ever written.
+        /// A number that is different for every entry ever written.
         let batch: UInt8
     }
 
-    /// What became of the write's transaction.
+    /// The state of the write's transaction.
     enum Transaction: Hashable {
         case open, committed, ended
-        /// COMMIT is on its way, and nobody hears what becomes of it.
+        /// COMMIT was sent, and its outcome does not reach the gateway.
         case inFlight
     }
 
@@ -48,12 +48,12 @@ struct LargeWorld: Hashable {
 
     private(set) var log: [Entry] = []
     private(set) var nextBatch: UInt8 = 1
-    /// The write's transaction has the head's lock.
+    /// Whether the write's transaction holds the head's lock.
     private(set) var isLocked = false
     private(set) var transaction = Transaction.open
     private(set) var machine = LargeCommitMachine(patience: 1)
     private(set) var effect: LargeCommitMachine.Effect
-    /// What the namespace and the write have of the log.
+    /// The log entries that the namespace and the write have taken in.
     private(set) var namespace: [Entry] = []
     private(set) var write: [Entry] = []
     private(set) var budget: Budget
@@ -63,7 +63,7 @@ struct LargeWorld: Hashable {
     private(set) var answer: Answer?
     private(set) var violations: [String] = []
 
-    /// - Parameter behind: how many harmless entries there are that the write has not taken in.
+    /// - Parameter behind: the number of harmless entries that the write has not taken in.
     init(behind: Int = 0, _ budget: Budget) {
         self.budget = budget
         effect = machine.start()
@@ -83,9 +83,9 @@ struct LargeWorld: Hashable {
 
     private mutating func violated(_ what: String) { violations.append(what) }
 
-    // MARK: What can happen
+    // MARK: Transitions
 
-    /// Every state that can follow this one.
+    /// All states that can follow this one.
     var next: [LargeWorld] {
         var found = others
         if transaction == .inFlight {
@@ -111,7 +111,7 @@ struct LargeWorld: Hashable {
         return found
     }
 
-    /// What others do while nobody has the lock.
+    /// The states after actions of other writers while the lock is free.
     private var others: [LargeWorld] {
         guard !isLocked else { return [] }
         var found: [LargeWorld] = []
@@ -165,7 +165,7 @@ struct LargeWorld: Hashable {
             }
         case .commit: commits(&found)
         case .search:
-            // It waits for the lock, which the write's transaction has until it ends.
+            // The search waits for the lock, which the write's transaction holds until it ends.
             if transaction != .inFlight {
                 found.append(
                     with { $0.reply(.searched(isFound: $0.log.contains { $0.kind == .own })) })
@@ -181,7 +181,7 @@ struct LargeWorld: Hashable {
     private mutating func takeIn(after seq: Int) {
         if !isLocked { violated("reads without the lock") }
         guard seq < log.count else { return violated("reads behind the head") }
-        // The database says of what history the entry is that is read on from.
+        // The database returns the history of the entry after which reading continues.
         let page = log[seq...].prefix(2)
         for known in [namespace, write] where known.count <= seq + page.count && known.last != log[..<known.count].last
         {
@@ -197,7 +197,7 @@ struct LargeWorld: Hashable {
     }
 
     private func commits(_ found: inout [LargeWorld]) {
-        // The database compares the batch at its head with the one that it is told.
+        // The database compares the batch at its head with the expected one.
         guard log.count == namespace.count, log.last == namespace.last else {
             found.append(
                 with {
@@ -290,7 +290,7 @@ struct LargeWorld: Hashable {
             if !namespace.contains(where: { $0.kind == .own }) { violated("told before the data") }
             answer = .done
         case .prepareAgain:
-            // Its writer ends the transaction.
+            // The large writer ends the transaction.
             if transaction == .inFlight { violated("begins anew while it may be written") }
             if transaction == .open { endTransaction() }
             answer = .again
@@ -306,7 +306,7 @@ struct LargeWorld: Hashable {
         }
     }
 
-    /// What is wrong at the end, when nothing is under way any more.
+    /// The violations found at the end, when nothing is in flight.
     var finalViolations: [String] {
         let count = log.count { $0.kind == .own }
         return switch answer {

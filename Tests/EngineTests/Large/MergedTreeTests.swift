@@ -6,7 +6,7 @@ import Tree
 
 @testable import Engine
 
-/// Which entries of others a large write can be put behind, and what tree comes of it.
+/// Checks after which entries of other writers a large write can be placed, and the resulting tree.
 @Suite struct MergedTreeTests {
     private static func snapshot(_ tree: String, seq: Int64 = 5) throws -> Snapshot {
         Snapshot(
@@ -24,7 +24,7 @@ import Tree
                 isBulk: isBulk), batchID: [UInt8(seq)])
     }
 
-    /// A write of one place.
+    /// Returns the merged tree of a write to one path.
     private static func merged(
         _ tree: String, _ path: String, _ value: String, condition: String? = nil
     ) throws -> MergedTree {
@@ -60,7 +60,7 @@ import Tree
         #expect(tree.take([try Self.entry(6, [(path, value)])]) == false)
     }
 
-    /// What a write expects somewhere is looked at: who changes it comes first.
+    /// A path with an expected value counts as read: an entry that changes it ends the merge.
     @Test(arguments: [("cond", true), ("cond/x", true), ("", true), ("other", false)])
     func whatItDependsOnIsNot(path: String, isRefused: Bool) throws {
         var tree = try Self.merged("{\"a\":1,\"cond\":{\"x\":1}}", "b", "2", condition: "cond")
@@ -77,7 +77,7 @@ import Tree
         }
     }
 
-    /// Entries of which a part was taken before one that can't be: it is evaluated anew, whatever was taken.
+    /// Entries were taken in before one that conflicts: the write is evaluated again all the same.
     @Test func theFirstThatConflictsEndsIt() throws {
         var tree = try Self.merged("{\"a\":1}", "b", "2")
         #expect(
@@ -87,7 +87,7 @@ import Tree
         #expect(tree.seq == 6)
     }
 
-    /// The root's own priority goes with its last child: then the order matters though the places are apart.
+    /// The root's own priority is removed with its last child: the order then matters although the paths are disjoint.
     @Test func aRootThatWasEmptyInBetween() throws {
         var tree = try Self.merged("{\".priority\":7,\"a\":1}", "b", "2")
         #expect(tree.take([try Self.entry(6, [("c", "3")])]) == true)
@@ -96,7 +96,7 @@ import Tree
             emptied.take([try Self.entry(6, [("c", "3")])]) == false, "there was nothing that could have a priority")
     }
 
-    /// Others remove the last child that there was before the write, and with it the priority.
+    /// Other writers remove the last child that existed before the write, and the priority with it.
     @Test(arguments: ["{\".priority\":7,\"a\":1}", "{\".priority\":7,\".value\":1}"])
     func aPriorityThatGoesBeforeTheWrite(tree: String) throws {
         var merged = try Self.merged(tree, "b", "2")
@@ -104,7 +104,7 @@ import Tree
         #expect(merged.take([try Self.entry(7, [("a", "null")])]) == false)
     }
 
-    /// Whatever is taken in, the tree is the one that the entries in their order make.
+    /// With any entries taken in, the tree equals the result of all entries in order.
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func asInOrder(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
         var (taken, refused) = (0, 0)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Engine
 
-/// Which lease a gateway has, and who hears of it: see `GatewayLeases`.
+/// Checks the gateway's present lease, and the notification of its loss: see `GatewayLeases`.
 @Suite struct GatewayLeasesTests {
     @Test func whoListensIsToldOfEveryLossOnce() {
         let leases = GatewayLeases()
@@ -26,7 +26,7 @@ import Testing
         #expect(leases.current == LeaseNumber.first.next)
     }
 
-    /// Whoever is told may ask, and begin something under the new lease at once: no lock is held.
+    /// A notified listener may read the lease, and begin work under the new one at once: no lock is held.
     @Test func whoIsToldMayAsk() {
         let leases = GatewayLeases()
         let seen = MutexBox<LeaseNumber?>(nil)

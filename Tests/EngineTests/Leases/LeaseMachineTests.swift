@@ -4,7 +4,7 @@ import Testing
 
 @testable import Engine
 
-/// What a gateway does for its lease: see `LeaseMachine`.
+/// Checks a gateway's steps for its lease: see `LeaseMachine`.
 @Suite struct LeaseMachineTests {
     private typealias Step = LeaseMachine.Step
     private typealias Circumstances = LeaseMachine.Circumstances
@@ -19,7 +19,7 @@ import Testing
         Circumstances(now: now, isDatabaseUp: isUp, history: history, isComparing: isComparing)
     }
 
-    /// A machine whose lease is begun and was renewed at 0.
+    /// Returns a machine whose lease is begun and was renewed at 0.
     private func ready() -> LeaseMachine {
         var machine = machine()
         machine.start()
@@ -38,7 +38,7 @@ import Testing
         machine.began(lease(1))
         #expect(machine.next(at(5)) == .settle(lease(1)))
         machine.settled()
-        // Also if the database answers: the others are looked at first of all.
+        // Other gateways' leases are checked first, even if the database answers.
         #expect(machine.next(at(5)) == .renew(lease(1)))
         machine.renewed(2, now: 5)
         #expect(machine.next(at(5)) == .ready(lease(1, beat: 2)))
@@ -58,7 +58,7 @@ import Testing
         #expect(machine.next(at(202)) == .renew(lease(1, beat: 3)))
     }
 
-    /// Where the database may be away it is asked before anything else, once for each thing that is to be done.
+    /// A database that may be unavailable is queried before anything else, once for each task.
     @Test func aDatabaseThatMayBeAwayIsAsked() {
         var machine = ready()
         for round in 3..<6 as Range<Int64> {
@@ -93,7 +93,7 @@ import Testing
         machine.began(lease(2))
         #expect(machine.next(at(100)) == .settle(lease(2)))
         machine.settled()
-        // It was asked already.
+        // The database was queried already.
         #expect(machine.next(at(100)) == .ready(lease(2)))
         machine.start()
         #expect(machine.next(at(100)) == .renew(lease(2)))
@@ -129,7 +129,7 @@ import Testing
         #expect(machine.next(at(1, history: 1)) == .renew(lease(2)))
     }
 
-    /// All namespaces that are found to have lost something together end one lease.
+    /// Namespaces that are found at the same time to have lost entries end one lease together.
     @Test func aComparisonIsWaitedFor() {
         var machine = ready()
         machine.start()
@@ -149,7 +149,7 @@ import Testing
         #expect(machine.next(at(1, history: 1)) == .begin)
     }
 
-    /// It was lost, and the connection with it: the other history is seen before the lease is taken over.
+    /// The connection was lost with the history: the other history is noticed before the lease is taken over.
     @Test func aHistoryComesBeforeTakingOver() {
         var machine = ready()
         machine.connectionLost()
@@ -158,8 +158,8 @@ import Testing
 
     // MARK: Every order
 
-    /// Goal: whatever happens between the steps, nothing is done under a lease that the connection does not have. Method:
-    /// all sequences of events around the machine, against a database that keeps the rows.
+    /// For all events between the steps, nothing is done under a lease that the connection does not hold. All
+    /// sequences of events around the machine are run against a database that keeps the rows.
     @Test func everyOrderOfEvents() {
         var count = 0
         LeaseWorld().explore(depth: 7, &count)
@@ -172,7 +172,7 @@ import Testing
         for _ in 0..<3_000 {
             world.apply(random.oneIn(3) ? random.pick(LeaseWorld.Event.allCases) : .step)
         }
-        // Left alone it gets a lease.
+        // Undisturbed, the machine gets a lease.
         world.settle()
     }
 }
@@ -182,14 +182,14 @@ private struct LeaseWorld {
     enum Event: CaseIterable {
         /// The machine's next step is done.
         case step
-        /// Something else is to be done under the lease, a while later.
+        /// Another task is to be done under the lease, some time later.
         case start
-        /// Others end the lease, as they hear nothing.
+        /// Another gateway ends the lease, as it sees no heartbeats.
         case expired
         case connectionLost
-        /// The database goes back to another history.
+        /// The database returns to another history.
         case history
-        /// The database is found to be away, or back.
+        /// The database becomes unavailable, or available again.
         case health
     }
 
@@ -197,10 +197,10 @@ private struct LeaseWorld {
     private var circumstances = LeaseMachine.Circumstances(now: 0)
     private var row: GatewayLease?
     private var ids: UInt8 = 0
-    /// What this connection has in the database since it took over or began; nil for nothing.
+    /// The lease that this connection holds in the database since it took over or began; nil for none.
     private var own: GatewayLease?
     private var isSettled = false
-    /// The leases that the gateway has noticed to have lost.
+    /// The number of leases whose loss the gateway has noticed.
     private var losses = 0
     private var isReady = false
 

@@ -4,11 +4,11 @@ import Tree
 
 @testable import Engine
 
-/// Which listeners a change touches, against the plain definition: those at the path, above it, and below it.
+/// Checks the listeners that a change touches against the plain definition: at the path, above it, and below it.
 @Suite struct ListenerIndexTests {
     private static func paths(_ texts: [String]) -> [Path] { texts.map(Path.init(splitting:)) }
 
-    /// The names of the listeners that a change at a path touches.
+    /// Returns the names of the listeners that a change at a path touches.
     private static func touched(_ index: ListenerIndex, by path: String) -> [String] {
         var names: [String] = []
         index.forEachTouched(by: Path(splitting: path)) { names.append(($0 as? NamedListener)?.name ?? "?") }
@@ -25,7 +25,7 @@ import Tree
         #expect(Self.touched(index, by: path) == names)
     }
 
-    /// A priority has its own path: it touches what is above it and at its place, and nothing below.
+    /// A priority has its own path: it touches listeners above it and at its node, and none below.
     @Test func aPriorityTouchesItsPlaceAndWhatIsAbove() {
         var index = ListenerIndex()
         for name in ["", "a", "a/b"] { index.add(NamedListener(name), at: Path(splitting: name)) }

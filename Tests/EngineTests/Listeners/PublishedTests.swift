@@ -6,7 +6,7 @@ import Tree
 
 @testable import Engine
 
-/// What listeners are told of what is published, and in which order.
+/// Checks the notifications that listeners receive of published steps, and their order.
 @Suite struct PublishedTests {
     private static let rules = RulesVersion(seq: 0, set: .denyAll)
 
@@ -14,7 +14,7 @@ import Tree
         Snapshot(seq: seq, root: root, rules: rules)
     }
 
-    /// Steps from one seq on, each of which changes some places.
+    /// Returns the steps after one seq, each of which changes the given paths.
     private static func steps(_ changes: [[String]], after seq: Int64) -> [Step] {
         changes.enumerated().map { offset, paths in
             let entry = Entry(
@@ -33,7 +33,7 @@ import Tree
         #expect(published.snapshot.seq == 9)
     }
 
-    /// A step that touches a listener in several places is told once.
+    /// A step that touches a listener at several paths is delivered once.
     @Test func oneStepIsToldOnce() {
         let published = Published(Self.snapshot(0))
         let listener = NamedListener("")
@@ -51,7 +51,7 @@ import Tree
         #expect(listener.told == [])
     }
 
-    /// Who comes later hears of what comes later; who goes hears of nothing more.
+    /// A new listener receives later steps only; a removed listener receives none.
     @Test func subscriptionsBeginAndEnd() {
         let published = Published(Self.snapshot(0))
         let (early, late) = (NamedListener("early"), NamedListener("late"))
@@ -102,7 +102,8 @@ import Tree
         #expect(published.snapshot.seq == 0)
     }
 
-    /// Listeners that come while much is published: each has a snapshot, and then every later step without a gap.
+    /// Listeners that subscribe during frequent publishing each get a snapshot, and then every later step without a
+    /// gap.
     @Test func nobodyMissesAStep() {
         let published = Published(Self.snapshot(0))
         let found = MutexBox<[String]>([])

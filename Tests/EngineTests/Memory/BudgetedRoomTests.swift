@@ -7,14 +7,14 @@ import Tree
 
 @testable import Engine
 
-/// Trees of the past within the budget for trees: of a snapshot, of entries, and of imports.
+/// Checks past trees within the budget for trees: of a snapshot, of entries, and of imports.
 @Suite struct BudgetedRoomTests {
     private static let budget = 2 << 20
 
-    /// A namespace of 60,000 rows with a snapshot, entries behind it, an import of as much, and entries again.
+    /// Makes a namespace of 60,000 rows with a snapshot, later entries, an import of the same size, and more entries.
     private func makeHistory(_ url: PostgresURL) throws -> [(seq: Int64, root: Node)] {
         try PagedNamespaceTests.insertRecords(20_000, url)
-        // With memory of its own.
+        // This engine has a budget of its own.
         let engine = try TestEngine(url)
         defer { engine.stop() }
         let namespace = try engine.namespace()
@@ -51,7 +51,7 @@ import Tree
     @Test func treesOfThePastStayWithinTheBudget() throws {
         try withPages(bytes: Self.budget) { url, budget, makeEngine in
             let moments = try makeHistory(url)
-            // What comes out of pages is counted by an engine's thread now and then.
+            // An engine's thread counts the pages in memory now and then.
             _ = try makeEngine(url)
             let connection = try LogConnection(url)
             defer { connection.close() }
@@ -68,12 +68,12 @@ import Tree
                 used.append(Int64(try #require(budget.pages).facts.bytesInFile))
             }
             #expect(used.allSatisfy { $0 > 1 << 19 })
-            // All of it is given back with the tree.
+            // All of it is released with the tree.
             #expect(eventually { budget.total.bytes < Self.budget / 8 && budget.pages?.facts.bytesInFile == 0 })
         }
     }
 
-    /// Where there is no disk, or no use for it any more, the tree is made all the same.
+    /// Without space on the disk, the same tree is built in memory.
     @Test func withoutPagesTheTreeIsTheSame() throws {
         try withPages(bytes: Self.budget, fileBytes: 200_000) { url, budget, makeEngine in
             let moments = try makeHistory(url)

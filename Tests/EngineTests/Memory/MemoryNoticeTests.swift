@@ -4,11 +4,11 @@ import Testing
 
 @testable import Engine
 
-/// Operators are told once for each time that trees come to take more than they may.
+/// Checks that operators are notified once each time that trees exceed their budget.
 @Suite struct MemoryNoticeTests {
     private static let budget = 800
 
-    /// When a notice is due, of what trees take at times that are half a second apart.
+    /// Returns the times at which a notice is due for trees of these sizes, half a second apart.
     private static func notices(_ bytes: [Int]) -> [Int] {
         var notice = MemoryNotice()
         return bytes.enumerated().filter { index, bytes in
@@ -23,13 +23,13 @@ import Testing
         #expect(Self.notices([801, 801, 801, 800, 801, 801, 801, 801]) == [], "not without a break")
     }
 
-    /// Pages are kept just below the budget.
+    /// Pages are kept just below the budget, so sizes fluctuate around it.
     @Test func whatComesBackALittleIsNoNews() {
         let around = (0..<200).map { $0 % 12 < 6 ? 900 : 701 }
         #expect(Self.notices(around) == [4])
     }
 
-    /// However often it is looked.
+    /// The frequency of checks has no influence.
     @Test func looksInBetweenChangeNothing() {
         var notice = MemoryNotice()
         var due = 0
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    /// Engines of several databases share the budget, and one of them says it.
+    /// Engines of several databases share the budget, and one of them logs the notice.
     @Test func theLogSaysItOnce() throws {
         try withDatabase { firstURL in
             try withDatabase { secondURL in

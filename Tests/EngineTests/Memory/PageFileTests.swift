@@ -6,7 +6,7 @@ import Tree
 
 @testable import Engine
 
-/// The file of pages, and which parts of it are free.
+/// Checks the file of pages, and the bookkeeping of its free parts.
 @Suite struct PageFileTests {
     static let logger = Logger(level: .error, descriptor: -1)
 
@@ -41,13 +41,13 @@ import Tree
         }
     }
 
-    /// What the disk gives back changed is no part of a tree.
+    /// Bytes that the disk returns changed are not accepted as part of a tree.
     @Test func damageIsNoticed() throws {
         try withScratchDirectory { directory in
             let file = try PageFile(in: directory, mostBytes: 1 << 20, Self.logger) { fatalError($0) }
             let place = try #require(Array("some text".utf8).withUnsafeBytes { file.write($0) })
             let other = try #require(Array(repeating: UInt8(1), count: 400).withUnsafeBytes { file.write($0) })
-            // As if the first had been written where the second is.
+            // This corresponds to the first page written at the offset of the second.
             let moved = PagePlace(offset: other.offset, length: place.length)
             #expect(throws: PageFileError.self) { try file.withBytes(at: moved) { _ in } }
             let behind = PagePlace(offset: 1 << 16, length: place.length)
@@ -80,7 +80,7 @@ import Tree
     }
 }
 
-/// Runs `body` with a directory of its own, which is empty afterwards as it was before.
+/// Runs `body` with an empty directory of its own, and checks that it is empty again afterwards.
 func withScratchDirectory<Value>(_ body: (String) throws -> Value) throws -> Value {
     var name = Array("/tmp/pathmirror-pages-XXXXXX".utf8CString)
     let directory = String(cString: try #require(mkdtemp(&name)))

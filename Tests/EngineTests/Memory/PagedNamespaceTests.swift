@@ -8,11 +8,11 @@ import Tree
 
 @testable import Engine
 
-/// Namespaces that are larger than the budget: nobody notices more than that some of it comes from the disk.
+/// Checks that namespaces larger than the budget are served as usual, with parts read from the disk.
 @Suite struct PagedNamespaceTests {
     private static let budget = 2 << 20
 
-    /// 60,000 rows of about six megabytes, loaded in two.
+    /// A namespace of 60,000 rows and about 6 MB is loaded into a budget of 2 MB.
     @Test func aNamespaceLargerThanTheBudgetIsServed() throws {
         try withPages { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
@@ -44,7 +44,7 @@ import Tree
         }
     }
 
-    /// Its size is known only once it has been read: it goes into pages then.
+    /// The size of the namespace is known only once it has been read: it is then paged out.
     @Test func oneThatIsReadBeforeTheFirstLookAtItIsServedFromPages() throws {
         try withPages { url, budget, makeEngine in
             let connection = try LogConnection(url)
@@ -64,7 +64,8 @@ import Tree
         }
     }
 
-    /// What is changed in a page is in the tree from then on, with its neighbours: that counts, and comes back in pages.
+    /// A change in a page brings it into the tree with its neighbours: they count towards the budget, and are paged out
+    /// at the next load.
     @Test func whatIsChangedEverywhereCountsAndComesBackInPages() throws {
         try withPages { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
@@ -78,7 +79,7 @@ import Tree
                     namespace.submit(write, to: sink, token: UInt64(number))
                     if number % 50 == 49 { #expect(sink.outcome(UInt64(number))?.committedSeq != nil) }
                 }
-                // By a count of all that there is, and not only by what is thought to be there.
+                // The size comes from a full count, not only from the estimate.
                 #expect(
                     eventually(seconds: 20) {
                         let pages = budget.pages?.facts.bytesInMemory ?? 0
@@ -90,8 +91,8 @@ import Tree
         }
     }
 
-    /// Clients that come by requests only have no reference to the namespace in between. It is read once, into pages, and stays
-    /// while it is used, although it is larger than the budget and what is written brings it to three times the budget.
+    /// Clients that only send requests hold no reference to the namespace in between. It is read once, into pages, and
+    /// stays in memory while it is used, although it exceeds the budget and writes bring it to three times the budget.
     @Test func oneThatIsUsedByRequestsOnlyIsReadOnce() throws {
         try withPages(bytes: 3 << 20) { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
@@ -110,7 +111,7 @@ import Tree
         }
     }
 
-    /// The namespace grows by what is written while a listener keeps it in memory, and leaves memory after the listener has gone.
+    /// The namespace grows by writes while a listener keeps it in memory, and is evicted after the listener's removal.
     @Test func whatGrowsBeyondTheBudgetComesBackInPages() throws {
         try withPages { url, budget, makeEngine in
             let engine = try makeEngine(url)
@@ -134,14 +135,15 @@ import Tree
         }
     }
 
-    /// A namespace that grew far beyond the budget while it is in use does not have its neighbours loaded again for each request.
+    /// A namespace in use that grew far beyond the budget does not cause its neighbours to be reloaded for each
+    /// request.
     @Test func othersStayBesideOneThatGrewLarge() throws {
         try withPages(recentUse: 3_600_000) { url, budget, makeEngine in
             let engine = try makeEngine(url)
             let large = try engine.namespace()
             let text = String(repeating: "x", count: 100_000)
             for number in 0..<60 {
-                // Each of its own: what several places share counts once.
+                // Each value has its own text: shared values would count once.
                 let value = Node.string("\(number) " + text)
                 #expect(large.write(.set("a\(number)", value, byteCount: 100_000))?.committedSeq != nil)
             }
@@ -156,8 +158,8 @@ import Tree
         }
     }
 
-    /// Large namespaces that requests use all the time, and that were written to everywhere, leave memory before they take many times the
-    /// budget, and come back in pages.
+    /// Large namespaces that requests use all the time, and that were written to everywhere, are evicted before they
+    /// take many times the budget, and come back in pages.
     @Test func manyThatGrewLargeDoNotTakeAllOfTheMemory() throws {
         try withPages(recentUse: 3_600_000) { url, budget, makeEngine in
             let engine = try makeEngine(url)
@@ -179,12 +181,12 @@ import Tree
         }
     }
 
-    /// Uses the namespace, and has no reference to it afterwards.
+    /// Uses the namespace, and holds no reference to it afterwards.
     private static func using(_ engine: TestEngine, _ body: (LiveNamespace) throws -> Void) throws {
         try body(try engine.namespace())
     }
 
-    /// Expects the idle namespace to leave memory, and to take no more than it may after the next load.
+    /// Expects the idle namespace to be evicted, and to fit the budget after the next load.
     private static func comesBackInPages(_ engine: TestEngine, _ budget: TreeBudget, _ url: PostgresURL) throws {
         #expect(eventually(seconds: 30) { engine.engine.memory.namespaces == 0 })
         let before = try #require(budget.pages).facts.writes
@@ -194,7 +196,7 @@ import Tree
         #expect(namespace.snapshot.root == (try storedRoot(url)))
     }
 
-    /// Two gateways write at random to what each has in pages: the log makes the tree that both have.
+    /// Two gateways write at random to namespaces that each holds in pages: the log makes the tree that both have.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func randomWritesByTwo(seed: UInt64) throws {
         try withPages(bytes: 300_000) { url, _, makeEngine in
@@ -231,7 +233,7 @@ import Tree
         }
     }
 
-    /// Without room on the disk the namespace is served from memory, as it was before there were pages.
+    /// Without space on the disk, the namespace is served from memory, as before there were pages.
     @Test func withoutRoomOnTheDiskItStaysInMemory() throws {
         try withPages(fileBytes: 100_000) { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
@@ -239,12 +241,13 @@ import Tree
             let namespace = try engine.namespace()
             #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
             #expect(try #require(engine.engine.memory.pages).bytesInFile <= 100_000)
-            // It would be read again and again.
+            // Otherwise it would be read again and again.
             #expect(eventually { budget.keptBytes > Self.budget })
         }
     }
 
-    /// Once the file may have room again, the namespace that was kept leaves when it is idle, and the next load tries again.
+    /// Once the file may have space again, the kept namespace is evicted when it is idle, and the next load tries
+    /// again.
     @Test func whatWasKeptLeavesOnceTheFileMayHaveRoom() throws {
         let now = MutexBox<Milliseconds>(1_000_000)
         try withPages(fileBytes: 100_000, recentUse: 0, now: now) { url, budget, makeEngine in
@@ -257,14 +260,14 @@ import Tree
                 _ = try engine.namespace("other-\(round)")
                 #expect(engine.engine.liveNamespace("test") != nil)
                 now.withLock { $0 += 300_000 }
-                // Loads ask for room.
+                // Loads request memory from the budget.
                 _ = try engine.namespace("another-\(round)")
                 #expect(eventually { engine.engine.liveNamespace("test") == nil })
             }
         }
     }
 
-    /// What a namespace had on the disk is free once it is let go.
+    /// The disk space of a namespace is free once the namespace is evicted.
     @Test func whatIsLetGoLeavesTheDisk() throws {
         try withPages(recentUse: 0) { url, budget, makeEngine in
             try Self.insertRecords(20_000, url)
@@ -292,7 +295,7 @@ import Tree
 
     static func record(_ number: Int) -> Path { Path(splitting: "records/r\(100_000 + number)") }
 
-    /// Rows of records without entries that made them: there are none to be read.
+    /// Inserts rows of records without log entries.
     static func insertRecords(_ count: Int, _ url: PostgresURL, in name: String = "test") throws {
         let connection = try LogConnection(url)
         defer { connection.close() }
@@ -314,7 +317,7 @@ import Tree
     }
 }
 
-/// Runs `body` with engines that have a page file and so much memory for trees.
+/// Runs `body` with engines that have a page file and the given memory budget for trees.
 func withPages(
     bytes: Int = 2 << 20, fileBytes: Int64 = 1 << 30, recentUse: Int64 = EngineSettings().recentUseMilliseconds,
     now: MutexBox<Milliseconds>? = nil,

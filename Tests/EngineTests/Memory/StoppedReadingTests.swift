@@ -7,10 +7,10 @@ import Tree
 
 @testable import Engine
 
-/// A gateway that stops does not wait until large trees have been read.
+/// Checks that a gateway that stops does not wait until large trees have been read.
 @Suite struct StoppedReadingTests {
     private static let records = 100_000
-    /// What has been read of them by then is less than half.
+    /// The amount to read before the stop: less than half of the records.
     private static let someBytes = 8 << 20
 
     @Test func aLoadEnds() throws {
@@ -25,7 +25,7 @@ import Tree
         }
     }
 
-    /// The log does not have what the gateway has missed, so that it reads the tree again.
+    /// The log lacks the entries that the gateway has missed, so the gateway reads the tree again.
     @Test func aReloadEnds() throws {
         try withDatabase { url in
             try PagedNamespaceTests.insertRecords(Self.records, url)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Engine
 
-/// Engines of several databases have one budget: what one reads, another may have to let go of.
+/// Checks that engines of several databases share one budget: a load by one may cause an eviction by another.
 @Suite struct TreeBudgetTests {
     @Test func anotherEnginesUnusedNamespacesGo() throws {
         try withDatabase { firstURL in
@@ -20,14 +20,14 @@ import Testing
                         logger: Logger(level: .error, descriptor: -1), budget: budget)
                 }
                 defer { for engine in engines { engine.stop(milliseconds: 5_000) } }
-                // The first has all of it, and nobody uses any.
+                // The first engine has the whole budget, and all of its namespaces are idle.
                 for number in 0..<60 { try Self.load("n\(number)", engines[0]) }
                 #expect(engines[0].memory.namespaces == 60)
                 for number in 0..<60 { try Self.load("n\(number)", engines[1]) }
                 #expect(eventually { engines[0].memory.bytes <= engines[0].memory.budget })
                 #expect(engines[0].memory.namespaces < 60 || engines[1].memory.namespaces < 60)
                 #expect(engines[0].memory.bytes == engines[1].memory.bytes, "it is one sum")
-                // What the second uses stays: the first has to give.
+                // Namespaces in use by the second engine stay: the first has to evict.
                 let used = try (0..<60).map { try Self.load("n\($0)", engines[1]) }
                 #expect(eventually { engines[1].memory.bytes <= engines[1].memory.budget })
                 #expect(engines[1].memory.namespaces == 60)

@@ -6,11 +6,11 @@ import TestSupport
 import Testing
 import Tree
 
-/// Namespaces that leave memory and come back: nobody notices more than that it takes a while.
+/// Checks namespaces that are evicted and reloaded: clients notice nothing but the delay.
 @Suite struct TreeMemoryTests {
     private static let budget = 1 << 20
 
-    /// Many namespaces, each used once, stay within the budget; each still has what was written.
+    /// Many namespaces, each used once, stay within the budget; each still has its data.
     @Test func manyNamespacesUsedOnceStayWithinTheBudget() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
@@ -35,7 +35,7 @@ import Tree
         }
     }
 
-    /// Also where nothing is loaded any more, and many grow a little.
+    /// Growth is also noticed if nothing is loaded any more, and many namespaces grow a little.
     @Test func growthIsNoticed() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
@@ -53,8 +53,8 @@ import Tree
         }
     }
 
-    /// Requests have no reference to a namespace in between: those that come again and again find it in memory all the same, also
-    /// where all that are used take more than the budget together.
+    /// Requests hold no reference to a namespace in between. Namespaces that are requested repeatedly still stay in
+    /// memory, even if together they exceed the budget.
     @Test func whatIsUsedAgainAndAgainStays() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
@@ -88,7 +88,8 @@ import Tree
         }
     }
 
-    /// Large namespaces that requests used last leave beyond four budgets, although many small ones were used before them.
+    /// Large namespaces are evicted above four budgets even if requests used them last, and many small ones were used
+    /// before.
     @Test func largeOnesLeaveBehindManySmallOnes() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
@@ -103,7 +104,7 @@ import Tree
         }
     }
 
-    /// Whoever touches many namespaces does not drive out what others listen to.
+    /// A client that touches many namespaces does not evict namespaces with listeners.
     @Test func whatIsInUseStays() throws {
         try withEngines { settings, _ in
             settings.treeMemoryBytes = Self.budget
@@ -148,7 +149,7 @@ import Tree
         }
     }
 
-    /// What takes another's place is no growth, so that nobody walks over the tree to find that out.
+    /// Replacing a value is not growth, so the tree is not walked to recount it.
     @Test func overwritingIsNoGrowth() throws {
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()
@@ -165,7 +166,7 @@ import Tree
         }
     }
 
-    /// What was removed gives its room back.
+    /// Removed data releases its memory.
     @Test func removedDataIsNotCountedForLong() throws {
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
@@ -177,9 +178,9 @@ import Tree
         }
     }
 
-    /// Goal: with namespaces that come and go on two gateways every write is there once, whoever reads it, and listeners miss
-    /// and repeat nothing. Method: random writes to few namespaces, against a model that applies what was committed; the budget
-    /// holds about one of them.
+    /// With namespaces that are evicted and reloaded on two gateways, every write is present once for every reader, and
+    /// listeners miss and repeat nothing. Random writes to few namespaces are compared with a model that applies the
+    /// committed writes; the budget holds about one of the namespaces.
     @Test(arguments: [1, 2, 3] as [UInt64]) func randomWritesWhileNamespacesComeAndGo(seed: UInt64) throws {
         try withEngines(2) { settings, _ in
             settings.treeMemoryBytes = 6_000
@@ -195,7 +196,7 @@ import Tree
                 Thread(name: "writer") {
                     var generator = TreeGenerator(seed: seed &* 100 &+ UInt64(thread))
                     var seen: [String: Int64] = [:]
-                    // How often they come and go is up to who runs when: until it was often enough.
+                    // The number of evictions depends on scheduling: the loop runs until there were enough.
                     for number in 0..<3_000 {
                         if number >= 80, engines.allSatisfy({ $0.metrics.evictions.current > 10 }) { break }
                         let name = generator.random.pick(names)
@@ -203,7 +204,7 @@ import Tree
                             failures.withLock { $0.append("\(name) can't be loaded") }
                             continue
                         }
-                        // What this client has seen anywhere it sees here, too, if it waits for it.
+                        // The client sees on each gateway the writes that it has seen on any, if it waits for them.
                         if let seq = seen[name], !namespace.waitFor(seq) {
                             failures.withLock { $0.append("\(name) has not come to \(seq)") }
                         }
@@ -237,7 +238,7 @@ import Tree
         }
     }
 
-    /// A queue of loads is bounded, and says so.
+    /// The queue of loads is bounded, and reports when it is full.
     @Test func tooManyLoadsAreRefused() throws {
         try withDatabase { url in
             let engine = try TestEngine(url) { settings, _ in
@@ -248,7 +249,7 @@ import Tree
             _ = try engine.namespace("first")
             let blocker = try LogConnection(url)
             defer { blocker.close() }
-            // Nobody gets past the table's lock.
+            // The table's lock blocks all loads.
             try blocker.sql.executeScript("begin; lock table pathmirror.namespace in access exclusive mode")
             let results = MutexBox<[String]>([])
             for number in 0..<20 {

@@ -7,11 +7,12 @@ import Tree
 
 @testable import Engine
 
-/// Namespaces that come back from another database while what they were here before is being read.
+/// Checks namespaces that return from another database while their former state is being read.
 @Suite struct ExpectedNamespaceTests {
-    /// Another namespace of that name comes while an engine reads the one that there was, and has come no further than to its head.
+    /// Replaces the namespace by another of the same name while an engine reads the former one, and has only reached
+    /// its head.
     ///
-    /// - Parameter body: is given what who waits for it gets.
+    /// - Parameter body: receives the namespace that the waiting request gets.
     private func exchangeWhileItIsRead(
         _ url: PostgresURL, told: (Engine) -> Void, _ body: (LiveNamespace) throws -> Void
     ) throws {
@@ -21,7 +22,7 @@ import Tree
         try insert("before", of: record.id, connection)
         let engine = try TestEngine(url)
         defer { engine.stop() }
-        // A snapshot of the database is taken before rows are read.
+        // The engine takes a snapshot of the database before it reads rows.
         try connection.sql.executeScript("begin; lock table pathmirror.node in access exclusive mode")
         let result = Condition<Result<LiveNamespace, EngineError>?>(nil)
         engine.engine.withNamespace("test") { loaded in result.broadcast { $0 = loaded } }
@@ -63,7 +64,7 @@ import Tree
         }
     }
 
-    /// It may have been here all the time: what was read is compared with the database.
+    /// The namespace may have been there all the time: the loaded state is compared with the database.
     @Test func itIsCompared() throws {
         try withDatabase { url in
             try exchangeWhileItIsRead(url) {
@@ -75,7 +76,7 @@ import Tree
         }
     }
 
-    /// A name that was not there a moment ago may be there now.
+    /// A name that was missing a moment ago may exist now.
     @Test func itIsLookedForAnew() throws {
         try withDatabase { url in
             let engine = try TestEngine(url) { settings, _ in settings.createsNamespaces = false }

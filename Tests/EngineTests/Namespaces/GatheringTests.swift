@@ -5,9 +5,9 @@ import Tree
 
 @testable import Engine
 
-/// When a batch waits for the writers that were just answered.
+/// Checks when a batch waits for the writers that were just answered.
 @Suite struct GatheringTests {
-    /// Nanoseconds that a batch took, and the longest wait.
+    /// The nanoseconds that a batch took. `longest`: the longest wait.
     private let took: UInt64 = 300_000
     private let longest: UInt64 = 1_000_000
 
@@ -19,7 +19,7 @@ import Tree
 
     @Test func whoWritesAloneIsNotHeldUp() {
         #expect(after(answered: 1, waiting: 0).wait(queued: 1, now: 1_000) == nil)
-        // Nor are two that take turns.
+        // Neither do two writers that alternate.
         #expect(after(answered: 1, waiting: 1).wait(queued: 1, now: 1_000) == nil)
     }
 
@@ -42,7 +42,7 @@ import Tree
         let gathering = after(answered: 6, waiting: 2)
         #expect(gathering.wait(queued: 1, now: 1_000 + took - 1)?.deadline == 1_000 + took)
         #expect(gathering.wait(queued: 1, now: 1_000 + took) == nil)
-        // A batch that waited for somebody's lock for a second is no reason to wait for a second.
+        // A batch that waited one second for a lock is no reason to wait a second.
         #expect(
             after(answered: 6, waiting: 2, took: 1_000_000_000).wait(queued: 1, now: 1_000)?.deadline == 1_000 + longest
         )
@@ -54,24 +54,24 @@ import Tree
         #expect(gathering.wait(queued: 1, now: 1_000) == nil)
     }
 
-    /// The committer has come to follow the log: that waits for no writes.
+    /// A committer that only follows the log waits for no writes.
     @Test func withoutWritesThereIsNothingToWaitFor() {
         #expect(after(answered: 6, waiting: 2).wait(queued: 0, now: 1_000) == nil)
     }
 
-    // MARK: Behind a batch that is being committed
+    // MARK: After a batch that is being committed
 
     @Test func eachOfTheBatchesUnderWayGetsItsShare() {
         var gathering = after(answered: 30, waiting: 34)
         #expect(gathering.behind(batches: 2) == 24)
         #expect(gathering.behind(batches: 4) == 12)
         #expect(gathering.behind(batches: 1) == nil)
-        // Those who are under way count as well.
+        // Writes in flight count as well.
         gathering.batchEnded(answered: 20, waiting: 0, underWay: 60, took: took, now: 2_000)
         #expect(gathering.behind(batches: 2) == 30)
     }
 
-    /// Those who have just been told are in none of the counts: their number goes down slowly.
+    /// Writers that were just answered are in none of the counts, so the estimate decreases slowly.
     @Test func aShortBatchDoesNotMakeThemFew() {
         var gathering = after(answered: 30, waiting: 34)
         gathering.batchEnded(answered: 2, waiting: 1, took: took, now: 2_000)
@@ -90,7 +90,7 @@ import Tree
         #expect(gathering.behind(batches: 2) == 24)
     }
 
-    /// They had better share one transaction.
+    /// A few writes had better share one transaction.
     @Test func fewAreNotDivided() {
         #expect(after(answered: 10, waiting: 6).behind(batches: 2) == nil)
         #expect(after(answered: 17, waiting: 0).behind(batches: 8) == 1)
@@ -125,7 +125,7 @@ import Tree
         #expect(schedule.takeTask(EngineSettings()).batch.map(\.token) == Array(0...15))
     }
 
-    /// So few large values had better go together.
+    /// A few large values had better be committed together.
     @Test func largeValuesAreNotDivided() {
         var schedule = NamespaceSchedule(head: 10, gathering: after(answered: 40, waiting: 0))
         for token in 0..<30 as Range<UInt64> {
@@ -138,7 +138,7 @@ import Tree
         #expect(schedule.takeTask(EngineSettings()).batch.map(\.token) == Array(0..<30))
     }
 
-    /// With many batches under way one write may be all that is expected of each: it does not go behind another if it is large.
+    /// With many batches in flight each may expect only one write: a large one is not sent after another batch.
     @Test func aSingleLargeValueIsNotSentBehind() {
         var settings = EngineSettings()
         settings.batchesUnderWay = 8
@@ -180,7 +180,7 @@ import Tree
             }
             #expect(schedule.waitingWrites == 20)
         }
-        // What is under way was heard of already.
+        // The batch in flight is already known.
         guard case .batch = moved.takeTaskBehind(11, EngineSettings(), bell: GatheringDesk(false)) else {
             Issue.record("that is the head that will be")
             return
@@ -197,7 +197,7 @@ import Tree
         #expect(schedule.takeGatherer() == nil)
         _ = schedule.add(.test(3), EngineSettings(), outage: nil)
         #expect(schedule.takeGatherer() === desk)
-        // It is told once.
+        // The queue is notified once.
         #expect(schedule.takeGatherer() == nil)
     }
 
@@ -212,7 +212,7 @@ import Tree
 
     // MARK: In a namespace
 
-    /// A wait for as long as this machine has been up, an hour at most: it ends as soon as the writes are there.
+    /// The wait is as long as the machine's uptime, at most an hour: it ends as soon as the writes arrive.
     @Test func aCommitterWaitsUntilTheWritesAreThere() {
         var settings = EngineSettings()
         settings.batchWaitMicroseconds = 3_600_000_000

@@ -5,7 +5,7 @@ import Tree
 
 @testable import Engine
 
-/// Which namespaces leave the table: those that nobody uses, least recently used first, and no others.
+/// Checks that only unused namespaces are evicted, least recently used first.
 @Suite struct LettingGoTests {
     private static func table(_ count: Int64, total: MemoryTotal = MemoryTotal()) -> NamespaceTable {
         let table = NamespaceTable()
@@ -17,7 +17,7 @@ import Tree
         let table = Self.table(4)
         _ = table.live("n1")
         #expect(!table.request("n3") { _ in })
-        // What others write is no use.
+        // Writes of other gateways do not count as use.
         _ = table.live(id: 2)
         _ = table.announced(2, head: 5)
         #expect((0..<5).map { _ in table.takeUnused(most: 10)?.name } == ["n2", "n4", "n1", "n3", nil])
@@ -25,7 +25,7 @@ import Tree
         #expect(table.request("n1") { _ in }, "it has to be loaded")
     }
 
-    /// Requests have no reference to it in between.
+    /// Requests hold no reference to the namespace in between.
     @Test func whoWasUsedJustNowStays() {
         let now = MutexBox<Milliseconds>(1_000)
         let table = NamespaceTable { now.withLock { $0 } }
@@ -35,7 +35,7 @@ import Tree
         now.withLock { $0 += 3_000 }
         _ = table.live("n1")
         #expect(!table.request("n2") { _ in })
-        // What others write is no use.
+        // Writes of other gateways do not count as use.
         _ = table.live(id: 3)
         now.withLock { $0 += 1_999 }
         #expect(takeUnused() == nil)
@@ -46,11 +46,12 @@ import Tree
         now.withLock { $0 += 1 }
         let held = table.live(id: 1)
         #expect(takeUnused() == "n2" && takeUnused() == nil)
-        // Whoever had a reference may come again soon.
+        // The former holder of a reference may request the namespace again soon.
         #expect(held != nil && table.takeUnused(most: 10) == nil)
     }
 
-    /// Where there is far too much, small ones go although they were used just now; large ones would be read again at once.
+    /// Far above the budget, small namespaces are evicted although they were just used; large ones would be read again
+    /// at once.
     @Test func whoIsLargeAndWasUsedJustNowStays() {
         let now = MutexBox<Milliseconds>(1_000)
         let table = NamespaceTable { now.withLock { $0 } }
@@ -65,12 +66,12 @@ import Tree
         #expect((0..<3).map { _ in takeUnused() } == ["n2", "n4", nil])
         #expect(takeUnused(10_000..<10_000) == nil)
         #expect(takeUnused(10_000..<(.max)) == "n1", "where large ones take far too much, they go")
-        // To be looked at is no use.
+        // A check does not count as use.
         now.withLock { $0 = 6_000 }
         #expect((0..<2).map { _ in takeUnused() } == ["n3", nil])
     }
 
-    /// What somebody had a reference to counts as used when it was looked at last.
+    /// A namespace with references counts as used at its last check.
     @Test func whoWasInUseAtTheLastLookStays() {
         let now = MutexBox<Milliseconds>(0)
         let table = NamespaceTable { now.withLock { $0 } }
@@ -105,14 +106,14 @@ import Tree
 
     @Test func whoHasWorkStays() {
         let table = Self.table(1)
-        // Handed to committers that there are not: a reference of theirs is not what is looked at here.
+        // Handed over to committers that don't exist: their references are not tested here.
         table.live("n1")?.schedule()
         #expect(table.takeUnused(most: 10) == nil)
         _ = table.live("n1")?.finishedTask(followsLog: true)
         #expect(table.takeUnused(most: 10)?.name == "n1")
     }
 
-    /// Who waits for a seq that never comes keeps the namespace until the wait is over, not for ever.
+    /// A waiter for a seq that never arrives keeps the namespace until the wait is over, not forever.
     @Test func whoWaitsForNothingIsForgotten() {
         let table = Self.table(2)
         for (name, milliseconds) in [("n1", 0), ("n2", 600_000)] as [(String, Int64)] {
@@ -125,7 +126,7 @@ import Tree
         #expect(table.takeUnused(most: 10) == nil)
     }
 
-    /// However many are in use, so few are looked at; they count as used then.
+    /// However many namespaces are in use, only the allowed number is checked; they then count as used.
     @Test func noMoreAreLookedAtThanAllowed() {
         let table = Self.table(10)
         let held = (1...5).map { table.live(id: $0) }
@@ -170,8 +171,8 @@ import Tree
         #expect(table.takeAnnounced(of: 1) == 0)
     }
 
-    /// Goal: nobody ever has a namespace while the table has another of that name. Method: threads use and let go of few
-    /// namespaces; whoever has one looks whether it is still the table's.
+    /// No caller ever has a namespace while the table has another of the same name. Threads use and release a few
+    /// namespaces, and each checks that its namespace is still the table's.
     @Test func thereAreNeverTwoOfOne() {
         let table = NamespaceTable()
         let wrong = MutexBox(0)

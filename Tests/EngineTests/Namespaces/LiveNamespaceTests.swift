@@ -6,7 +6,7 @@ import Tree
 
 @testable import Engine
 
-/// What a namespace does with writes, and when it asks for a committer, without one.
+/// Checks how a namespace handles writes, and when it requests a committer, without a committer.
 @Suite struct LiveNamespaceTests {
     private static func large(_ path: String = "a") -> Write {
         Write(
@@ -107,7 +107,7 @@ import Tree
         #expect(handed.large == [1] && handed.namespaces == 1 && namespace.waitingWrites == 1)
     }
 
-    /// What a write replaces counts as well as what it brings.
+    /// The rows that a write replaces count as well as those that it brings.
     @Test(arguments: [(4, 0, false), (5, 0, false), (0, 5, false), (3, 3, true), (0, 6, true), (6, 0, true)])
     func whatCountsAsLarge(brings: Int, replaces: Int, isLarge: Bool) {
         var settings = EngineSettings()
@@ -165,7 +165,7 @@ import Tree
         #expect(namespace.lag == 0 && namespace.snapshot.seq == 7)
     }
 
-    /// An update of nothing goes to the committers, who look at the head before they answer.
+    /// An update of nothing goes to the committers, which check the head before they answer.
     @Test func theCurrentSnapshotIsAskedOfACommitter() throws {
         let namespace = LiveNamespace.test(seq: 5)
         let seen = MutexBox<[String]>([])

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Engine
 
-/// The estimate of what a namespace takes, and the sum.
+/// Checks the estimated size of a namespace, and the sum.
 @Suite struct NamespaceMemoryTests {
     @Test func theSumFollows() {
         let total = MemoryTotal()
@@ -22,7 +22,7 @@ import Testing
         #expect(total.bytes == second.bytes && second.bytes == NamespaceMemory.bytesBesidesTree + 7)
     }
 
-    /// What grows while it is counted stays in the estimate.
+    /// Growth during a count remains in the estimate.
     @Test func growthDuringACount() {
         let memory = NamespaceMemory(in: MemoryTotal())
         memory.grow(by: 100)
@@ -33,7 +33,7 @@ import Testing
         #expect(memory.bytes == NamespaceMemory.bytesBesidesTree + 80)
     }
 
-    /// Indexes and growth make a namespace large as its tree does, as eviction judges it by all that it takes.
+    /// Indexes and growth count towards a large namespace as its tree does, because eviction judges its total size.
     @Test func whatIsLargeCountsWithAllThatItTakes() {
         let total = MemoryTotal(budget: 1_000_000)
         var memory: NamespaceMemory? = NamespaceMemory(in: total)
@@ -51,7 +51,7 @@ import Testing
         #expect(total.bytesOfLarge == 0 && total.bytes == 0)
     }
 
-    /// Only a tree that was read into pages says what of it has to be in memory.
+    /// Only a tree that was read into pages shows how much of it must be in memory.
     @Test func whatIsInMemoryWhenItIsReadAgain() {
         let memory = NamespaceMemory(in: MemoryTotal())
         memory.wasRead(isInPages: false)
@@ -77,7 +77,7 @@ import Testing
         #expect(!memory.isWorthCounting(rows: 1_000_000), "somebody is at it")
         memory.count { (85 << 20, 1_000_000) }
         #expect(!memory.isWorthCounting(rows: 1_000_000))
-        // What was removed is found, too.
+        // Removals are noticed, too.
         #expect(!memory.isWorthCounting(rows: 900_000))
         #expect(memory.isWorthCounting(rows: 800_000))
     }

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Engine
 
-/// Who works on a namespace, and when: nothing is forgotten, and no two committers have it.
+/// Checks which committer works on a namespace, and when: no work is forgotten, and at most one committer has the
+/// namespace.
 @Suite struct NamespaceScheduleTests {
     // MARK: Refusals
 
@@ -15,7 +16,7 @@ import Testing
         #expect(schedule.add(.test(), settings, outage: "gone") == .unavailable("gone"))
         schedule.refusal = .stopping
         #expect(schedule.add(.test(), settings, outage: nil) == .stopping)
-        // Why the engine refuses is told first.
+        // The engine's reason for refusals takes precedence.
         #expect(schedule.add(.test(), settings, outage: "gone") == .stopping)
         schedule.refusal = nil
         #expect(schedule.add(.test(), settings, outage: nil) == nil)
@@ -28,7 +29,7 @@ import Testing
         var schedule = NamespaceSchedule(head: 0)
         #expect(schedule.add(.test(), settings, outage: nil) == nil)
         #expect(schedule.add(.test(), settings, outage: nil) == .overloaded)
-        // A large write that is written already comes in whatever waits.
+        // A large write that is already written is accepted however full the queue is.
         #expect(schedule.addLarge(.test()) == nil)
     }
 
@@ -62,7 +63,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // remote head, suspect, waiters, writes; whether the log has to be looked at from seq 5 on
+        // remote head, suspect, waiters, writes; whether the log has to be checked from seq 5 on
         (5, false, false, 0, false), (6, false, false, 0, true), (4, false, false, 0, false), (5, true, false, 0, true),
         (5, true, false, 1, true), (5, false, true, 0, true), (5, false, true, 1, false), (6, false, true, 1, true),
         (5, false, false, 1, false),
@@ -97,10 +98,10 @@ import Testing
         #expect(schedule.finishedTask(followsLog: true, known: 9) == false)
     }
 
-    /// The head that was heard of is of a history that is no more.
+    /// The announced head belongs to a history that no longer exists.
     @Test(
         arguments: [
-            // told, reached, heard of before; what is left to be followed
+            // announced, reached, known before; the head left to follow
             (9, 6, 9, 5), (9, 9, 9, 9), (9, 12, 9, 9), (9, 6, 10, 10), (nil, 6, 9, 9), (9, nil, 9, 9),
         ] as [(Int64?, Int64?, Int64, Int64)])
     func headsThatAreNoMore(told: Int64?, end: Int64?, heard: Int64, left: Int64) {
@@ -112,7 +113,8 @@ import Testing
         #expect(!schedule.isSuspect)
     }
 
-    /// Every role that can connect can announce any head: each that is not true makes others wait longer, until one is true.
+    /// Every role that can connect can announce any head: each false one lengthens the wait for the next, until a true
+    /// one arrives.
     @Test func falseHeadsAreDoubted() {
         var schedule = NamespaceSchedule(head: 5)
         var now: Milliseconds = 1_000
@@ -145,7 +147,7 @@ import Testing
         #expect(schedule.remoteHead == 4)
     }
 
-    // MARK: Those who wait
+    // MARK: Waiters
 
     @Test func waitersAreToldOnceTheirSeqIsThere() {
         var schedule = NamespaceSchedule(head: 0)
@@ -195,13 +197,13 @@ import Testing
 
     // MARK: Every order
 
-    /// What can happen to a namespace, as far as who has it is concerned.
+    /// The events that decide which committer has a namespace.
     enum Happening: CaseIterable {
         case write, headHeard, suspicion, taken, done, doneUnread, published
     }
 
-    /// Every sequence of eight happenings: one committer at most has the namespace, and whenever nobody has it there is nothing
-    /// that anybody would have to do.
+    /// In every sequence of up to seven events at most one committer has the namespace, and a namespace without a committer
+    /// has no work left.
     @Test func nobodyAndNothingIsForgotten() {
         var sequences = 0
         var worst: [Happening] = []
@@ -220,18 +222,18 @@ import Testing
         #expect(sequences > 10_000)
     }
 
-    /// A plain account of the same.
+    /// A plain model of the schedule.
     private struct Model {
         var isHeld = false
         var hasTask = false
         var waiting = 0
         var known: Int64 = 0
         var heard: Int64 = 0
-        /// The committer could not read the log: it is left to the tail to say again what is there.
+        /// The committer could not read the log: the tail has to report the head again.
         var isLeftToTheTail = false
         var handOvers = 0
 
-        /// False where it can't happen now.
+        /// Returns false if the event can't happen now.
         mutating func apply(_ happening: Happening, to schedule: inout NamespaceSchedule) -> Bool {
             switch happening {
             case .write:

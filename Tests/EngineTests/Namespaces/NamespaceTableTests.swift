@@ -4,7 +4,7 @@ import Testing
 
 @testable import Engine
 
-/// Which namespaces are in use, which are being loaded, and which are known not to be there.
+/// Checks which namespaces are in use, being loaded, or known to be missing.
 @Suite struct NamespaceTableTests {
     private final class Answers: Sendable {
         private let state = MutexBox<[String]>([])
@@ -36,7 +36,7 @@ import Testing
         #expect(table.all.count == 1)
     }
 
-    /// What failed for now is tried again by whoever asks next.
+    /// A temporary failure is retried by the next request.
     @Test func aFailureIsTriedAgain() {
         let table = NamespaceTable()
         let answers = Answers()
@@ -46,7 +46,7 @@ import Testing
         #expect(table.request("a", answers.take))
     }
 
-    /// Asking for invented names costs the database a question a second.
+    /// Requests for invented names cost the database one query a second.
     @Test func aMissingOneIsRememberedForASecond() {
         let time = MutexBox<Int64>(0)
         let table = NamespaceTable(now: { time.withLock { $0 } })
@@ -62,7 +62,7 @@ import Testing
         #expect(answers.all.last == "a")
     }
 
-    /// However many invented names are asked for, so many are remembered; then all are forgotten, and others are not.
+    /// A limited number of invented names is remembered; then all of them are forgotten, and other namespaces are not.
     @Test func missingOnesAreForgottenWhereThereAreTooMany() {
         let table = NamespaceTable(now: { 0 })
         let answers = Answers()
@@ -86,12 +86,12 @@ import Testing
         table.forget(old)
         #expect(table.live("a") == nil && table.live(id: 1) == nil)
         table.loaded("a", .success(new))
-        // Who still has the old one can't take the new one away.
+        // The holder of the old namespace can't remove the new one.
         table.forget(old)
         #expect(table.live("a") === new && table.live(id: 2) === new)
     }
 
-    /// Everybody who asks from whatever thread is answered once, and one of them has it loaded.
+    /// Every request from any thread is answered once, and one of them starts the load.
     @Test func manyAtOnce() {
         let table = NamespaceTable()
         let answers = Answers()

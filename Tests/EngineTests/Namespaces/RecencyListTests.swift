@@ -3,7 +3,7 @@ import Testing
 
 @testable import Engine
 
-/// The order of last use, against a plain array.
+/// Checks the order of last use against a plain array.
 @Suite struct RecencyListTests {
     @Test(arguments: [1, 2, 3, 4, 5] as [UInt64]) func agreesWithAnArray(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

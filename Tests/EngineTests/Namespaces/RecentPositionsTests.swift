@@ -4,7 +4,7 @@ import Tree
 
 @testable import Engine
 
-/// Where namespaces have been lately.
+/// Checks the recent log positions of namespaces.
 @Suite struct RecentPositionsTests {
     private static func snapshot(_ seq: Int64, batch: [UInt8]? = nil) -> Snapshot {
         Snapshot(
@@ -25,14 +25,14 @@ import Tree
         #expect(recent.of(3).isEmpty)
     }
 
-    /// A position whose batch isn't known can't be compared with anything.
+    /// A position whose batch is unknown can't be compared.
     @Test func whatHasNoBatchIsNotKept() {
         let recent = RecentPositions()
         recent.note(1, Snapshot(seq: 3, root: .null, rules: RulesVersion(seq: 0, set: .denyAll)))
         #expect(recent.of(1).isEmpty)
     }
 
-    /// A namespace that went back has the same seqs twice.
+    /// A namespace that was rolled back has the same seqs twice.
     @Test func aSeqMayComeAgain() {
         let recent = RecentPositions()
         for (seq, batch) in [(5, 1), (6, 2), (5, 3)] as [(Int64, UInt8)] {

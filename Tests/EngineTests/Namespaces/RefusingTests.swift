@@ -6,13 +6,13 @@ import Tree
 
 @testable import Engine
 
-/// Who waits for a namespace and is answered by its rules alone.
+/// Checks requests that wait for a namespace and are answered by its rules alone.
 @Suite struct RefusingTests {
     private let table = NamespaceTable()
     private let answers = MutexBox<[String]>([])
     private static let rules = RulesVersion(seq: 3, set: .denyAll)
 
-    /// - Parameter isRefused: Nil for one who needs the namespace.
+    /// - Parameter isRefused: Nil for a request that needs the namespace.
     private func ask(_ who: String, _ isRefused: Bool?) -> Bool {
         let refusal = isRefused.map { isRefused in
             EarlyRefusal { [answers] rules in
@@ -36,7 +36,7 @@ import Tree
         #expect(ask("a", true) && !ask("b", true) && table.countRefusable("n") == 2)
         #expect(refuse() == .ends)
         #expect(answers.withLock { $0 } == ["a refused by 3", "b refused by 3"])
-        // As if nobody had asked.
+        // The state is as before the requests.
         #expect(table.countRefusable("n") == 0 && table.count == 0)
         #expect(ask("c", true), "it has to be loaded")
     }
@@ -50,7 +50,7 @@ import Tree
         #expect(answers.withLock { $0.suffix(2) } == ["b has it", "d has it"])
     }
 
-    /// The tree is read anyway: nobody is judged twice for it.
+    /// The tree is read anyway: no request is judged twice for it.
     @Test func whereOneNeedsTheNamespaceRulesAreNotAsked() {
         #expect(ask("a", true) && !ask("b", nil) && table.countRefusable("n") == 0)
         #expect(answers.withLock { $0 } == [])
@@ -58,7 +58,7 @@ import Tree
         #expect(answers.withLock { $0 } == ["a failed", "b failed"])
     }
 
-    /// The rules were read before these have come, and may be older than what they have seen.
+    /// The rules were read before these requests arrived, and may be older than the rules that their clients have seen.
     @Test func whoComesLaterIsJudgedByNewerRules() {
         #expect(ask("a", true))
         let count = table.countRefusable("n")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Engine
 
-/// Messages between gateways: see `PeerMailbox`.
+/// Checks messages between gateways: see `PeerMailbox`.
 @Suite struct PeerMailboxTests {
     private static let seal = PeerSeal(Secret(Array(repeating: 7, count: 32)))
 
@@ -38,7 +38,7 @@ import Testing
         #expect(heard.withLock { $0 } == 1)
     }
 
-    /// Whoever hears may ask others: no lock is held.
+    /// A listener may register another listener: no lock is held.
     @Test func whoHearsMayListenAnew() throws {
         let mailbox = mailbox()
         let heard = MutexBox<[Int]>([])
@@ -51,7 +51,7 @@ import Testing
         #expect(heard.withLock { $0 } == [1, 2])
     }
 
-    /// Whoever can connect to the database can send what looks like a message, and repeat what was sent.
+    /// Every role that can connect to the database can forge messages, and repeat sent ones: both are dropped.
     @Test func forgedAndRepeatedMessagesAreDropped() throws {
         let mailbox = mailbox()
         let heard = MutexBox<[String]>([])
@@ -92,7 +92,7 @@ import Testing
 
         func add(_ text: String) { texts.broadcast { $0.append(text) } }
 
-        /// The texts, once there are as many.
+        /// Returns the texts once there are `count` of them.
         func wait(_ count: Int) -> [String] {
             texts.wait(milliseconds: 20_000) { $0.count >= count ? $0 : nil } ?? texts.withLock { $0 }
         }
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    /// What is too long is dropped, and holds nothing up.
+    /// A message that is too long is dropped, and delays no other.
     @Test func aLongMessageIsDropped() throws {
         try withEngines(2) { _, engines in
             let heard = Heard()

@@ -6,10 +6,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// Every database call of readers of the log loses its connection, one at a time: before the call, and after it. A reader is then refused,
-/// or does not notice; it never gets a line twice, or too few.
+/// Checks that every database call of a log reader may lose its connection, one at a time: before the call, and after
+/// it. The reader is then refused, or does not notice; it never gets a line twice, or too few lines.
 @Suite struct FailingLogReadTests {
-    /// Asks until the answer is not that the database is unavailable.
+    /// Repeats a request until the database is available.
     private static func ask<Value: Sendable>(
         _ question: (@escaping @Sendable (Result<Value, LogReadError>) -> Void) -> Void
     ) throws -> Value {
@@ -24,7 +24,7 @@ import Tree
         return try (answer ?? .failure(.engine(.unavailable("there was no answer")))).get()
     }
 
-    /// Plain entries with an import between them.
+    /// Writes plain entries with an import between them.
     private static func fill(_ url: PostgresURL, _ namespace: LiveNamespace) throws {
         for number in 1...7 as ClosedRange<Int64> { _ = namespace.write(.set("a/k\(number)", .int(number))) }
         let connection = try LogConnection(url)
@@ -49,7 +49,7 @@ import Tree
         return lines
     }
 
-    /// A reader of the whole log, a few entries or parts at a time.
+    /// Reads the whole log, a few entries or parts at a time.
     private static func reading(_ calls: FailingCalls) throws -> [String] {
         try withEngines { settings, connection in
             settings.logReaders = 1

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Goal: slices of any size add up to the log's lines, and readers take turns.
+/// Checks that slices of any size add up to the log's lines, and that readers take turns.
 @Suite struct LogReadPoolTests {
     struct Limits: Sendable {
         let entries: Int
@@ -15,13 +15,13 @@ import Tree
         let parts: Int
     }
 
-    /// What was read: the lines, and where each slice ended, with how many lines were before.
+    /// The lines that were read, and the end of each slice with the number of lines before it.
     private struct Read {
         var lines: [[UInt8]] = []
         var ends: [(place: LogPlace, lines: Int)] = []
     }
 
-    /// Reads from a place to the log's end, slice by slice; every slice gets on.
+    /// Reads from a position to the log's end, slice by slice, and checks that every slice makes progress.
     private func readAll(
         _ engine: TestEngine, _ view: LogView, from place: LogPlace = LogPlace(seq: 0)
     ) throws -> Read {
@@ -41,7 +41,7 @@ import Tree
         LogView(namespace: namespace.id, name: namespace.name, path: Path(splitting: path), hasOrigins: hasOrigins)
     }
 
-    /// Writes, an import in many parts, and rules.
+    /// Writes entries, an import in many parts, and rules.
     private func fill(_ url: PostgresURL, _ namespace: LiveNamespace) throws {
         for number in 1...6 as ClosedRange<Int64> { _ = namespace.write(.set("a/k\(number)", .int(number))) }
         let connection = try LogConnection(url)
@@ -59,7 +59,7 @@ import Tree
         _ = namespace.write(.set("z", .string("last")))
     }
 
-    /// What `replay log` writes is what these are held to.
+    /// Returns the lines that `replay log` writes, which the slices must equal.
     private func expected(_ url: PostgresURL, _ namespace: LiveNamespace, _ path: String) throws -> [[UInt8]] {
         let connection = try LogConnection(url)
         defer { connection.close() }
@@ -86,7 +86,7 @@ import Tree
             for path in ["", "a", "a/k3", "bulk", "bulk/in", "bulk/in/k4", "nowhere", "z"] {
                 let read = try readAll(engines[0], view(namespace, path))
                 #expect(read.lines == (try expected(url, namespace, path)), "\(path)")
-                // From every place between two slices the rest follows.
+                // Reading from the position between any two slices gives the remaining lines.
                 for (index, end) in read.ends.enumerated() where index % 5 == 2 {
                     let rest = try readAll(engines[0], view(namespace, path), from: end.place)
                     #expect(rest.lines == Array(read.lines[end.lines...]))
@@ -132,7 +132,7 @@ import Tree
         }
     }
 
-    /// What stands for the batch of an empty log is the key of the ids of stream events.
+    /// The batch of an empty log is replaced by the key of stream event ids.
     @Test func anEmptyLogHasNoBatch() throws {
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()
@@ -143,7 +143,7 @@ import Tree
         }
     }
 
-    /// The places between the slices of an import, and the import's seq: one place for each part.
+    /// Returns the positions between the slices of an import, one for each part, with the import's seq.
     private func places(inside namespace: LiveNamespace, _ url: PostgresURL, _ engine: TestEngine) throws -> [LogPlace]
     {
         try fill(url, namespace)
@@ -152,7 +152,7 @@ import Tree
         return places
     }
 
-    /// After a failover another entry may have the seq of the one that a reader is inside of.
+    /// After a failover another entry may have the seq of the entry that a reader is inside of.
     @Test func placesInsideAnEntryThatTheLogDoesNotHave() throws {
         try withEngines { settings, _ in
             settings.logReads.sliceParts = 1
@@ -171,7 +171,7 @@ import Tree
         }
     }
 
-    /// A forged place tells a reader nothing of an entry that has no line for it.
+    /// A forged position reveals nothing of an entry that has no line for the reader.
     @Test func placesInsideAnEntryOfAnotherPart() throws {
         try withEngines { settings, _ in
             settings.logReads.sliceParts = 1
@@ -184,7 +184,7 @@ import Tree
         }
     }
 
-    /// Of a log with damage a reader gets what is before it, and then the place where it can continue.
+    /// The reader of a damaged log gets the entries before the damage, and then the position at which it can continue.
     @Test func anEntryThatIsDamaged() throws {
         try withEngines { settings, _ in
             settings.logReads.sliceParts = 3
@@ -212,7 +212,7 @@ import Tree
         }
     }
 
-    /// Half an import is never given as a whole one, whatever retention removes between two reads.
+    /// Half an import is never returned as a whole one, even if retention removes entries between two reads.
     @Test func anEntryThatIsRemovedWhileItIsRead() throws {
         try withEngines { settings, _ in
             settings.logReads.sliceParts = 3
@@ -236,7 +236,7 @@ import Tree
         }
     }
 
-    /// A reader of the whole log doesn't keep others waiting: whoever asks later is answered before its next slice.
+    /// A reader of the whole log does not delay others: a later request is answered before the reader's next slice.
     @Test func readersTakeTurns() throws {
         try withEngines { settings, _ in
             settings.logReaders = 1
@@ -256,7 +256,7 @@ import Tree
             readOn(LogPlace(seq: 0))
             logs.slice(view, at: LogPlace(seq: 40)) { _ in order.broadcast { $0.append("live") } }
             let seen = try #require(order.wait(milliseconds: 20_000) { $0.count == 41 ? $0 : nil })
-            // Behind the slice that was being read, and the one that was asked for before it at most.
+            // At most the slice in progress and one requested earlier come first.
             #expect((try #require(seen.firstIndex(of: "live"))) <= 2)
         }
     }
@@ -278,7 +278,7 @@ import Tree
 }
 
 extension TestEngine {
-    /// One slice, once it is there.
+    /// Reads one slice, and waits for it.
     fileprivate func slice(_ view: LogView, at place: LogPlace) -> Result<LogSlice, LogReadError> {
         let answer = Condition<Result<LogSlice, LogReadError>?>(nil)
         engine.logs.slice(view, at: place) { result in answer.broadcast { $0 = result } }

@@ -6,15 +6,17 @@ import TestSupport
 import Testing
 import Tree
 
-/// A namespace with a batch that waits for the head's lock, which the test holds, and as many behind it as may be under way.
+/// A namespace with a batch that waits for the head's lock, which the test holds, and up to the allowed number of
+/// batches sent after it.
 ///
-/// Token 0 is the first batch's only write; `behind` are the tokens of the others. All of them count up `n`, which was `before`.
+/// Token 0 is the first batch's only write; `behind` are the tokens of the others. All of them increment `n`, which was
+/// `before`.
 final class ChainedBatches {
     let url: PostgresURL
     let proxy: CuttingProxy?
     let engine: TestEngine
     let namespace: LiveNamespace
-    /// Holds the lock, in a transaction.
+    /// The session that holds the lock in a transaction.
     let holder: PostgresConnection
     let listener = RecordingListener()
     let sink = CollectingSink()
@@ -33,7 +35,7 @@ final class ChainedBatches {
         namespace = try engine.namespace()
         holder = try PostgresConnection(url.withApplicationName("psql"))
         #expect(namespace.write(.increment("n"))?.committedSeq == 1)
-        // So many writers that their batches are divided.
+        // There are enough writers for their batches to be divided.
         let sink = CollectingSink()
         try hold()
         namespace.submit(.increment("n"), to: sink, token: 0)
@@ -41,7 +43,7 @@ final class ChainedBatches {
         for token in 1..<40 as Range<UInt64> { namespace.submit(.increment("n"), to: sink, token: token) }
         try holder.executeScript("rollback")
         #expect(sink.all(40) != nil)
-        // The last batch has ended only when nothing is left to be done.
+        // The last batch has ended only when no work is left.
         #expect(eventually { self.namespace.waitingWrites == 0 && self.namespace.snapshot.seq == self.before })
         #expect(engine.metrics.batchesBehind.current == 0)
         listener.started(namespace.subscribe(listener, at: .root), at: .root)
@@ -51,26 +53,27 @@ final class ChainedBatches {
         try holder.executeScript("begin; select 1 from pathmirror.namespace where name = 'test' for update")
     }
 
-    /// Gets one batch to wait for the lock.
+    /// Makes one batch wait for the lock.
     func begin(_ write: Write = .increment("n")) throws {
         try hold()
         namespace.submit(write, to: sink, token: 0)
         #expect(try oneWaitsForALock(url))
     }
 
-    /// Brings so many writes that another batch is sent behind those that wait.
+    /// Submits enough writes that another batch is sent after the waiting ones.
     func follow(_ count: UInt64 = 30, _ write: Write = .increment("n")) {
         let new = behind.upperBound..<behind.upperBound + count
         behind = 1..<new.upperBound
         for token in new { namespace.submit(write, to: sink, token: token) }
     }
 
-    /// Waits until so many are behind.
+    /// Waits until `count` batches were sent after the first.
     func waitUntilBehind(_ count: Int = 1) {
         #expect(eventually { self.engine.metrics.batchesBehind.current == count })
     }
 
-    /// Every write was committed once, in order, and is told so; `others` entries were written by somebody else.
+    /// Checks that every write was committed once, in order, and answered so; `others` entries were written by other
+    /// sessions.
     func checkAll(others: Int64 = 0, sourceLocation: SourceLocation = #_sourceLocation) throws {
         let writes = Int64(behind.count) + 1
         let outcomes = try #require(sink.all(Int(writes)), sourceLocation: sourceLocation)
@@ -82,7 +85,7 @@ final class ChainedBatches {
         #expect(seqs.last == before + writes + others, sourceLocation: sourceLocation)
     }
 
-    /// What is stored is what the log makes, what the engine has, and what a listener was told.
+    /// Checks that the stored tree equals the log's replay, the engine's tree and the listener's tree.
     func checkStored(n: Int64, others: Int64 = 0, sourceLocation: SourceLocation = #_sourceLocation) throws {
         let stored = try StoredState(url)
         #expect(stored.root[Path(splitting: "n")] == .int(n), sourceLocation: sourceLocation)

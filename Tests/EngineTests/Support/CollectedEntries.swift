@@ -2,7 +2,7 @@ import Engine
 import Runtime
 import Tree
 
-/// What `Engine.readLog` gives.
+/// The entries that `Engine.readLog` returns.
 final class CollectedEntries: Sendable {
     private let state = Condition<(entries: [Entry], isDone: Bool)>(([], false))
 
@@ -15,7 +15,7 @@ final class CollectedEntries: Sendable {
         state.broadcast { $0.isDone = true }
     }
 
-    /// All of them, once they are there; nil after 20 seconds.
+    /// Waits for the end, and returns all entries; nil after 20 seconds.
     func wait() -> [Entry]? {
         state.wait(milliseconds: 20_000) { $0.isDone ? $0.entries : nil }
     }

@@ -1,13 +1,13 @@
 import LogStore
 import Tree
 
-/// The rows that a difference of two trees finds.
+/// The rows found by comparing two trees.
 struct GatheredRows: RowSink {
     private(set) var rows: [[UInt8]: (old: Node, new: Node)] = [:]
 
     mutating func row(_ path: [UInt8], old: Node, new: Node) { rows[path] = (old, new) }
 
-    /// Every row of a tree.
+    /// Returns every row of a tree.
     static func of(_ root: Node) -> [[UInt8]: Node] {
         var diff = RowDiff(GatheredRows())
         diff.compare(.null, root, changedAt: .root)

@@ -2,7 +2,7 @@ import Runtime
 
 @testable import Engine
 
-/// What a namespace has handed to the committers, and to the large writer.
+/// The work that a namespace has handed over to the committers and to the large writer.
 final class HandedOver: Sendable {
     private struct State: Sendable {
         var namespaces = 0
@@ -14,7 +14,7 @@ final class HandedOver: Sendable {
 
     func note(_ item: WriteQueue.Waiting) { state.broadcast { $0.large.append(item.token) } }
 
-    /// How often the namespace was handed over.
+    /// The number of times the namespace was handed over.
     var namespaces: Int { state.withLock { $0.namespaces } }
     /// The tokens of the large writes.
     var large: [UInt64] { state.withLock { $0.large } }

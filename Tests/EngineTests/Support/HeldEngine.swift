@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// An engine whose committers are all kept waiting, so that what is written meanwhile waits for them together.
+/// An engine whose committers are all blocked, so that writes made meanwhile wait for them together.
 final class HeldEngine {
     let url: PostgresURL
     let engine: TestEngine
@@ -16,8 +16,8 @@ final class HeldEngine {
     private var hasStopped = false
 
     /// - Parameters:
-    ///   - way: how the engine reaches the database, where that is another way than the test's own.
-    ///   - name: what its own namespaces are called, which keep the committers.
+    ///   - way: the engine's URL of the database, if it differs from the test's.
+    ///   - name: the prefix of the engine's own namespaces, which block the committers.
     init(
         _ url: PostgresURL, by way: PostgresURL? = nil, committers: Int = 1, name: String = "hold",
         _ change: (inout EngineSettings) -> Void = { _ in }
@@ -26,7 +26,7 @@ final class HeldEngine {
         engine = try TestEngine(way ?? url) { settings, _ in
             settings.committers = committers
             settings.commitDeadlineMilliseconds = 20_000
-            // However busy the machine is, nobody is left behind or taken for slow.
+            // However busy the machine is, no namespace is left out or counts as slow.
             settings.jointEvaluationMicroseconds = 2_000_000
             change(&settings)
         }
@@ -35,7 +35,7 @@ final class HeldEngine {
         for name in names { _ = try engine.namespace(name).write(.increment("n")) }
     }
 
-    /// Begins to keep the committers waiting.
+    /// Begins to block the committers.
     func hold() throws {
         let all = names.map { "'\($0)'" }.joined(separator: ",")
         try holder.executeScript("begin; select 1 from pathmirror.namespace where name in (\(all)) for update")
@@ -46,10 +46,10 @@ final class HeldEngine {
         #expect(try waiting(for: holder, count: names.count))
     }
 
-    /// Lets the committers go on, when they have ended what they were kept with.
+    /// Releases the committers once they have finished the work that blocked them.
     func letGo() throws { try holder.executeScript("rollback") }
 
-    /// Waits until so many sessions wait for another one's locks, directly or behind others.
+    /// Waits until `count` sessions wait for another session's locks, directly or indirectly.
     func waiting(for session: PostgresConnection, count: Int = 1) throws -> Bool {
         let look = try PostgresConnection(url)
         defer { look.close() }
@@ -66,14 +66,14 @@ final class HeldEngine {
         return eventually { (try? look.execute(waits).int64(0, 0)) == Int64(count) }
     }
 
-    /// Ends the engine alone.
+    /// Stops the engine, and keeps the session that blocks the committers.
     func stopEngine(milliseconds: Int64 = 10_000) {
         guard !hasStopped else { return }
         hasStopped = true
         engine.engine.stop(milliseconds: milliseconds)
     }
 
-    /// Somebody else has ended it.
+    /// Records that the engine was stopped elsewhere.
     func noteStopped() { hasStopped = true }
 
     func stop() {
@@ -82,7 +82,7 @@ final class HeldEngine {
     }
 }
 
-/// Runs `body` with such an engine and namespaces `n0`, `n1` and so on, in each of which `n` is 1.
+/// Runs `body` with a blocked engine and namespaces `n0`, `n1` and so on, in each of which `n` is 1.
 func withHeldEngine(
     committers: Int = 1, proxied: Bool = false, namespaces count: Int = 8,
     _ change: (inout EngineSettings) -> Void = { _ in },
@@ -99,7 +99,7 @@ func withHeldEngine(
     }
 }
 
-/// Each namespace has `n` that often, its entries and its tree are right, and the engine has them.
+/// Checks that `n` is `counts` in each namespace, and that its entries, its tree and the engine's state are right.
 func checkCounts(
     _ url: PostgresURL, _ namespaces: [LiveNamespace], counts: Int64, sourceLocation: SourceLocation = #_sourceLocation
 ) throws {
@@ -111,7 +111,7 @@ func checkCounts(
     }
 }
 
-/// Submits a write to each, and returns their sinks.
+/// Submits a write to each namespace, and returns their sinks.
 func submit(_ write: Write, to namespaces: [LiveNamespace], token: UInt64 = 1) -> [CollectingSink] {
     namespaces.map { namespace in
         let sink = CollectingSink()

@@ -3,7 +3,7 @@ import Tree
 
 @testable import Engine
 
-/// A listener that keeps what it is told, as texts.
+/// A listener that records its notifications as texts.
 final class NamedListener: ChangeListener {
     let name: String
     private let state = MutexBox<[String]>([])
@@ -20,6 +20,6 @@ final class NamedListener: ChangeListener {
 
     func ended() { state.withLock { $0.append("ended") } }
 
-    /// What it was told, in order.
+    /// The notifications in order.
     var told: [String] { state.withLock { $0 } }
 }

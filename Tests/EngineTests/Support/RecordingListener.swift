@@ -3,25 +3,25 @@ import Runtime
 import TestSupport
 import Tree
 
-/// Follows the value at a path from what it is told, and notes everything that should not be.
+/// A listener that maintains the value at a path from its notifications, and records every violation.
 final class RecordingListener: ChangeListener {
     struct State {
         var path = Path.root
-        /// The tree as of the last step that was told.
+        /// The tree after the last step received.
         var root = Node.null
         var seq: Int64 = -1
         var seqs: [Int64] = []
         var resets: [Int64] = []
         var mistakes: [String] = []
         var isInside = false
-        /// Steps that came before `started`.
+        /// Steps that arrived before `started`.
         var early: [Step] = []
         var hasStarted = false
         var hasEnded = false
     }
     private let state = Condition(State())
 
-    /// From which snapshot on it is told; what has come meanwhile is taken now.
+    /// Sets the snapshot from which notifications start, and applies the steps that have arrived meanwhile.
     func started(_ snapshot: Snapshot, at path: Path) {
         state.broadcast { state in
             state.path = path
@@ -51,7 +51,7 @@ final class RecordingListener: ChangeListener {
             if step.entry.seq <= state.seq {
                 state.mistakes.append("seq \(step.entry.seq) after \(state.seq)")
             }
-            // Steps that do not touch the listener are not told: its value must be as it was left.
+            // Steps that do not touch the listener are not delivered: its value must be unchanged.
             if step.before[state.path] != state.root[state.path] {
                 state.mistakes.append("a change before seq \(step.entry.seq) was missed")
             }
@@ -73,7 +73,7 @@ final class RecordingListener: ChangeListener {
 
     var now: State { state.withLock { $0 } }
 
-    /// The state, once it is as wanted; nil after 20 seconds.
+    /// Waits until the state satisfies a condition, and returns it; nil after 20 seconds.
     func wait(until isRight: (State) -> Bool) -> State? {
         state.wait(milliseconds: 20_000) { isRight($0) ? $0 : nil }
     }

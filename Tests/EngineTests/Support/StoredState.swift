@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What the database holds of a namespace, and the checks of the invariants on it.
+/// The database's state of a namespace, with checks of the invariants.
 struct StoredState {
     let head: Int64
     let root: Node
@@ -36,14 +36,14 @@ struct StoredState {
         self.entries = entries
     }
 
-    /// The tree that the log makes.
+    /// The tree that results from the log.
     var replayed: Node {
         entries.reduce(Node.null) { root, entry in
             entry.changes.reduce(root) { $0.replacing($1.path, with: $1.value) }
         }
     }
 
-    /// Gapless from 1 to the head, in order; the stored tree is the log's.
+    /// Checks that the log is gapless from 1 to the head, in order, and that the stored tree is the log's.
     func check(sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(entries.map(\.seq) == Array(0...head).filter { $0 > 0 }, sourceLocation: sourceLocation)
         #expect(
@@ -52,7 +52,7 @@ struct StoredState {
         #expect(replayed == root, "the log makes the stored tree", sourceLocation: sourceLocation)
     }
 
-    /// Every engine has come to the head, with the very tree that is stored.
+    /// Checks that every engine has reached the head, with the stored tree.
     func check(
         equals namespaces: [LiveNamespace], sourceLocation: SourceLocation = #_sourceLocation
     ) {
@@ -66,7 +66,7 @@ struct StoredState {
     }
 }
 
-/// `pathmirror log verify` of the test's namespace.
+/// Runs `pathmirror log verify` on the test's namespace.
 func verify(_ url: PostgresURL, _ name: String = "test") throws -> Verification {
     let connection = try LogConnection(url)
     defer { connection.close() }

@@ -6,7 +6,7 @@ import Tree
 @testable import Engine
 
 extension WriteQueue.Waiting {
-    /// A write that waits; of a sink that nobody asks unless one is given.
+    /// Returns a waiting write; its sink is unused unless one is given.
     static func test(
         _ token: UInt64 = 0, bytes: Int = 10, alone: Bool = false, sink: any WriteSink = CollectingSink(),
         deadline: Int64 = .max
@@ -21,7 +21,7 @@ extension WriteQueue.Waiting {
 }
 
 extension LiveNamespace {
-    /// A namespace that no database has; what it hands over is kept.
+    /// Returns a namespace without a database; `handed` records its handovers.
     static func test(
         _ root: Node = .null, seq: Int64 = 0, id: Int64 = 1, name: String = "test",
         _ settings: EngineSettings = .init(),
