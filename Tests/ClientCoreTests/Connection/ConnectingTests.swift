@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// Connections come about, end, and come back.
+/// Checks that connections are opened, end, and are reopened.
 @Suite struct ConnectingTests {
     @Test func beginsOffline() {
         var harness = MachineHarness()
@@ -130,7 +130,7 @@ import Wire
         #expect(harness.machine.deadline.map { $0 > harness.now } == true, "it pauses")
     }
 
-    /// A server that greets before it sends the client on is no better.
+    /// A server that greets the client before redirecting it is treated the same way.
     @Test func isNotSentRoundForEverByThoseWhoGreet() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
@@ -140,7 +140,7 @@ import Wire
         }
         #expect(harness.opened.count == 6)
         #expect(harness.machine.deadline.map { $0 > harness.now } == true, "it pauses")
-        // One that has served for a while may send it on.
+        // A server that has served for a while may redirect the client.
         harness.passTime(to: harness.machine.deadline ?? 0)
         harness.greet()
         harness.passTime(to: harness.now + 30_000)

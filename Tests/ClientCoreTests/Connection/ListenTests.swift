@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// Listens are sent, sent again, answered, taken back and revoked.
+/// Checks that listens are sent, sent again, answered, withdrawn and revoked.
 @Suite struct ListenTests {
     private static let last = Query(index: .child(Path(splitting: "n")), limit: .last(2))
     private static let tag = ListenTag(rawValue: 7)
@@ -56,7 +56,7 @@ import Wire
         #expect(ranges.count == 1)
     }
 
-    /// What comes late for a listen that was stopped is older than what a query beside it was sent.
+    /// Late data of a stopped listen is older than data that the server sent to an overlapping query, and is dropped.
     @Test func dataOfAStoppedListenIsDropped() {
         var harness = MachineHarness()
         harness.connect()
@@ -69,8 +69,9 @@ import Wire
         harness.tell(.push(.change(event, tag: nil)))
         harness.tell(.push(.change(.patch(Path(splitting: "a"), []), tag: nil)))
         #expect(harness.takeReports() == [])
-        // The same place, and one above it, may be listened to again. Until the server has done what was asked before, its data is
-        // the stopped listen's: where it then says that the new one has its data already, what is older must not be there.
+        // A path, and a path above it, may be listened to again. Until the server has processed the earlier
+        // requests, its data belongs to the stopped listen: if the server then answers that the client already has the
+        // new listen's data, older data must not have been applied.
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
         harness.tell(.push(.change(event, tag: nil)))
         #expect(harness.takeReports() == [])

@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// Nothing is sent before the login is settled, and the login follows the app's tokens.
+/// Checks that nothing is sent before the login is settled, and that the login follows the app's tokens.
 @Suite struct LoginTests {
     private static let user = AuthRequest(token: "a.b.c")
     private static let other = AuthRequest(token: "d.e.f")
@@ -86,7 +86,7 @@ import Wire
             }
         }
         #expect(counts == [1, 2, 3])
-        // A good one at last, and then the network fails.
+        // The server accepts a token at last, and then the network fails.
         harness.answer(harness.takeRequests().last?.number ?? 0)
         harness.tell(.closed(.broken("cut")))
         #expect((harness.machine.deadline ?? 0) - harness.now <= 1_000)
@@ -122,7 +122,7 @@ import Wire
     @Test func aTokenThatEndsSoonIsReplacedBefore() {
         var harness = online()
         harness.token = .none
-        // The server's clock said 1,700,000,000 s; the token ends ten minutes later.
+        // The server's clock said 1,700,000,000 s; the token expires ten minutes later.
         harness.answer(1, "ok", "{\"auth\":{\"uid\":\"u\"},\"expires\":1700000600}")
         harness.answer(2)
         harness.answer(3)

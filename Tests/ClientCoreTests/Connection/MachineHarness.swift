@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// Drives a machine by hand: carries out what it asks for, and keeps what it says and tells.
+/// Drives a machine by hand: executes its requests, and records its messages and reports.
 struct MachineHarness {
     var machine: ConnectionMachine
     var now: Int64 = 1_000
@@ -14,12 +14,12 @@ struct MachineHarness {
     var tokenQuestions: [Bool] = []
     var appCheckQuestions = 0
     var reports: [ConnectionReport] = []
-    /// What is told to be the hash of what is known of a listen.
+    /// The hash that the harness returns for the known data of a listen.
     var hash = ""
     var compound: CompoundHash?
-    /// By which a listen may go on where it was.
+    /// The log position after which a listen may resume, or nil.
     var behind: String?
-    /// Nil leaves the question unanswered.
+    /// The token that the harness returns. Nil leaves the request unanswered.
     var token: AuthRequest?? = .some(nil)
     private var assembler = SegmentAssembler(maxBytes: 1 << 30)
 
@@ -92,7 +92,7 @@ struct MachineHarness {
         tell("{\"t\":\"d\",\"d\":{\"r\":\(number),\"b\":{\"s\":\"\(status)\",\"d\":\(detail)}}}")
     }
 
-    /// Lets time pass until the machine wants something, and once more and more.
+    /// Lets time pass until `end`, and runs the machine at each of its deadlines.
     mutating func passTime(to end: Int64) {
         while let deadline = machine.deadline, deadline <= end {
             now = max(now, deadline)
@@ -101,7 +101,7 @@ struct MachineHarness {
         now = max(now, end)
     }
 
-    /// Lets time pass until something is so.
+    /// Lets time pass until a condition holds.
     mutating func passTo(_ condition: (MachineHarness) -> Bool) {
         while !condition(self), let deadline = machine.deadline {
             now = max(now, deadline)
@@ -128,7 +128,7 @@ struct MachineHarness {
         return sent.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Online, greeted, nobody signed in.
+    /// Connects and greets without a login.
     mutating func connect() {
         self { $0.goOnline(now: $1) }
         greet()

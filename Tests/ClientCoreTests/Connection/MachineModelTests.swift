@@ -4,8 +4,9 @@ import Testing
 import Tree
 import Wire
 
-/// Random sequences of wishes, answers, cuts and time against a server that keeps count: every write is answered once and
-/// in order, transactions are never sent twice, no listen is lost, and nothing comes before the login.
+/// Runs random sequences of requests, answers, cuts and pauses against a server that keeps count: every write is
+/// answered once and in order, transactions are never sent twice, no listen is lost, and nothing is sent before the
+/// login.
 @Suite struct MachineModelTests {
     @Test(arguments: 0..<60) func everythingIsAnsweredOnceAndInOrder(seed: UInt64) {
         var run = ModelRun(seed: seed)
@@ -107,7 +108,7 @@ private struct ModelRun {
                 harness.answer(request.number, "ok", "{\"auth\":{},\"expires\":null}")
             }
         case .listen(let target, _, _, _):
-            // Refused ones are wanted no more: the machine tells.
+            // Refused listens are no longer wanted: the machine reports them.
             if random.oneIn(10), server.listens.contains(target) {
                 server.listens.remove(target)
                 harness.answer(request.number, "permission_denied")
@@ -119,7 +120,7 @@ private struct ModelRun {
         }
     }
 
-    /// Hands over what was sent, and takes in what was told.
+    /// Delivers the sent requests to the server, and records the machine's reports.
     private mutating func settle() {
         server.take(harness.takeRequests(), connection: harness.number.rawValue)
         for report in harness.takeReports() {
@@ -161,7 +162,7 @@ private struct ModelRun {
         }
         for id in 1..<nextGet where !cancelled.contains(id) { #expect(getAnswers[id] == 1) }
         for id in cancelled { #expect(getAnswers[id] == nil) }
-        // On each connection the writes come in the order in which they were made.
+        // On each connection the writes arrive in the order in which they were made.
         for (one, next) in zip(server.received, server.received.dropFirst()) where one.connection == next.connection {
             #expect(one.id < next.id)
         }

@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// A server that answers when it is told to, and remembers what came in.
+/// A server that answers only on request, and records the messages that it received.
 struct ModelServer {
     struct Received: Equatable {
         let connection: UInt64
@@ -11,10 +11,10 @@ struct ModelServer {
     }
 
     var received: [Received] = []
-    /// What the connection that stands listens to.
+    /// The listens of the open connection.
     var listens: Set<ListenTarget> = []
     var isLoggedIn = false
-    /// Requests that came before the login was accepted.
+    /// The number of requests that arrived before the login was accepted.
     var early = 0
     var waiting: [ClientRequest] = []
 

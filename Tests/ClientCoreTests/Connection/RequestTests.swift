@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// Requests reach the server in order and are answered once.
+/// Checks that requests reach the server in order and are answered once.
 @Suite struct RequestTests {
     @Test func writesGoOutInOrderAndAreAnswered() {
         var harness = MachineHarness()
@@ -57,7 +57,7 @@ import Wire
         #expect(hashes == [nil, "h"], "3 again, and 4, which nobody has sent before")
     }
 
-    /// By its name a write that comes again is known; who does not ask for the gateway's extension is not told of it.
+    /// A repeated write is recognized by its name. Names are sent only if the client uses the gateway's extension.
     @Test(arguments: [false, true]) func writesKeepTheirNames(isExtended: Bool) {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
@@ -136,7 +136,7 @@ import Wire
         _ = harness.takeRequests()
         harness.connect()
         #expect(harness.takeRequests().isEmpty)
-        // One that is on its way is answered by a server that doesn't know.
+        // A purged write that is in flight is still answered by the server, which does not know of the purge.
         harness { $0.write(write(3), now: $1) }
         harness { $0.purgeWrites(now: $1) }
         harness.answer(1)

@@ -2,7 +2,7 @@ import ClientCore
 import Testing
 import Wire
 
-/// A connection is kept from looking dead, and a dead one is found out.
+/// Checks that an idle connection is kept alive, and a dead one is detected.
 @Suite struct SilenceTests {
     private static let ping = "{\"t\":\"c\",\"d\":{\"t\":\"p\",\"d\":{}}}"
 

@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// How clients wait for entries of a gateway's log, and go on behind them.
+/// Checks how clients wait for entries of a gateway's log, and resume after them.
 @Suite struct WaitTests {
     private func spec(_ path: String) -> QuerySpec { QuerySpec(path: Path(splitting: path[...])) }
     private func id(_ number: UInt64) -> RequestID { RequestID(rawValue: number) }
@@ -53,7 +53,7 @@ import Wire
         #expect(outcomes(harness) == [.refused(RequestFailure(status: .permissionDenied))])
     }
 
-    /// A listen that can't go on where it was is asked for with hashes, and waits go out behind its answer.
+    /// A listen that can't be resumed is sent with hashes, and waits are sent after its answer.
     @Test func waitsStandBehindListensThatMayStartAnew() throws {
         var harness = MachineHarness()
         harness.behind = "5-x"

@@ -18,7 +18,7 @@ import Tree
         return .init(value: .init(value(&random)), key: key, isInclusive: isInclusive)
     }
 
-    /// Whatever a query admits lies in its range, and is found by it; what is found overlaps.
+    /// Every value that a query admits lies in the query's range, and finds the query; every range found overlaps.
     @Test(arguments: 1...4 as ClosedRange<UInt64>) func whatAQueryAdmitsIsFound(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for index in [Query.Index.key, .value] {

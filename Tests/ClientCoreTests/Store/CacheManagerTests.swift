@@ -13,7 +13,7 @@ import Tree
         Node(children: children.map { (Key($0.key), .int($0.value)) })
     }
 
-    /// A store in which the last four of some scores were loaded before the process ended.
+    /// Returns a store in which the last four of some scores were loaded before the process ended.
     private func storeWithFourScores() -> MemoryStore {
         let store = MemoryStore()
         let cache = CacheManager(store: store)
@@ -35,7 +35,7 @@ import Tree
         let found = cache.activate(last(2))
         #expect(found.isComplete)
         #expect(last(2).query.select(from: found.node) == node(["c": 3, "d": 4]))
-        // It is one of its own now.
+        // The query now has a set of its own.
         #expect(CacheManager(store: MemoryStore()).cached(last(2)) == .nothing)
     }
 
@@ -70,7 +70,7 @@ import Tree
         #expect(
             cache.cached(last(1)) == CachedQuery(node: node(["a": 1, "b": 2]), isComplete: true, knownChildren: nil))
         #expect(cache.cached(QuerySpec(path: Path(splitting: "others"))) == .nothing)
-        // The order makes no difference to what is loaded.
+        // The order has no influence on the loaded data.
         #expect(cache.cached(QuerySpec(path: scores, query: Query(index: .value))).isComplete)
     }
 
@@ -93,7 +93,7 @@ import Tree
         ]
         cache.applyServer(changes, at: scores, of: last(4))
         #expect(cache.cached(last(4)).node == node(["b": 2, "c": 3, "d": 4, "e": 5]))
-        // Below a child that is there nothing enters or leaves.
+        // A change below an existing child adds and removes no child of the query.
         cache.applyServer(.int(6), at: Path(splitting: "scores/e"), of: last(4))
         cache.applyServer(.string("p"), at: Path(splitting: "scores/e/.priority"), of: last(4))
         #expect(cache.cached(last(4)).node.child(Key("e")) == Node.int(6).withPriority(.string("p")))
@@ -139,8 +139,8 @@ import Tree
         #expect(cache.cached(last(4)).node.child(Key("a")) == .int(1))
     }
 
-    /// The connection that was to bring the answer was lost, and the write is not done again: what the listens were sent since is
-    /// newer than the write.
+    /// The connection that was to bring the answer was lost, and the write is not executed again: data sent to the
+    /// listens since is newer than the write.
     @Test func anAnswerThatComesLateTakesNothingBack() {
         let cache = CacheManager(store: storeWithFourScores())
         _ = cache.activate(last(4))
@@ -160,8 +160,8 @@ import Tree
         #expect(cache.cached(below).node == .int(8))
     }
 
-    /// A query has brought another value of a child, and that was gone again before the child's own listener, or whoever is left,
-    /// was told: the server says to him that what he has is right, and the store shows it again.
+    /// A query received another value of a child, and that value was replaced again before the child's own listener, or
+    /// the remaining listener, was notified: the server confirms the listener's data, and the store shows it again.
     @Test(arguments: [false, true]) func whatTheServerConfirmsIsKept(hasEnded: Bool) {
         let cache = CacheManager(store: MemoryStore())
         let below = QuerySpec(path: scores.appending(Key("a")))
@@ -179,7 +179,8 @@ import Tree
         if !hasEnded { #expect(cache.cached(last(4)).node == node(["a": 9, "b": 2])) }
     }
 
-    /// What a write's answer has told a listener is not in the store. The connection is lost, and the server says that he has it.
+    /// The answer to a write notified a listener of data that is not in the store. The connection is lost, and the
+    /// server confirms that the listener has that data.
     @Test func whatTheServerConfirmsIsKeptThoughItNeverSentIt() {
         let cache = CacheManager(store: MemoryStore())
         let spec = QuerySpec(path: scores)
@@ -211,12 +212,12 @@ import Tree
         #expect(cache.cached(spec).isComplete)
         store.lose()
         #expect(cache.cached(spec) == .nothing)
-        // What changes is not all there is.
+        // The changed part is not the whole value.
         cache.applyServer(.int(5), at: scores.appending(Key("a")), of: QuerySpec(path: scores.appending(Key("a"))))
         cache.complete(spec)
         #expect(cache.cached(spec) == .nothing)
         cache.deactivate(spec)
-        // Asked for anew it is known again.
+        // After a new listen the value is known again.
         #expect(cache.activate(spec) == .nothing)
         cache.applyServer(.int(2), at: scores, of: spec)
         cache.complete(spec)

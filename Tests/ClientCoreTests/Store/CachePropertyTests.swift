@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import Tree
 
-/// A model server, random listens to it, restarts and pruning: what is listened to is always served as the server has
-/// it, and what nobody listens to is what the server had at some time.
+/// Runs a model server with random listens, restarts and pruning: data with a listen is always served as the server has
+/// it, and data without a listen is a former state of the server.
 @Suite struct CachePropertyTests {
     @Test(arguments: 1...12 as ClosedRange<UInt64>) func whatIsListenedToIsServedExactly(seed: UInt64) {
         var server = ModelCacheServer(seed: seed)
@@ -15,7 +15,7 @@ import Tree
     }
 }
 
-/// Tells a cache what a server would.
+/// A model server that sends its changes to a cache.
 struct ModelCacheServer {
     private var generator: TreeGenerator
     private let store = OddStore()
@@ -26,7 +26,7 @@ struct ModelCacheServer {
 
     init(seed: UInt64) {
         generator = TreeGenerator(seed: seed)
-        // As if much had to be pruned all the time, or nothing.
+        // Depending on the seed, the cache has to prune all the time, or never.
         store.bytesFactor = seed % 2 == 0 ? 1 : 10_000
         cache = CacheManager(store: store)
     }
@@ -62,7 +62,7 @@ struct ModelCacheServer {
             cache = CacheManager(store: store)
             let before = active
             active = []
-            // Some are listened to again; the server sends what it has.
+            // Some paths are listened to again; the server sends its data.
             for spec in before where generator.random.oneIn(2) {
                 #expect(cache.activate(spec).isComplete)
                 active.append(spec)
@@ -70,7 +70,7 @@ struct ModelCacheServer {
                 cache.complete(spec)
             }
         case 5:
-            // An app's own write, taken by the server.
+            // A write of the app that the server has accepted.
             let place = path(3)
             let node = generator.tree(depth: 2)
             change(place, node)
@@ -79,7 +79,7 @@ struct ModelCacheServer {
         }
     }
 
-    /// Changes the server's tree, and tells of it whoever listens.
+    /// Changes the server's tree, and sends the change to the affected listens.
     private mutating func change(_ place: Path, _ node: Node) {
         let old = tree
         tree = tree.replacing(place, with: node)

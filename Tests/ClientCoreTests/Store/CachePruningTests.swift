@@ -20,7 +20,7 @@ import Tree
             load(place(number), 50_000, into: cache)
             cache.deactivate(place(number))
         }
-        // Used again: the last to go.
+        // This path was used again, so it is pruned last.
         _ = cache.activate(place(0))
         cache.deactivate(place(0))
         load(place(20), 100_000, into: cache)

@@ -4,7 +4,7 @@ import Wire
 
 @testable import ClientCore
 
-/// Writes that the server takes before it answers the listens that were sent after them.
+/// Checks writes that the server accepts before it answers the listens that were sent after them.
 @Suite struct AcceptedWriteTests {
     private let place = Path([Key("a")])
 
@@ -23,7 +23,7 @@ import Wire
         tree.acknowledge(WriteID(rawValue: id), isRefused: false).events.map(\.node)
     }
 
-    /// Listens and sends that; returns what is told.
+    /// Adds a listener and sends its listen; returns the values delivered, and the tag.
     private func listen(_ tree: SyncTree, _ registration: Registration) -> (told: [Node], tag: ListenTag?) {
         let effects = tree.add(registration)
         var found: ListenTag?
@@ -34,7 +34,7 @@ import Wire
         return (effects.events.map(\.node), found)
     }
 
-    /// A client that has something of the place in its file, complete.
+    /// Returns a client that has complete data of the path in its file.
     private func opened(_ json: String, _ store: MemoryStore = MemoryStore()) throws -> SyncTree {
         let before = SyncTree(cache: CacheManager(store: store))
         _ = before.add(registration(1))
@@ -85,13 +85,13 @@ import Wire
         let shown = try node(#"{"x":1,"y":1}"#)
         #expect(told == [shown])
         for id in 1...3 as ClosedRange<Int64> { #expect(accept(tree, id) == []) }
-        // The server had what the file has, as somebody has written that since.
+        // Another client has since restored the value in the file, so the server has it, too.
         let kept = try node(#"{"x":0,"y":1}"#)
         let spec = QuerySpec(path: place, query: query)
         #expect(tree.completeListen(spec, tag: tag).events.map(\.node) == [kept])
     }
 
-    /// Somebody has put back what was there: the server answers that the client has it.
+    /// Another client has restored the former value: the server answers that the client has it.
     @Test func theAnswerIsAboutWhatTheClientHadWhenItAsked() throws {
         let tree = try opened("0")
         try write(tree, 1, place, "1")
@@ -110,7 +110,7 @@ import Wire
         #expect(told.events.map(\.node) == [try node(#"{"x":0,"y":2}"#)])
     }
 
-    /// A listen to more takes the place of one that was answered: what that was still sent is dropped.
+    /// A listen to a larger path replaces one that was answered: data still sent for the former is dropped.
     @Test func aListenToMoreIsToldOfAcceptedWritesLater() throws {
         let tree = SyncTree()
         _ = listen(tree, registration(1))
@@ -122,7 +122,7 @@ import Wire
         #expect(tree.localValue(at: place) == .int(1))
     }
 
-    /// What the server tells is later than what it takes from this client.
+    /// Data that the server sends is newer than the writes that it accepts from this client.
     @Test func whatAnAnsweredListenIsToldStays() throws {
         let tree = SyncTree()
         _ = listen(tree, registration(1))
@@ -134,7 +134,7 @@ import Wire
         #expect(accept(tree, 1) == [.int(7)])
     }
 
-    /// The server has begun to tell of a place that somebody listens to, and has not come to all of it.
+    /// The server has begun to send the data of a path with a listener, and has not sent all of it.
     @Test func aPartThatTheServerHasToldStays() throws {
         let tree = SyncTree()
         try write(tree, 1, place, #"{"x":1,"y":1}"#)
@@ -157,7 +157,7 @@ import Wire
         _ = listen(tree, registration(2))
         _ = accept(tree, 1)
         #expect(kept(store) == .int(1))
-        // Nobody listens any longer, and then somebody does again.
+        // The last listener is removed, and another one is added.
         _ = tree.remove(registration(2))
         #expect(listen(tree, registration(3)).told == [.int(1)])
     }
@@ -179,7 +179,7 @@ import Wire
         }
     }
 
-    /// Another listen was told more than the one that is answered goes out from.
+    /// Another listen received more changes than the data on which the answered listen is based.
     @Test func whatAQueryWasToldStaysInTheFile() throws {
         let store = MemoryStore()
         let tree = try opened(#"{"x":0}"#, store)
@@ -198,9 +198,9 @@ import Wire
         #expect(kept(store) == (try node(#"{"x":5}"#)))
     }
 
-    // MARK: Going on behind an entry
+    // MARK: Resuming after an entry
 
-    /// The server tells of each entry by itself, the client's own among them.
+    /// The server sends each entry separately, including the client's own.
     @Test(arguments: [true, false]) func whatWasMissedIsTakenTogether(isWhole: Bool) throws {
         let store = MemoryStore()
         let tree = try opened(#"{"x":0,"y":0}"#, store)
@@ -231,7 +231,7 @@ import Wire
         tree.sent(spec, tag: tag, resumes: true)
         _ = accept(tree, 1)
         #expect(tree.applyServer(.int(9), at: place.appending(Key("y")), tag: tag).events.isEmpty)
-        // A server that tells of another place than it was asked for is not heard.
+        // Data of a path outside the listen is ignored.
         for elsewhere in [Path.root, Path([Key("b"), Key("x")])] {
             #expect(tree.applyServer(.int(5), at: elsewhere, tag: tag).events.isEmpty)
         }
@@ -239,9 +239,9 @@ import Wire
         #expect(tree.completeListen(spec, tag: tag).events.map(\.node) == [try node(#"{"x":1,"y":9}"#)])
     }
 
-    // MARK: What is no answer
+    // MARK: Data that answers nothing
 
-    /// What is to happen when the connection ends.
+    /// The data assumed when the connection ends answers no listen.
     @Test func whatTheClientSupposesIsNoAnswer() throws {
         let store = MemoryStore()
         let tree = try opened(#"{"x":0}"#, store)
@@ -253,7 +253,8 @@ import Wire
         #expect(kept(store) == shown)
     }
 
-    /// A query is told of others' writes before an answer comes late; what a get has brought is what it chooses from.
+    /// A query receives writes of other clients before an answer arrives late; the query selects from the data that a
+    /// get has brought.
     @Test func aGetBesideAQueryTakesNothingBack() throws {
         let query = Query(index: .key, limit: .first(2))
         let tree = SyncTree()
@@ -267,9 +268,9 @@ import Wire
         #expect(accept(tree, 1) == [try node(#"{"x":7,"y":1}"#)])
     }
 
-    // MARK: What it costs
+    // MARK: Cost
 
-    /// A write looks at the listens alone that it concerns, and leaves nothing behind.
+    /// A write visits only the listens that it concerns, and leaves no query in the file.
     @Test func acceptedWritesLeaveNoQueriesInTheFile() throws {
         let store = MemoryStore()
         let tree = SyncTree(cache: CacheManager(store: store))

@@ -2,7 +2,7 @@ import ClientCore
 import Testing
 import Tree
 
-/// A list that a filtered query has loaded knows its items.
+/// Checks that the items of a list loaded by a filtered query are known.
 @Suite struct ChildOfQueryTests {
     private let posts = Path(splitting: "posts")
     private let item = Path(splitting: "posts/a")
@@ -11,7 +11,7 @@ import Tree
         Node(children: [(Key("title"), .string("A")), (Key("stars"), .int(stars))])
     }
 
-    /// Somebody who listens to the last two posts by stars, and the query's tag.
+    /// Adds a listener to the last two posts by stars, and returns the query's tag.
     private func list(_ tree: SyncTree) throws -> ListenTag {
         let query = Query(index: .child(Path(splitting: "stars")), limit: .last(2))
         let registration = Registration(
@@ -37,7 +37,7 @@ import Tree
         let effects = tree.add(listener(2, item))
         #expect(effects.events.map(\.node) == [post(1)])
         #expect(effects.listens == [.start(QuerySpec(path: item), tag: nil)])
-        // What the server sends of the item is what both see from then on.
+        // From now on both listeners see the server's data of the item.
         let news = tree.applyServer(post(5), at: item, tag: nil)
         #expect(news.events.filter { $0.registration.rawValue == 2 }.map(\.node) == [post(5)])
         #expect(tree.localValue(at: item) == post(5))
@@ -60,7 +60,7 @@ import Tree
         #expect(tree.add(first).events.map(\.node) == [Node(children: [(Key("stars"), .int(1))])])
     }
 
-    /// Its own pending writes lie over what is known of an item, as everywhere.
+    /// The client's pending writes are applied over the known value of an item, as everywhere.
     @Test func writesLieOverIt() throws {
         let tree = SyncTree()
         _ = try list(tree)
@@ -72,7 +72,7 @@ import Tree
         #expect(tree.localValue(at: item) == post(1))
     }
 
-    /// A transaction at an item begins with it: those who follow the list don't see it vanish meanwhile.
+    /// A transaction at an item starts from the item's value: listeners to the list don't see it vanish meanwhile.
     @Test func aTransactionBeginsWithTheItem() throws {
         let tree = SyncTree()
         _ = try list(tree)

@@ -4,7 +4,7 @@ import Wire
 
 @testable import ClientCore
 
-/// Filtered queries that have had their data from others' listens, or that others listen within.
+/// Checks filtered queries that have received their data from other listens, or that contain other listens.
 @Suite struct CoveredQueryTests {
     private let above = Path([Key("a")])
     private let place = Path([Key("a"), Key("q")])
@@ -22,8 +22,8 @@ import Wire
         return try #require(tags.first)
     }
 
-    /// Changes that leave a query's place are told as its window's changes only: what it has had from a listen above
-    /// has to be its own once the server has said that it is the same.
+    /// Changes that leave a query's path are sent as changes of its window only: data that it has received from a
+    /// listen above becomes its own once the server has confirmed it.
     @Test(arguments: [false, true]) func whatAListenAboveHasBroughtIsKept(isKept: Bool) throws {
         let tree = SyncTree(cache: isKept ? CacheManager(store: MemoryStore()) : nil)
         let all = registration(1, QuerySpec(path: above))
@@ -34,7 +34,7 @@ import Wire
         #expect(tree.add(registration(2, first3)).events.map(\.node) == [selected])
         let tag = try tag(tree.remove(all))
         #expect(tree.serverValue(of: first3) == (selected, true))
-        // The hash of that is the server's: it answers without data.
+        // The hash of that data equals the server's: the server answers without data.
         #expect(tree.completeListen(first3, tag: tag, mark: LogMark(seq: 7)).events.isEmpty)
         #expect(tree.serverValue(of: first3) == (selected, true))
         #expect(tree.localSeq(of: first3) == 7)
@@ -45,7 +45,7 @@ import Wire
         #expect(tree.applyServer(changes, at: place, tag: tag).events.map(\.node) == [changed])
     }
 
-    /// A question's answer covers a query that waits for the server's word on what it has.
+    /// The answer to a get covers a query that waits for the server to confirm its data.
     @Test func whatAnAnswerHasBroughtIsKept() throws {
         let tree = SyncTree()
         let tag = try tag(tree.add(registration(1, first3)))
@@ -59,8 +59,8 @@ import Wire
         #expect(tree.applyServer(.int(5), at: place.appending(Key("c")), tag: tag).events.map(\.node) == [changed])
     }
 
-    /// The server tells one listen after the other of several entries: the query has been told all of them when the
-    /// first reaches those who listen to its child.
+    /// The server sends several entries to one listen after the other: the query has received all of them when the
+    /// first reaches the listener to its child.
     @Test func aChildsOlderEntriesTakeNothingAway() throws {
         let tree = SyncTree()
         let tag = try tag(tree.add(registration(1, first3)))
@@ -82,7 +82,7 @@ import Wire
         #expect(tree.serverValue(of: first3) == (selected, true))
     }
 
-    /// An older value of a child takes no place that the query has given to another one since.
+    /// An older value of a child does not displace a child that the query has selected since.
     @Test func aChildsOlderValueDisplacesNothing() throws {
         let tree = SyncTree()
         let spec = QuerySpec(path: place, query: Query(index: .value, limit: .first(2)))
@@ -98,8 +98,8 @@ import Wire
         #expect(tree.localValue(of: spec) == selected)
     }
 
-    /// All of a place has come from the cache, and the server has the same: who came meanwhile to a query within it is told its
-    /// value at once, and not never.
+    /// The whole value of a path comes from the cache, and the server confirms it: a listener added meanwhile to a
+    /// query below receives its value at once.
     @Test(arguments: [true, false]) func whatTheCacheBringsReachesThoseBelow(isNothing: Bool) throws {
         let store = MemoryStore()
         let value = isNothing ? Node.null : try node(#"{"b":1,"c":2,"d":3}"#)
@@ -112,7 +112,7 @@ import Wire
             _ = tree.remove(all)
         }
         let tree = SyncTree(cache: CacheManager(store: store))
-        // It had been told that there is something else, and nothing of that is left.
+        // The query had received another value, of which nothing is left.
         let tag = try tag(
             tree.add(registration(2, QuerySpec(path: place, query: Query(index: .value, limit: .last(1))))))
         _ = tree.applyServer(.null, at: place, tag: tag)
@@ -123,8 +123,8 @@ import Wire
                 .isEmpty)
     }
 
-    /// A listener to all of a place is served from the file: what queries there choose from is then known, a write to a part
-    /// of a child included, and the server may have nothing new that would tell them.
+    /// A listener to the whole path is served from the file: queries at that path can then select from it, including a
+    /// pending write to a part of a child, although the server may have no changes to send.
     @Test(arguments: [1, 100]) func whatTheCacheBringsIsTold(many: Int) throws {
         let cache = CacheManager(store: MemoryStore())
         let all = QuerySpec(path: place)

@@ -4,8 +4,8 @@ import Tree
 
 @testable import ClientCore
 
-/// What the client shows of its writes is what the server makes of them one after the other, priorities of emptied nodes
-/// included.
+/// Checks that the client shows its writes as the server applies them one after another, including the priorities of
+/// emptied nodes.
 @Suite struct EmptiedNodeTests {
     private let path = Path([Key("a")])
 
@@ -36,8 +36,8 @@ import Tree
         #expect(tree.localValue(at: path) == Node(children: [(Key("y"), .int(2))]).withPriority(.int(5)))
     }
 
-    /// The priority came between a write that is refused and those that hide it: it has found nothing, and listeners see
-    /// so at once.
+    /// The priority came between a write that is refused and later writes that hide it: it has found no node, and
+    /// listeners see this at once.
     @Test func aPriorityThatHasFoundNothing() {
         let tree = tree(.null)
         overwrite(tree, 1, path.appending(Key("x")), .int(1))
@@ -51,7 +51,7 @@ import Tree
         #expect(events.map(\.node) == [both])
     }
 
-    /// The same with the server's priority, which was lost by a write that is refused.
+    /// The server's priority was lost by a write that is refused, and is shown again.
     @Test func aPriorityThatIsKeptAfterAll() {
         let value = Node(children: [(Key("x"), .int(1))]).withPriority(.int(5))
         let tree = tree(value)
@@ -61,8 +61,8 @@ import Tree
         #expect(events.map(\.node) == [value.replacingChild(Key("x"), with: .int(2))])
     }
 
-    /// The server has a leaf, and writes below it have made it a branch: without them it is a leaf again, though one of the
-    /// places on the way has had a priority.
+    /// The server has a leaf, and writes below it have made it a branch: without them it is a leaf again, though a path
+    /// in between has had a priority.
     @Test func aLeafThatWasABranchIsALeafAgain() {
         let tree = tree(.int(2))
         overwrite(tree, 1, path.appending(Key("x")).appending(Key("y")), .int(1))
@@ -71,7 +71,7 @@ import Tree
         #expect(events.map(\.node) == [.int(2)])
     }
 
-    /// Random writes over a random value against a tree to which they are applied in order.
+    /// Compares random writes over a random value with a tree to which they are applied in order.
     @Test(arguments: [11, 12, 13, 14] as [UInt64]) func againstTheWritesInOrder(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let keys = ["x", "y", "z"].map { Key($0) }

@@ -1,10 +1,10 @@
 @testable import ClientCore
 
-/// Compares the events that a step of the specification raised with those that it names.
+/// Compares the events that a step of the specification raised with the expected ones.
 ///
-/// The events of one place come together, and the places in the order of the specification. The events of each listener come
-/// by kind: removed, added, moved, changed children, then the value. The events of a listener that begins come exactly in the
-/// order of the specification.
+/// The events of one path come together, and the paths in the order of the specification. The events of each listener
+/// come by kind: removed, added, moved, changed children, then the value. The events of a listener that begins come
+/// exactly in the order of the specification.
 struct EventComparison {
     struct Raised {
         let listener: RegistrationID
@@ -13,7 +13,7 @@ struct EventComparison {
 
     private static let kinds = ["child_removed", "child_added", "child_moved", "child_changed", "value"]
 
-    /// What differs, one text for each fault.
+    /// The differences, one text for each fault.
     private(set) var faults: [String] = []
 
     /// - Parameter isBeginning: the step begins or ends a listener.
@@ -44,7 +44,7 @@ struct EventComparison {
         for event in left { faults.append("missing \(event)") }
     }
 
-    /// Kinds that are not known come last; they match nothing.
+    /// Returns the position of an event's kind. Unknown kinds come last; they match nothing.
     private static func rank(_ event: SpecificationCase.Event) -> Int {
         kinds.firstIndex(of: event.type) ?? kinds.count
     }

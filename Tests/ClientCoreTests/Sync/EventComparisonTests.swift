@@ -3,7 +3,7 @@ import Tree
 
 @testable import ClientCore
 
-/// The specification's runner finds events that come in another order.
+/// Checks that the specification's runner detects events in the wrong order.
 @Suite struct EventComparisonTests {
     private func event(_ type: String, _ path: String, _ name: String? = nil) -> SpecificationCase.Event {
         SpecificationCase.Event(
@@ -28,7 +28,7 @@ import Tree
         #expect(faults(named.map { (1, $0) }.dropLast() + [(2, named[5])], named, isBeginning: true) == [])
     }
 
-    /// Every two kinds, each in the order in which they must not come.
+    /// Every pair of kinds is detected in the wrong order.
     @Test func eachListenersEventsComeByKind() {
         let types = ["child_removed", "child_added", "child_moved", "child_changed", "value"]
         for (index, first) in types.enumerated() {
@@ -36,7 +36,7 @@ import Tree
                 let (early, late) = (event(first, "a", "x"), event(second, "a", "x"))
                 #expect(faults([(1, late), (1, early)], [early, late]) == ["\(early) comes after \(late)"])
                 #expect(faults([(1, early), (1, late)], [late, early]) == [])
-                // Two listeners are told independently.
+                // Two listeners are notified independently.
                 #expect(faults([(1, late), (2, early)], [early, late]) == [])
             }
         }

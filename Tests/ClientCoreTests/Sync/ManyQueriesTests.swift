@@ -3,7 +3,8 @@ import Tree
 
 @testable import ClientCore
 
-/// Many different queries at one place: a change costs what the views cost that it alters. Counted, not timed.
+/// Checks that with many different queries at one path a change visits only the views that it alters. The visits are
+/// counted, not timed.
 @Suite struct ManyQueriesTests {
     private static let count = 300
     private let list = Path([Key("rows")])
@@ -25,7 +26,7 @@ import Tree
         Registration(id: RegistrationID(rawValue: UInt64(number)), spec: spec, kinds: [.value, .childChanged])
     }
 
-    /// One query for each row. Returns their tags.
+    /// Loads one query for each row. Returns their tags.
     private func load(_ limit: Query.Limit?) -> [ListenTag] {
         (0..<Self.count).compactMap { number in
             let spec = spec(number, limit)
@@ -45,7 +46,7 @@ import Tree
     }
 
     @Test(arguments: [nil, .last(1)] as [Query.Limit?]) func loadingLooksAtEachOnly(limit: Query.Limit?) {
-        // To be made, to be sent its data, to be told that this is all.
+        // One update each for the creation, the data and the completion.
         let loaded = updates { #expect(load(limit).count == Self.count) }
         #expect(loaded <= 3 * Self.count)
     }
@@ -64,7 +65,7 @@ import Tree
             #expect(tree.acknowledge(write.id, isRefused: true).events.count == 2)
         }
         #expect(written == 2)
-        // From one query into another.
+        // The row moves from one query to another.
         let owner = PendingWrite.Content.overwrite(row(8, "d"))
         let other = PendingWrite(id: WriteID(rawValue: 2), path: list.appending(key(7)), content: owner)
         #expect(updates { _ = tree.apply(other, estimate: owner) } == 2)
@@ -81,7 +82,7 @@ import Tree
         let path = list.appending(key(7)).appending(Key("text"))
         let changed = updates { #expect(tree.applyServer(.string("b"), at: path, tag: nil).events.count == 3) }
         #expect(changed == 2)
-        // What the server has sent again as it was is compared once.
+        // Unchanged data that the server sends again is compared once.
         let again = updates {
             let rows = rows.map { $0.0 == key(7) ? ($0.0, row(7, "b")) : ($0.0, row(Int($0.0.text.dropFirst(3)) ?? 0)) }
             #expect(tree.applyServer(Node(children: rows), at: list, tag: nil).events.isEmpty)
@@ -89,7 +90,7 @@ import Tree
         #expect(again == 0)
     }
 
-    /// It is none of the place's children, by which the queries are found that a change concerns.
+    /// The priority is not one of the children by which the queries affected by a change are found.
     @Test func thePriorityOfThePlaceItselfIsShown() {
         let all = Registration(id: RegistrationID(rawValue: 9999), spec: QuerySpec(path: list), kinds: .value)
         _ = tree.add(all)
@@ -105,7 +106,7 @@ import Tree
         #expect(tree.acknowledge(write.id, isRefused: true).events.map(\.node) == [rows.withPriority(.int(5))])
     }
 
-    /// Behind the last of a limit that is reached nothing concerns it.
+    /// A child after the last one of a full limit does not concern the query.
     @Test func limitsThatAreReachedLookNoFurther() {
         _ = tree.add(Registration(id: RegistrationID(rawValue: 9999), spec: QuerySpec(path: list), kinds: .value))
         let keys = (0..<Self.count).map { Key("k\(1000 + $0)") }
@@ -117,11 +118,11 @@ import Tree
         func updates(_ place: Int) -> Int {
             self.updates { _ = tree.applyServer(.bool(true), at: list.appending(keys[place]), tag: nil) }
         }
-        // The first few came before there was an index.
+        // The first few queries were added before there was an index.
         _ = updates(149)
-        // To the front: all that count from there.
+        // The child moves to the front, which concerns all queries that count from there.
         #expect(updates(150) == 1 + 50)
-        // It was before all others, and goes: these again.
+        // The first child is removed, which concerns the same queries.
         #expect(self.updates { _ = tree.applyServer(.null, at: list.appending(keys[150]), tag: nil) } == 1 + 50)
         #expect(self.updates { _ = tree.applyServer(.null, at: list.appending(keys[151]), tag: nil) } == 1)
     }

@@ -4,7 +4,7 @@ import Wire
 
 @testable import ClientCore
 
-/// As of which entry of the server's log events are.
+/// Checks the log positions of events.
 @Suite struct MarkTests {
     private let tree = SyncTree()
 
@@ -28,11 +28,11 @@ import Wire
         #expect(tree.completeListen(all, tag: nil, mark: mark(3)).events.isEmpty)
         let changes = [Change(path: Path(splitting: "b"), value: .int(2))]
         #expect(tree.applyServer(changes, at: all.path, tag: nil, mark: mark(5)).events.map(\.seq) == [5, 5])
-        // A new listener further down is served from there.
+        // A new listener further down is served from that data.
         #expect(tree.add(registration(2, spec("a/b"))).events.map(\.seq) == [5])
         #expect(tree.localSeq(of: all) == 5 && tree.resumption(of: all) == "5-x")
         #expect(tree.resumption(of: spec("a/b")) == nil)
-        // Nothing of it has changed since.
+        // None of the data has changed since.
         tree.reached(9)
         #expect(tree.add(registration(3, spec("a/b"))).events.map(\.seq) == [9])
         #expect(tree.resumption(of: all) == "5-x")
@@ -47,10 +47,10 @@ import Wire
         let local = tree.apply(write, estimate: content)
         #expect(local.events.count == 1 && local.events[0].seq == nil)
         #expect(tree.localSeq(of: all) == nil)
-        // Another client's change while it is not answered.
+        // Another client's change arrives while the write is not answered.
         let other = tree.applyServer(.int(7), at: Path(splitting: "a/c"), tag: nil, mark: mark(4))
         #expect(other.events.count == 1 && other.events[0].seq == nil)
-        // Refused: what is there is the server's again.
+        // The write is refused: the value is the server's again.
         #expect(tree.acknowledge(write.id, isRefused: true).events.map(\.seq) == [4])
         #expect(tree.localSeq(of: all) == 4)
     }
@@ -66,7 +66,8 @@ import Wire
             tree.applyServer(try node(#"{"c":1}"#), at: last.path, tag: tag, mark: mark(2)).events.map(\.seq) == [2])
         _ = tree.completeListen(last, tag: tag, mark: mark(2))
         #expect(tree.resumption(of: last) == "2-x")
-        // Another listen brings one of its children further: the query is as of its own entry until its own news come.
+        // Another listen receives a newer value of one of the query's children: the query keeps its position until its
+        // own changes arrive.
         _ = tree.add(registration(2, spec("a/c")))
         let others = tree.applyServer(.int(5), at: Path(splitting: "a/c"), tag: nil, mark: mark(6)).events
         #expect(others.map(\.registration.rawValue) == [2])
@@ -76,7 +77,7 @@ import Wire
         #expect(tree.localSeq(of: last) == 6 && tree.resumption(of: last) == "6-x")
     }
 
-    /// A server that does not say leaves nothing that could be taken for an entry, and so does what is no server's.
+    /// Data without a log position removes the position, as does data that is not the server's.
     @Test func dataWithoutAMarkTakesItAway() throws {
         let all = spec("a")
         _ = tree.add(registration(1, all))
@@ -88,7 +89,7 @@ import Wire
         #expect(tree.localSeq(of: all) == nil)
     }
 
-    /// Marks are kept with the data, and go where the data is no more the server's own.
+    /// Log positions are kept with the data, and removed once the data is no longer the server's own.
     @Test func marksAreKept() throws {
         let store = MemoryStore()
         let all = spec("a")
@@ -109,11 +110,11 @@ import Wire
         let kept = try node(#"{"b":2}"#)
         #expect(events.map(\.seq) == [4] && events.first?.node == kept)
         #expect(again.resumption(of: all) == "4-x")
-        // A part of it is as old, but it is another listen.
+        // A part of the data has the same position, but belongs to another listen.
         let part = SyncTree(cache: cache)
         #expect(part.add(registration(3, spec("a/b"))).events.map(\.seq) == [4])
         #expect(part.resumption(of: spec("a/b")) == nil)
-        // As when the connection ends, and what was to be done then is told ahead.
+        // The client assumes its disconnect writes when the connection ends.
         _ = again.applyServer(.int(9), at: Path(splitting: "a/b"), tag: nil)
         cache.commit()
         #expect(cache.cached(all).mark == nil && CacheManager(store: store).cached(all).mark == nil)

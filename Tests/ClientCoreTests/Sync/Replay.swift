@@ -2,7 +2,7 @@ import Tree
 
 @testable import ClientCore
 
-/// What a listener has been told, put together again.
+/// The value that a listener's events add up to.
 struct Replay {
     let registration: Registration
     private(set) var children: [Key: Node] = [:]
@@ -12,9 +12,9 @@ struct Replay {
 
     private var query: Query { registration.spec.query }
 
-    /// Takes events. Returns what is wrong with them.
+    /// Applies events. Returns the errors found in them.
     ///
-    /// - Parameter isOneStep: false for those of several changes, one after the other.
+    /// - Parameter isOneStep: false if the events belong to several successive changes.
     mutating func take(_ events: [DataEvent], isOneStep: Bool = true) -> [String] {
         var problems: [String] = []
         var lastKind = 0
@@ -77,17 +77,17 @@ struct Replay {
         }
     }
 
-    /// A value that is told is made of the children that were told before it.
+    /// Checks that a reported value consists of the children reported before it.
     private func checkValue() -> [String] {
         guard let value, registration.kinds.contains(.allChildren) else { return [] }
         return Node(children: children.map { ($0.key, $0.value) }) == (value.isBranch ? value.withoutPriority : .null)
             ? [] : ["the value is not what its children are"]
     }
 
-    /// Compares with what should be shown.
+    /// Compares with the expected value.
     func check(_ expected: Node) -> [String] {
         var problems: [String] = []
-        // The node's own priority is none of what a query selects.
+        // The node's own priority is not part of a query's selection.
         let isSame =
             registration.spec.loadsAllData
             ? value == expected : value?.withoutPriority == expected.withoutPriority

@@ -4,7 +4,7 @@ import Wire
 
 @testable import ClientCore
 
-/// What one query or one question has loaded serves others, with and without a cache.
+/// Checks that data loaded by one query or one get serves others, with and without a cache.
 @Suite struct SharedSetTests {
     private let path = Path([Key("a")])
 
@@ -23,7 +23,7 @@ import Wire
         return try #require(tags.first)
     }
 
-    /// A tree whose last four by value are loaded.
+    /// Loads the last four children by value into a tree.
     private func four(_ tree: SyncTree) throws -> ListenTag {
         let tag = try tag(tree.add(registration(1, last(4))))
         _ = tree.applyServer(try node(#"{"e":5,"f":6,"g":7,"h":8}"#), at: path, tag: tag, mark: LogMark(seq: 3))
@@ -37,9 +37,9 @@ import Wire
         let effects = tree.add(registration(2, last(2)))
         #expect(effects.events.map(\.node) == [try node(#"{"g":7,"h":8}"#)])
         #expect(effects.events.first?.seq == 3)
-        // It is asked for nevertheless: what changes comes to it by itself.
+        // The query is sent all the same, so that it receives changes itself.
         #expect(effects.listens.count == 1)
-        // What goes for the moment is refilled from what both have.
+        // A removed child is replaced from the data of both queries.
         let content = PendingWrite.Content.overwrite(.null)
         let write = PendingWrite(id: WriteID(rawValue: 1), path: path.appending(Key("h")), content: content)
         let left = try node(#"{"e":5,"f":6,"g":7}"#)
@@ -55,14 +55,14 @@ import Wire
         #expect(tree.add(registration(4, spec(Query(index: .key, limit: .last(2))))).events.isEmpty)
     }
 
-    /// A set that isn't complete serves nobody.
+    /// An incomplete set serves no other query.
     @Test func anIncompleteSetServesNobody() throws {
         let tree = SyncTree()
         _ = tree.add(registration(1, last(4)))
         #expect(tree.add(registration(2, last(2))).events.isEmpty)
     }
 
-    // MARK: Answers to questions
+    // MARK: Answers to gets
 
     @Test func anAnswerServesThoseWhoWait() throws {
         let tree = SyncTree()
@@ -70,7 +70,7 @@ import Wire
         let events = tree.applyAnswer(try node(#"{"b":1}"#), of: spec(), seq: 4).events
         let first = try node(#"{"b":1}"#)
         #expect(events.map(\.node) == [first] && events.first?.seq == 4)
-        // What its own listen has told is not gone back behind.
+        // A later get does not undo changes that the listen has received.
         _ = tree.applyServer(.int(2), at: path.appending(Key("b")), tag: nil)
         #expect(tree.applyAnswer(try node(#"{"b":1}"#), of: spec(), seq: 4).events.isEmpty)
         let second = try node(#"{"b":2}"#)
@@ -98,7 +98,7 @@ import Wire
         let kept = try node(#"{"b":1,"c":2}"#)
         #expect(events.map(\.node) == [kept] && events.first?.seq == 4)
         #expect(again.add(registration(2, other)).events.map(\.node) == [try node(#"{"x":1}"#)])
-        // Without a cache nothing is there for later, and nobody is asked.
+        // Without a cache nothing is kept for later, and no listen is sent.
         let plain = SyncTree()
         #expect(plain.applyAnswer(.int(1), of: spec(), seq: 4).listens.isEmpty)
         #expect(plain.localValue(at: path) == nil)

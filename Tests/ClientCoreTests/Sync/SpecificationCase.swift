@@ -6,8 +6,8 @@ import Wire
 
 /// One case of the sync point specification: steps, and the events that each of them raises.
 ///
-/// The form is the one that the SDKs of all languages share as a JSON file, with one more member: `listens` says what
-/// the server is asked for by a step (`+/path`, `-/path`, with ` tagged` behind a filtered query).
+/// The format is the JSON file that the SDKs of all languages share, with one more member: `listens` lists the requests
+/// that a step sends to the server (`+/path`, `-/path`, followed by ` tagged` for a filtered query).
 struct SpecificationCase {
     struct Step {
         let type: String
@@ -35,7 +35,7 @@ struct SpecificationCase {
             return "\(type) \(path) \(name ?? "") after \(previous ?? "none"): \(text)"
         }
 
-        /// Whether the two say the same. The key before is said of children that are there.
+        /// Whether two events are equal. The preceding key is compared only for existing children.
         func matches(_ other: Event) -> Bool {
             guard path == other.path, type == other.type, data.hash == other.data.hash else { return false }
             if type == "value" { return true }
@@ -46,7 +46,7 @@ struct SpecificationCase {
     let name: String
     let steps: [Step]
 
-    /// - Parameter base: the place at which the case is played.
+    /// - Parameter base: the path at which the case is run.
     init(_ json: RawJSON, at base: Path) throws {
         let members = Self.dictionary(json)
         name = try #require(members["name"]?.string)
@@ -85,7 +85,7 @@ struct SpecificationCase {
         return try JSONParser.parse(json.text).node
     }
 
-    /// The places of an update, whose keys may be paths.
+    /// Returns the changes of an update, whose keys may be paths.
     static func changes(_ json: RawJSON?) throws -> [Change] {
         try (json?.members ?? []).map { Change(path: Path(splitting: $0.key), value: try node($0.value)) }
     }

@@ -4,13 +4,13 @@ import Wire
 
 @testable import ClientCore
 
-/// Plays a case on a sync tree and gathers what doesn't come as it should.
+/// Runs a case on a sync tree and collects the deviations.
 struct SpecificationRun {
     private let tree = SyncTree()
     private var lastRegistration: UInt64 = 0
     private var lastWrite: Int64 = -1
     private var listeners: [(registration: Registration, callback: Int64?)] = []
-    /// The tree's own numbers of the tags that the case uses.
+    /// The queries for the tags that the case uses.
     private var tags: [Int64: QuerySpec] = [:]
     private var listens: [QuerySpec: ListenTag?] = [:]
     private let base: Path
@@ -67,7 +67,7 @@ struct SpecificationRun {
         }
     }
 
-    /// A tag that is not in use is one of a listen that has ended.
+    /// Returns the tree's tag for a step. A tag that is not in use belongs to a listen that has ended.
     private func tag(of step: SpecificationCase.Step) -> ListenTag? {
         guard let tag = step.tag else { return nil }
         guard let spec = tags[tag], let inUse = listens[spec] else { return ListenTag(rawValue: -1) }
@@ -88,7 +88,7 @@ struct SpecificationRun {
             path: path, type: type, name: name?.text, previous: previous?.text, data: event.node)
     }
 
-    /// What is listened to is listened to once, and nothing ends that was not begun.
+    /// Checks that each query is listened to once, and that only active listens end.
     private mutating func follow(_ changes: [ListenChange], _ expected: [String]?, _ step: String) {
         var told: [String] = []
         for change in changes {

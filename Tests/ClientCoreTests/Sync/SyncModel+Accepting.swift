@@ -3,10 +3,10 @@ import Wire
 
 @testable import ClientCore
 
-/// Nobody is shown what the client has replaced by a later write, whether that is answered or not, before the server's data
-/// says so.
+/// Checks that no listener is shown a value that the client has replaced by a later write, answered or not, before the
+/// server's data contains that value.
 extension SyncModel {
-    /// The server has taken a write. The listens that it has answered before tell of it themselves.
+    /// Records that the server has accepted a write. Listens answered before receive the write in their own data.
     mutating func noteAccepted(_ id: WriteID) {
         guard let record = client.writes.records[id] else { return }
         for listen in received where !told.contains(listen.number) {
@@ -29,9 +29,9 @@ extension SyncModel {
         accepted.sort { $0.id < $1.id }
     }
 
-    /// A listen has been told something, or been answered.
+    /// Records that a listen has received data, or was answered.
     mutating func forgetAccepted(_ event: ChangeEvent, _ spec: QuerySpec, _ number: Int) {
-        // The first that it is told is all that it selects, or what is new of that.
+        // The first data is the whole selection, or all changes of it.
         if told.insert(number).inserted { return forgetAccepted(at: spec.path) }
         switch event {
         case .put(let place, _): forgetAccepted(at: spec.path.appending(place))
@@ -40,7 +40,7 @@ extension SyncModel {
         }
     }
 
-    /// What lies under a write that is forgotten says nothing any more either.
+    /// Forgets accepted writes at a path. Earlier writes below a forgotten one are forgotten as well.
     mutating func forgetAccepted(at path: Path) {
         var paths = [path]
         for index in accepted.indices.reversed() {
@@ -51,7 +51,7 @@ extension SyncModel {
         accepted.removeAll { $0.changes.isEmpty }
     }
 
-    /// A listen has ended. Without a file, what it alone has kept in memory is gone.
+    /// Records that a listen has ended. Without a file, data in memory of this listen alone is released.
     mutating func stopAccepted(_ spec: QuerySpec) {
         guard store == nil else { return }
         if !received.contains(where: { $0.tag == nil && $0.spec.path.contains(spec.path) }) {
@@ -61,7 +61,7 @@ extension SyncModel {
 
     private static func overlap(_ left: Path, _ right: Path) -> Bool { left.contains(right) || right.contains(left) }
 
-    /// Compares what a listener is told with what the client's writes have made of it, where those say that alone.
+    /// Compares a listener's events with the result of the client's writes, where these alone determine it.
     func checkAccepted(_ replay: Replay, _ events: [DataEvent]) -> [String] {
         let spec = replay.registration.spec
         guard !accepted.isEmpty, !events.isEmpty else { return [] }
@@ -87,7 +87,7 @@ extension SyncModel {
         return problems
     }
 
-    /// A filtered query may lack what the server has not sent of it.
+    /// Whether a value is right. A filtered query may lack children that the server has not sent.
     private func isRight(_ value: Node, _ rest: Path, _ wanted: Node, _ spec: QuerySpec) -> Bool {
         if spec.loadsAllData { return value[rest] == wanted }
         guard let key = rest.keys.first else {

@@ -4,7 +4,7 @@ import Wire
 
 @testable import ClientCore
 
-/// What is written and asked for, by chance.
+/// Random paths, values and queries.
 extension SyncModel {
     mutating func path() -> Path {
         Path(
@@ -14,7 +14,7 @@ extension SyncModel {
 
     private mutating func leaf() -> Node { random.pick([.int(1), .int(2), .int(3), .bool(true), .string("x")]) }
 
-    /// A priority, or none.
+    /// Returns a priority or null.
     mutating func priority(always: Bool = false) -> Node {
         guard always || random.oneIn(6) else { return .null }
         return random.pick([.null, .int(1), .int(2), .string("p")])

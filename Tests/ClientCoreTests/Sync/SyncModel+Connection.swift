@@ -4,10 +4,11 @@ import Wire
 
 @testable import ClientCore
 
-/// A connection that is lost, at any moment, and made again.
+/// Connections that are lost at any moment, and reopened.
 extension SyncModel {
-    /// What is on its way to the client is lost, and so is what the server is asked for but writes: those are sent again. Of what
-    /// was sent the server has done a part already. Transactions that were sent end, as nobody can say whether they were done.
+    /// Loses the connection. Messages to the client are lost, and so are its requests except writes, which are sent
+    /// again. The server has already executed a part of the sent requests. Transactions that were sent end, as their
+    /// outcome is unknown.
     mutating func loseConnection() {
         let sent = random.below(requests.count + 1)
         log.append("the connection is lost, \(sent) of \(requests.count) requests were sent")
@@ -15,21 +16,21 @@ extension SyncModel {
         let unsent = requests.dropFirst(sent).filter(\.isTransaction)
         let lost = sentTransactions.filter { id in !unsent.contains { $0.number == id.rawValue } }
         server.disconnect()
-        // What was missed is taken when all of it is there.
+        // Missed changes are applied once all of them have arrived.
         for (index, listen) in received.enumerated() where !told.contains(listen.number) {
             if let before = behind[listen.number] { received[index].node = before.node }
         }
-        // What the one listen was told of a state is in the store, where others that were not told share it.
+        // Data that one listen received of a state is in the store, and shared with listens that did not receive it.
         if isWithinState { complete = [] }
         (messages, isWithinState, isConnected, told, same) = ([], false, false, [], [:])
         (messageSeqs, behind) = ([], [:])
-        // Plain writes are sent again in their order, among what was not sent.
+        // Plain writes are sent again in order, among the unsent requests.
         requests = (pending.map { .write($0) } + unsent).sorted { ($0.number ?? 0) < ($1.number ?? 0) }
         check(everything: false)
         for id in lost.sorted() { answer(id, .lost) }
     }
 
-    /// All that is still wanted is asked for, with the hash of what is there, and what is not answered is written again.
+    /// Reconnects: sends all active listens with the hashes of the present data, and repeats unanswered writes.
     mutating func connect() {
         log.append("connects")
         isConnected = true
@@ -38,16 +39,16 @@ extension SyncModel {
             bareListens.sent(listen.spec, tag: listen.tag, isComplete: hashes[listen.number] != nil)
             let answer = complete.contains(listen.number) ? random.below(3) : 0
             resumable[listen.number] = answer == 1 ? listen.node : nil
-            // The server tells all that was written since, so that the client has to have all that was there.
+            // The server sends all writes since, so the client must have all data up to that position.
             behind[listen.number] = answer == 2 && hashes[listen.number] != nil ? (receivedSeq, listen.node) : nil
             client.sent(listen.spec, tag: listen.tag, resumes: behind[listen.number] != nil)
         }
-        // What the first of them is sent is in the store, where the others that are not answered yet share it.
+        // Data sent to the first listen is in the store, and shared with the listens that are not answered yet.
         complete = []
         requests = received.map { .listen($0.spec, $0.tag, $0.number) } + requests.filter { $0.number != nil }
     }
 
-    /// With which a listen is sent; nil where not all that it selects is known.
+    /// Returns the hash with which a listen is sent; nil if the query's data is incomplete.
     func hash(of spec: QuerySpec) -> String? {
         let value = client.serverValue(of: spec)
         guard value.isComplete else { return nil }

@@ -4,7 +4,7 @@ import Wire
 
 @testable import ClientCore
 
-/// What should be there, from what was sent and written.
+/// The expected values, computed from the data sent and written.
 extension SyncModel {
     mutating func check(everything: Bool) {
         checkKept()
@@ -18,8 +18,9 @@ extension SyncModel {
         }
     }
 
-    /// The writes that are shown over what the server has sent, one after the other. Increments count once, when they are made
-    /// (`checkCounted`) or when it is known what from; the value then is the client's. Transactions are its own, too.
+    /// The writes shown over the server's data, in order. Increments are counted once, when they are made
+    /// (`checkCounted`) or when their base becomes known; the value then is the client's. The values of transactions
+    /// are the client's, too.
     private var overlay: [[Change]] {
         client.writes.records.sorted { $0.key < $1.key }.compactMap { id, record in
             record.isVisible ? shown(of: record, id) : nil
@@ -36,7 +37,7 @@ extension SyncModel {
         return ApplicationOrder.sorted(own)
     }
 
-    /// What a listener should be shown, where that follows from what was sent.
+    /// Returns the value that a listener should be shown, if the sent data determines it.
     func expected(_ spec: QuerySpec) -> Node? {
         let full = received.first { $0.tag == nil && $0.spec.path.contains(spec.path) }
         if let full {
@@ -73,7 +74,7 @@ extension SyncModel {
         }
     }
 
-    /// A value with all pending writes in it, one after the other; nil while nothing says what is there.
+    /// Returns a value with all pending writes applied in order; nil while its base is unknown.
     func written(_ node: Node?, at path: Path) -> Node? { Self.laid(overlay.flatMap { $0 }, over: node, at: path) }
 
     static func laid(_ changes: [Change], over node: Node?, at path: Path) -> Node? {

@@ -29,9 +29,9 @@ extension SyncModel {
 
     // MARK: Restarting
 
-    /// The app ends and begins again. What was on its way to it is lost, and its writes are sent once more.
+    /// Restarts the app. Messages in flight to it are lost, and its writes are sent again.
     mutating func restart() {
-        // What had been half told would be known by half.
+        // Otherwise the store would contain half of a state.
         guard let store, !isWithinState else { return }
         log.append("restart")
         store.restart()
@@ -45,7 +45,7 @@ extension SyncModel {
         bareListens = BareListens()
         sentTransactions = []
         outcomes = [:]
-        // What was sent completely of what nobody has sent anything of since.
+        // Data that was sent completely, and not changed by accepted writes since.
         let sent = received.filter {
             complete.contains($0.number) && $0.node != nil && !overtaken.contains($0.number)
         }
@@ -54,7 +54,7 @@ extension SyncModel {
         if cache.pendingWrites() != pending { problems.append("other writes were kept: \(cache.pendingWrites())") }
         for write in pending {
             requests.append(.write(write))
-            // Nobody listens yet.
+            // There are no listeners yet.
             _ = client.apply(write, estimate: write.content)
         }
         for old in before where random.oneIn(2) {
@@ -68,7 +68,7 @@ extension SyncModel {
         }
     }
 
-    /// Whoever listened when the app ended is served what he was sent last, under the writes that are not answered.
+    /// Checks that a listener from before the restart is served the data last sent to it, under the unanswered writes.
     private mutating func checkServed(_ registration: Registration, _ node: Node) {
         guard problems.isEmpty, let replay = replays[registration.id] else { return }
         let spec = registration.spec
@@ -81,7 +81,7 @@ extension SyncModel {
         problems += replay.check(node).map { "from the cache: \($0)" }
     }
 
-    /// What is listened to and was sent completely is in the store as it was sent, whatever was pruned.
+    /// Checks that data with a listen that was sent completely is in the store as sent, in spite of pruning.
     mutating func checkKept() {
         if !pending.allSatisfy({ client.writes.records[$0.id] != nil }) { problems.append("a write has gone") }
         guard let cache, problems.isEmpty else { return }
@@ -140,7 +140,7 @@ extension SyncModel {
 
     // MARK: Increments
 
-    /// What an increment should come to, where it is known what it counts from.
+    /// Returns the expected results of an increment, where its base is known.
     func counted(_ write: PendingWrite) -> [Node?] {
         changes(of: write).map { change in
             guard change.value.hasIncrement, client.writes.records.values.allSatisfy(\.isVisible) else { return nil }

@@ -4,11 +4,11 @@ import Wire
 
 @testable import ClientCore
 
-/// What each listen has been sent.
+/// The data sent to each listen.
 extension SyncModel {
-    /// The server has answered a listen.
+    /// Records that the server has answered a listen.
     ///
-    /// - Parameter isNothing: whether it has nothing there, and has sent nothing that says so.
+    /// - Parameter isNothing: whether the server has no data there, and has sent none.
     mutating func completed(_ spec: QuerySpec, _ tag: ListenTag?, _ number: Int, isNothing: Bool) {
         if isNothing { note(.put(.root, .null), number) }
         if let node = same.removeValue(forKey: number) { note(.put(.root, node), number) }

@@ -3,7 +3,7 @@ import Wire
 
 @testable import ClientCore
 
-/// Saying what happened.
+/// Texts for the log and for failures.
 extension SyncModel {
     static func text(_ node: Node) -> String {
         String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
@@ -24,7 +24,7 @@ extension SyncModel {
         return "\(spec.path) by \(query.index) \(bounds) \(query.limit.map { "\($0)" } ?? "")"
     }
 
-    /// What a wrong round has come to.
+    /// The situation after a failed round.
     var situation: [String] {
         let sent = received.map {
             "sent of \(Self.text($0.spec)): \($0.node.map { Self.text($0) } ?? "nothing")"

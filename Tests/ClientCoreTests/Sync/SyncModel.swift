@@ -4,8 +4,7 @@ import Wire
 
 @testable import ClientCore
 
-/// A client whose every step is compared with one that computes everything anew from what it was sent and what it has
-/// written.
+/// A client whose every step is compared with a model that recomputes everything from the data received and written.
 struct SyncModel {
     var client: SyncTree
     var server = SyncModelServer()
@@ -16,56 +15,58 @@ struct SyncModel {
     var replays: [RegistrationID: Replay] = [:]
     var pending: [PendingWrite] = []
     var requests: [SyncModelServer.Request] = []
-    /// What is on its way; each element tells of one state.
+    /// The messages in flight; the elements of each array belong to one state.
     var messages: [[SyncModelServer.Message]] = []
-    /// Of how many writes the server's tree was with each of them, and with the last that was received.
+    /// The number of writes in the server's tree at each of these messages; `receivedSeq` is that of the last message
+    /// received.
     var messageSeqs: [Int] = []
     var receivedSeq = 0
-    /// The listens that are told of the writes that they missed one after the other, by their numbers: of how many they have been told, and what
-    /// they had then.
+    /// The listens that receive their missed writes one after another, by their numbers: the number of writes received,
+    /// and the data at that point.
     var behind: [Int: (seq: Int, node: Node?)] = [:]
-    /// What each listen has been sent, until it ends.
+    /// The data that each listen has received, until it ends.
     var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?)] = []
-    /// The numbers of those that the server has said to be complete.
+    /// The numbers of the listens that the server has completed.
     var complete: Set<Int> = []
     private var lastListen = 0
-    /// Of what the client had when it asked, by the listens' numbers.
+    /// The hashes of the client's data when the listens were sent, by their numbers.
     var hashes: [Int: String] = [:]
     var bareListens = BareListens()
-    /// What the client had been sent of listens when it asked for them again behind that, by their numbers.
+    /// The data that the client had received when it sent listens again to resume after it, by their numbers.
     var resumable: [Int: Node] = [:]
     var isConnected = true
     let numbers = Numbers()
-    /// What survives the app, for models that keep anything.
+    /// The storage that survives a restart, in models that have one.
     let store: OddStore?
     var cache: CacheManager?
     var transactions: TransactionQueue
-    /// What transactions have the server asked for, until it is answered.
+    /// The sent transactions that the server has not answered.
     var sentTransactions: Set<WriteID> = []
-    /// Where they write.
+    /// The paths of these transactions.
     var transactionPaths: [WriteID: Path] = [:]
-    /// How many outcomes each transaction has had.
+    /// The number of outcomes that each transaction has had.
     var outcomes: [TransactionID: Int] = [:]
     let many: Int
-    /// What the server has said to be the same, by the listens' numbers; the client hears of that by the answer alone.
+    /// The data that the server has confirmed as unchanged, by the listens' numbers; the client is notified by the
+    /// answer alone.
     var same: [Int: Node] = [:]
     /// The listens that were answered over this connection, by their numbers.
     var told: Set<Int> = []
-    /// The listens that were not answered yet when the server took a write in what they select.
+    /// The listens that were not answered yet when the server accepted a write to their data.
     var overtaken: Set<Int> = []
-    /// What the server has taken of the client's writes that no listen's data has told of yet.
+    /// The client's accepted writes that no listen's data contains yet.
     var accepted: [(id: WriteID, changes: [Change])] = []
 
-    /// Many listeners at few places, or few at more.
+    /// Whether there are many listeners at few paths, instead of few listeners at more paths.
     let isCrowded: Bool
 
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
         isCrowded = seed % 2 == 1
-        // Found by an index from the first, from the third, or one after the other.
+        // The number of queries from which on an index finds them: 1, 3 or 100.
         many = [1, 3, 100][Int(seed % 3)]
         store = seed % 8 < 4 ? nil : OddStore()
-        // As if much had to be pruned all the time, or nothing.
+        // Depending on the seed, the cache has to prune all the time, or never.
         store?.bytesFactor = seed % 8 < 6 ? 1 : 10_000
         cache = store.map { CacheManager(store: $0) }
         client = SyncTree(cache: cache, many: many)
@@ -88,7 +89,7 @@ struct SyncModel {
         }
     }
 
-    /// Lets everything arrive.
+    /// Lets all messages arrive.
     mutating func settle() {
         if !isConnected { connect() }
         while !requests.isEmpty || !messages.isEmpty {
@@ -120,7 +121,7 @@ struct SyncModel {
                 request, refuses: refuses, hash: hash, known: known, behind: seen, saysNothing: saysNothing))
     }
 
-    // MARK: Doing
+    // MARK: Actions
 
     private mutating func listen() {
         guard replays.count < (isCrowded ? 24 : 8) else { return }
@@ -181,7 +182,7 @@ struct SyncModel {
         }
         switch message {
         case .data(let event, let spec, let tag, let number):
-            // The connection drops what comes late of a listen that has ended.
+            // The connection drops late data of an ended listen.
             guard received.contains(where: { $0.number == number }) else { return }
             note(event, number)
             if behind[number] == nil || told.contains(number) { forgetAccepted(event, spec, number) }
@@ -202,7 +203,7 @@ struct SyncModel {
             log.append("same \(Self.text(spec)) \(Self.text(node))")
             same[number] = node
         case .complete(let spec, let tag, let number, let isNothing):
-            // Of listens that have ended nothing is told.
+            // Answers of ended listens are dropped.
             guard received.contains(where: { $0.number == number }) else { break }
             completed(spec, tag, number, isNothing: isNothing)
         case .answer(let id, let isRefused):

@@ -3,12 +3,12 @@ import Wire
 
 @testable import ClientCore
 
-/// A server of the model test: it does one request at a time and tells all listens of what that changed.
+/// The server of the model test: it executes one request at a time and sends the changes to all listens.
 struct SyncModelServer {
     enum Request {
-        /// With a number, as the same query may be asked for again.
+        /// A listen with its number, as the same query may be requested again.
         case listen(QuerySpec, ListenTag?, Int)
-        /// With the hash of what it is to replace.
+        /// A transaction with the hash of the value that it replaces.
         case transaction(PendingWrite, hash: String)
         case unlisten(QuerySpec, ListenTag?)
         case write(PendingWrite)
@@ -26,9 +26,9 @@ struct SyncModelServer {
 
     enum Message {
         case data(ChangeEvent, QuerySpec, ListenTag?, Int)
-        /// What the listen selects, where the client has it already.
+        /// The listen's data, which the client has already.
         case same(Node, QuerySpec, ListenTag?, Int)
-        /// - Parameter isNothing: whether nothing is there, and nothing was sent that says so.
+        /// - Parameter isNothing: whether there is no data, and none was sent.
         case complete(QuerySpec, ListenTag?, Int, isNothing: Bool = false)
         case answer(WriteID, isRefused: Bool)
         case transactionAnswer(WriteID, RequestOutcome)
@@ -41,24 +41,24 @@ struct SyncModelServer {
     }
 
     private(set) var tree = Node.null
-    /// The writes that were done, with the tree before each.
+    /// The executed writes, with the tree before each.
     private var log: [(entry: Entry, before: Node)] = []
-    /// Of how many writes the tree is.
+    /// The number of writes in the tree.
     var seq: Int { log.count }
     private(set) var listens: [Listen] = []
-    /// Plain writes have names, by which the server knows those again that it has done or refused.
+    /// The outcomes of plain writes by their names, by which the server recognizes repeated ones.
     private var areRefused: [WriteID: Bool] = [:]
 
-    /// The connection has ended.
+    /// Ends the connection.
     mutating func disconnect() { listens = [] }
 
-    /// Does a request; the messages are to be delivered in order, and together tell of one state.
+    /// Executes a request; the messages are to be delivered in order, and together describe one state.
     ///
     /// - Parameters:
-    ///   - hash: of what the client has of the query that it asks for.
-    ///   - known: what the client has been sent of it, where it is told only what is new.
-    ///   - behind: of how many writes the client has been told, where it is told of the others one after the other.
-    ///   - saysNothing: whether a listen that came without a hash, of a place where nothing is, is answered without data.
+    ///   - hash: the hash of the client's data of the query.
+    ///   - known: the data that the client has received, if it is to receive only the changes.
+    ///   - behind: the number of writes that the client has received, if it is to receive the others one after another.
+    ///   - saysNothing: whether a listen without a hash to an empty path is answered without data.
     mutating func perform(
         _ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil, behind: Int? = nil,
         saysNothing: Bool = false
@@ -92,7 +92,7 @@ struct SyncModelServer {
         }
     }
 
-    /// Somebody's write.
+    /// Executes a write of another client.
     mutating func change(_ path: Path, _ content: PendingWrite.Content) -> [Message] {
         let old = tree
         let changes: [Change] =
@@ -100,7 +100,7 @@ struct SyncModelServer {
             case .overwrite(let node): [Change(path: path, value: node)]
             case .merge(let parts): parts.map { Change(path: path.appending($0.path), value: $0.value) }
             }
-        // As they are applied, and told.
+        // In the order in which they are applied and sent.
         let resolved = ApplicationOrder.sorted(
             changes.map { Change(path: $0.path, value: $0.value.resolved(existing: old[$0.path], timestamp: 1)) })
         for change in resolved { tree = tree.replacing(change.path, with: change.value) }
@@ -113,7 +113,7 @@ struct SyncModelServer {
         }
     }
 
-    /// What a listen is told of a write.
+    /// Returns the event that a listener receives of a write, or nil.
     private func event(
         _ entry: Entry, _ before: Node, _ after: Node, _ spec: QuerySpec, _ tag: ListenTag?
     ) -> ChangeEvent? {

@@ -1,12 +1,13 @@
 import Foundation
 import Testing
 
-/// Random listeners, queries, writes, answers and lost connections. `PATHMIRROR_MODEL_ROUNDS` asks for more rounds than a
-/// test run has time for, `PATHMIRROR_MODEL_SEED` for others, and `PATHMIRROR_MODEL_LOG` for more of a wrong round's story.
+/// Runs random listeners, queries, writes, answers and lost connections. `PATHMIRROR_MODEL_ROUNDS` sets the number of
+/// rounds, `PATHMIRROR_MODEL_SEED` the first seed, and `PATHMIRROR_MODEL_LOG` the number of log lines printed of a
+/// failed round.
 @Suite struct SyncModelTests {
     private static let rounds = number("PATHMIRROR_MODEL_ROUNDS") ?? 300
     private static let first = number("PATHMIRROR_MODEL_SEED") ?? 0
-    /// How much of a wrong round's story is told.
+    /// The number of log lines printed of a failed round.
     private static let lines = Int(number("PATHMIRROR_MODEL_LOG") ?? 40)
 
     private static func number(_ name: String) -> UInt64? {

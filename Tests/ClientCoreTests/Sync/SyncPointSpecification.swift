@@ -3,9 +3,9 @@ import Testing
 import Tree
 import Wire
 
-/// The language-neutral specification of what listeners are told.
+/// Runs the language-neutral specification of the events that listeners receive.
 @Suite struct SyncPointSpecification {
-    /// Each case is played at the root and at a deeper place.
+    /// The paths at which each case is run: the root and a deeper path.
     private static let bases = [Path.root, Path(splitting: "foo/bar/baz")]
 
     /// The SDKs' own file, which is not part of this repository.

@@ -3,8 +3,8 @@ import Tree
 
 @testable import ClientCore
 
-/// What was loaded at different times is shown from the file as it was left, as the original does it: a place that nobody
-/// listens to is as old as when somebody last did, but for the parts of it that others have listened to since.
+/// Checks that data loaded at different times is shown from the file as it was left, as in Firebase's SDKs: a path
+/// without a listener is as old as its last listen, except for parts that other listens have updated since.
 @Suite struct TimesOfLoadingTests {
     private let whole = QuerySpec(path: Path(splitting: "a"))
     private let half = QuerySpec(path: Path(splitting: "a/pair"), query: Query(index: .key, limit: .first(1)))
@@ -17,8 +17,8 @@ import Tree
         Node(children: [(Key("pair"), Node(children: [(Key("l"), .int(left)), (Key("r"), .int(right))]))])
     }
 
-    /// Nobody sees half of an update but where the file has no more: a query that selects one of two values was told of them
-    /// later than the listener to both. The server's answer has both.
+    /// A listener sees half of an update only if the file has no more: a query that selects one of two values received
+    /// them later than the listener to both. The server's answer contains both.
     @Test func aQueryThatWasToldLaterIsNewerThanTheRest() {
         let tree = SyncTree(cache: CacheManager(store: MemoryStore()))
         let first = registration(1, whole)

@@ -68,7 +68,7 @@ import Wire
         let client = Client()
         var put = try #require(client.begin("n", Self.adding(1)).puts.first)
         for number in 1..<TransactionQueue.maxSends {
-            // What was sent is not run again before the answer.
+            // A sent transaction is not run again before its answer.
             #expect(client.serve("n", .int(Int64(number * 10))).puts.isEmpty)
             let again = try #require(client.transactions.answered(put.write.id, Self.stale))
             put = try #require(again.puts.first)
@@ -105,7 +105,7 @@ import Wire
         let client = Client()
         let put = try #require(client.begin("n", Self.adding(1)).puts.first)
         _ = client.begin("n", Self.adding(1))
-        // The one that waits is given up at once, the one that was sent when the server doesn't take it.
+        // The waiting transaction is given up at once, the sent one when the server refuses it.
         #expect(client.set("n", .int(100)).outcomes.map(\.result) == [.failed(.overridden)])
         #expect(client.value("n") == .int(100))
         let end = try #require(client.transactions.answered(put.write.id, Self.stale))
@@ -129,7 +129,7 @@ import Wire
         let client = Client()
         let effects = client.begin("n", { _ in nil })
         #expect(effects.puts.isEmpty && effects.outcomes.map(\.result) == [.abandoned(.null)])
-        // Also when it runs again.
+        // A rerun may be abandoned, too.
         let put = try #require(client.begin("n", { $0.isNull ? .int(1) : nil }).puts.first)
         _ = client.serve("n", .int(9))
         let end = try #require(client.transactions.answered(put.write.id, Self.stale))
