@@ -31,13 +31,13 @@ import Tree
         #expect(throws: InvalidArgument.self) { try DatabaseAddress.parse(text) }
     }
 
-    /// What a database is configured by has no place in it.
+    /// The URL that configures a database must not contain a path.
     @Test func ofAWholeDatabase() throws {
         #expect(try DatabaseAddress.ofDatabase("http://h/?ns=shop").namespace == "shop")
         #expect(throws: InvalidArgument.self) { try DatabaseAddress.ofDatabase("http://h/users?ns=shop") }
     }
 
-    /// Messages are read by anybody: names, passwords and tokens are left out of them.
+    /// Error messages may be shown to users: names, passwords and tokens are left out of them.
     @Test(arguments: [
         "ftp://user:hidden@h/a?auth=hidden", "http://user:hidden@h/a?auth=hidden#hidden", "http://h:0/a?auth=hidden",
         "http://a:hidden@b@c:0", "user:hidden@h",

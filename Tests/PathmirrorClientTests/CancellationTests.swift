@@ -3,7 +3,7 @@ import Testing
 
 @testable import PathmirrorClient
 
-/// A task that is cancelled stops waiting for the server; what it asked for goes on.
+/// Checks that a cancelled task stops waiting for the server, while its request continues.
 @Suite struct CancellationTests {
     private func isCancelled<Value>(_ task: Task<Value, any Error>) async -> Bool {
         task.cancel()

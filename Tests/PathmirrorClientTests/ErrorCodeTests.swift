@@ -2,7 +2,7 @@ import PathmirrorClient
 import TestSupport
 import Testing
 
-/// The table of error codes in docs/guides/client.md has the cases of `DatabaseError.Code`, and no others.
+/// Checks that the table of error codes in docs/guides/client.md has the cases of `DatabaseError.Code`, and no others.
 @Suite struct ErrorCodeTests {
     @Test func theTableHasTheCodes() {
         let rows = RepositoryFile("docs/guides/client.md").text

@@ -5,7 +5,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// References, queries and snapshots, which need no connection.
+/// Checks references, queries and snapshots, which need no connection.
 @Suite struct ReferenceTests {
     private let database = TestDatabases.offline()
 
@@ -73,7 +73,7 @@ import Tree
         #expect(throws: InvalidArgument.self) { try builder.starting(at: true, key: nil, isInclusive: true) }
     }
 
-    /// Programmers' errors end the process, and say which call it was.
+    /// A programming error ends the process, and its message names the call.
     @Test func wrongCallsTrap() async {
         await #expect(processExitsWith: .failure) {
             _ = TestDatabases.offline().reference().child("a.b")

@@ -5,7 +5,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// Values as apps write and read them.
+/// Checks values as apps write and read them.
 @Suite struct ValueTests {
     private func roundTrip(_ value: Any?) throws -> Any {
         try NodeReader.node(of: value, at: .root).foundationValue()
@@ -109,11 +109,11 @@ import Tree
         #expect(throws: InvalidArgument.self) { try NodeReader.changes([1: 1], at: .root) }
     }
 
-    /// What is read and written back is the same to the bit, but for priorities, which the export form keeps.
+    /// A value that is read and written back is identical, except for priorities, which the export form keeps.
     @Test(arguments: 0..<40) func roundTrips(seed: Int) throws {
         var generator = TreeGenerator(seed: UInt64(seed))
         for _ in 0..<25 {
-            // Swift's dictionaries take spellings of one character for the same key.
+            // Swift's dictionaries treat canonically equivalent spellings of a character as the same key.
             let node = generator.tree(depth: 4).droppingDecomposedKeys()
             #expect(try NodeReader.node(of: node.foundationExport(), at: .root) == node)
             let plain = try NodeReader.node(of: node.foundationValue(), at: .root)
@@ -137,7 +137,7 @@ import Tree
 }
 
 extension Node {
-    /// Without the keys that are another spelling of a composed one.
+    /// Returns the node without keys that are decomposed spellings of a composed key.
     fileprivate func droppingDecomposedKeys() -> Node {
         guard case .branch(let branch) = self else { return self }
         let children = branch.children.filter { $0.key != Key("e\u{301}") }.map {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PathmirrorClient
 
-/// A place that only one test uses, and clients of it.
+/// A path that only one test uses, and clients of it.
 struct Ground {
     private static let count = Atomic<Int>(0)
 
@@ -16,7 +16,7 @@ struct Ground {
         path = "open/t\(Self.count.add(1, ordering: .relaxed).newValue)"
     }
 
-    /// The place, as another client sees it.
+    /// Returns the path as seen by another client.
     func client(directory: String? = nil, tokenProvider: PathmirrorApp.TokenProvider? = nil) -> DatabaseReference {
         let database = gateway.client(directory: directory, tokenProvider: tokenProvider)
         if directory != nil { database.isPersistenceEnabled = true }
@@ -25,7 +25,7 @@ struct Ground {
 }
 
 extension DatabaseQuery {
-    /// Child events as short texts: `+b after a`.
+    /// Records child events as short texts: `+b after a`.
     func recordChildren() -> Recorder<String> {
         let recorder = Recorder<String>()
         for (type, sign) in [
@@ -40,7 +40,7 @@ extension DatabaseQuery {
         return recorder
     }
 
-    /// Values as JSON.
+    /// Records values as JSON.
     func recordValues() -> Recorder<String> {
         let recorder = Recorder<String>()
         observe(.value) { recorder.record($0.json) }
@@ -52,5 +52,5 @@ extension DataSnapshot {
     var json: String { String(description.drop { $0 != " " }.dropFirst()) }
 }
 
-/// Runs what an app without `await` runs, from a test that could wait.
+/// Runs code of an app without `await` from an asynchronous test.
 func atOnce(_ body: () -> Void) { body() }

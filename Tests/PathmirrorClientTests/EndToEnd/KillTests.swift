@@ -6,10 +6,10 @@ import Testing
 @testable import PathmirrorClient
 
 extension EndToEnd {
-    /// `PATHMIRROR_KILL_ROUNDS` makes it a campaign.
+    /// Checks apps that are killed while they write. `PATHMIRROR_KILL_ROUNDS` sets the number of rounds for a campaign.
     @Suite struct Kills {
         /// An app is killed at random moments while it writes, with and without a connection. Each write whose call has
-        /// returned is at the server in the end, and the last one last; none was done twice, sums among them.
+        /// returned is at the server in the end, the last one last; none was executed twice, including increments.
         @Test func eachWriteIsDoneOnce() async throws {
             let ground = try Ground()
             let rounds = ProcessInfo.processInfo.environment["PATHMIRROR_KILL_ROUNDS"].flatMap { Int($0) } ?? 5
@@ -27,7 +27,7 @@ extension EndToEnd {
                 try await Task.sleep(for: .microseconds(random.below(40_000)))
                 process.kill()
                 said = try #require(Self.numbers(log).last)
-                // The one after it may have been kept too, and not been said.
+                // The next write may also have been saved without being reported.
                 next = said + 2
             }
             let log = folder + "/finish"
@@ -51,7 +51,7 @@ extension EndToEnd {
 
         private static func numbers(_ log: String) -> [Int] {
             let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
-            // A line that is not whole was not said.
+            // An incomplete line was not reported.
             return text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().compactMap { Int($0) }
         }
 

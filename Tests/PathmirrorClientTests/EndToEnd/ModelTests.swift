@@ -1,8 +1,8 @@
 import Testing
 
 extension EndToEnd {
-    /// Random work of two clients against a plain model. `PATHMIRROR_MODEL_ROUNDS` makes it a campaign, and
-    /// `PATHMIRROR_MODEL_SEED` says with which seed it begins.
+    /// Compares random work of two clients with a plain model. `PATHMIRROR_MODEL_ROUNDS` sets the number of rounds for
+    /// a campaign, and `PATHMIRROR_MODEL_SEED` its first seed.
     @Suite(.serialized) struct Model {
         @Test func whatListenersAreToldIsWhatTheServerHas() async throws {
             try await run(hasFaults: false)

@@ -5,10 +5,10 @@ import Testing
 @testable import PathmirrorClient
 
 extension EndToEnd {
-    /// What queries answer from what others have loaded.
+    /// Checks the answers of queries from data that other queries have loaded.
     @Suite struct OfflineQueries {
-        /// The last four by value were loaded: the last two are known without a connection; of the last six, those four are
-        /// told at once as children, and the rest and the value when there is a connection again.
+        /// The last four children by value were loaded: the last two are known without a connection. Of the last six,
+        /// those four are delivered at once as children, and the rest and the value after reconnecting.
         @Test(arguments: [true]) func narrowerAndWider(isPersistent: Bool) async throws {
             let ground = try Ground()
             let directory = isPersistent ? TemporaryFolder.path("client-queries") : nil
@@ -18,7 +18,7 @@ extension EndToEnd {
             try await ground.client().child("indexed").setValue(numbers)
             let four = scores.queryOrderedByValue().queryLimited(toLast: 4).recordChildren()
             try await until("four are loaded") { four.events.count == 4 }
-            // Behind the value event, which the server's last answer brings.
+            // The value event of this query comes last, with the server's last answer.
             _ = await scores.queryOrderedByValue().queryLimited(toLast: 4).observeSingleEvent(of: .value)
             scores.database.goOffline()
             let two = scores.queryOrderedByValue().queryLimited(toLast: 2)
@@ -35,7 +35,8 @@ extension EndToEnd {
             #expect(Set(six.events.dropFirst(4).map { $0.prefix(3) }) == ["+k3", "+k4"])
         }
 
-        /// What a list has loaded of an item opens it, and a transaction begins with it: the list never loses it.
+        /// An item's data that a list has loaded serves a listener at the item, and a transaction starts from it: the
+        /// list never loses the item.
         @Test func anItemOfAListOpens() async throws {
             let ground = try Ground()
             let place = ground.client().child("indexed")
@@ -58,12 +59,13 @@ extension EndToEnd {
             #expect(list.events.last == #"{"b":{"n":3,"t":6}}"#)
         }
 
-        /// What is known in part, and is gone when there is a connection again: the server has nothing to say of it then.
+        /// Data that is known in part has been removed when the client reconnects: the server then sends no data for
+        /// it.
         @Test(arguments: [false, true]) func whatIsKnownInPartMayBeGone(isQuery: Bool) async throws {
             let ground = try Ground()
             let (ref, other) = (ground.client(), ground.client())
             try await other.setValue(["a": 1, "b": 2])
-            // It has a child that others have loaded, and does not know whether there are more.
+            // The path has a child that another listener has loaded, and it is unknown whether there are more.
             let part = ref.child("a").recordValues()
             try await until("a part is loaded") { part.events == ["1"] }
             ref.database.goOffline()
@@ -76,7 +78,7 @@ extension EndToEnd {
             #expect(children.events == ["+a", "-a"])
         }
 
-        /// Kept in sync while nobody listens.
+        /// A path is kept in sync without a listener.
         @Test func keptSynced() async throws {
             let ground = try Ground()
             let (ref, other) = (ground.client(), ground.client())

@@ -80,7 +80,7 @@ extension EndToEnd {
             #expect(!rest.hasChild("kept"))
         }
 
-        /// Neither the server nor this client's own listeners see it.
+        /// Refused operations are shown neither to the server nor to this client's own listeners.
         @Test func refusedOperationsAreNotTold() async throws {
             let ground = try Ground()
             let ref = ground.gateway.client().reference(withPath: "readonly/presence")
@@ -93,7 +93,7 @@ extension EndToEnd {
             #expect(values.events == ["null"])
         }
 
-        /// What was known and what was not sent are there after a restart, before any connection.
+        /// Loaded data and unsent writes are available after a restart, before any connection.
         @Test func restarts() async throws {
             let ground = try Ground()
             let directory = TemporaryFolder.path("client-restart")
@@ -128,7 +128,7 @@ extension EndToEnd {
 }
 
 extension Ground {
-    /// The same app, started again.
+    /// Restarts the app of a reference.
     func restarted(_ ref: DatabaseReference, directory: String) -> DatabaseReference {
         let name = ref.database.app?.name ?? ""
         let app = PathmirrorApp.configure(url: gateway.url, name: name, directory: URL(fileURLWithPath: directory))

@@ -5,7 +5,7 @@ import Testing
 @testable import PathmirrorClient
 
 extension EndToEnd {
-    /// What was not sent is taken back for good.
+    /// Checks that purged writes are discarded permanently.
     @Suite(.timeLimit(.minutes(2))) struct Purging {
         @Test(arguments: [false, true]) func purgedWritesAreGone(isPersistent: Bool) async throws {
             let ground = try Ground()

@@ -31,7 +31,8 @@ extension EndToEnd {
             await #expect(throws: DatabaseError.self) { for try await _ in ref.snapshots {} }
         }
 
-        /// Where nobody is told of a refusal, standard error is: whoever runs the app must see why nothing comes.
+        /// A refusal without a listener for it is logged to standard error, so that the developer sees why no data
+        /// arrives.
         @Test func refusedListensAndLostServersAreInTheLog() async throws {
             let gateway = try #require(TestGateway.current)
             let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
@@ -40,7 +41,7 @@ extension EndToEnd {
                 ref.observe(.value) { _ in }
                 let nowhere = TestDatabases.make(url: "http://127.0.0.1:1")
                 nowhere.reference().observe(.value) { _ in }
-                // A second listener with a cancel block: the refusals come in order.
+                // A second listener has a cancel block: refusals come in order.
                 await #expect(throws: DatabaseError.self) { for try await _ in ref.snapshots {} }
                 await #expect(throws: DatabaseError.self) { try await nowhere.reference().getData() }
             }
@@ -71,7 +72,7 @@ extension EndToEnd {
             await #expect(throws: DatabaseError.self) {
                 try await database.reference(withPath: "users/ada").setValue(1)
             }
-            // A machine that is too busy to answer in time is asked again.
+            // On a machine that is too busy to answer in time, the provider is called again.
             #expect(!asked.events.isEmpty && !asked.events.contains(true))
             user.record("ada")
             database.app?.tokenDidChange()
@@ -85,7 +86,7 @@ extension EndToEnd {
             await #expect(throws: DatabaseError.self) { try await database.reference(withPath: "users/ada").getData() }
         }
 
-        /// What somebody wrote who was signed in waits, after a restart, until somebody is again.
+        /// A signed-in user's unsent write waits, after a restart, until the user has signed in again.
         @Test func writesWaitForTheUser() async throws {
             let gateway = try #require(TestGateway.current)
             let directory = TemporaryFolder.path("client-users")
@@ -107,7 +108,7 @@ extension EndToEnd {
             again.callbackQueue = DispatchQueue(label: "again")
             again.isPersistenceEnabled = true
             let values = again.reference(withPath: place).child("b").recordValues()
-            // An answer of the server's, behind which a refusal would have come.
+            // A refusal would have come before this answer of the server.
             _ = try await again.reference(withPath: "open/nothing").getData()
             #expect(values.events.allSatisfy { $0 == "2" })
             user.record("eve")
@@ -118,7 +119,7 @@ extension EndToEnd {
             await app.delete()
         }
 
-        /// Nobody signs in again: what waits can be given up, and what is written then does not wait for anybody.
+        /// If the user does not sign in again, waiting writes can be purged, and later writes do not wait.
         @Test func writesThatWaitForAUserCanBeGivenUp() async throws {
             let ground = try Ground()
             let directory = TemporaryFolder.path("client-released")
@@ -139,7 +140,7 @@ extension EndToEnd {
             let ref = again.reference(withPath: ground.path)
             let answered = Recorder<Bool>()
             ref.child("c").setValue(3) { error, _ in answered.record(error == nil) }
-            // Behind an answer of the server's, a write that is sent would have been answered.
+            // If the write had been sent, it would have been answered before this answer of the server.
             _ = try await again.reference(withPath: "open/nothing").getData()
             #expect(answered.events.isEmpty)
             again.purgeOutstandingWrites()
@@ -150,7 +151,7 @@ extension EndToEnd {
             atOnce { ref.child("e").setValue(5) }
             await app.delete()
 
-            // Nor does it after another restart.
+            // The write is not sent after another restart either.
             let last = PathmirrorApp.configure(
                 url: ground.gateway.url, name: name, directory: URL(fileURLWithPath: directory),
                 tokenProvider: { _ in nil })
@@ -162,7 +163,7 @@ extension EndToEnd {
             await last.delete()
         }
 
-        /// As a development gateway takes it.
+        /// Returns a token that a development gateway accepts.
         static func token(_ user: String, expires: Int64 = 4_000_000_000) -> String {
             func part(_ text: String) -> String {
                 Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing(

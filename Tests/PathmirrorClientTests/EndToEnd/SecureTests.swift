@@ -5,7 +5,7 @@ import Testing
 @testable import PathmirrorClient
 
 extension EndToEnd {
-    /// Over TLS: servers that prove who they are, and others, to which nothing is said.
+    /// Checks TLS connections to servers that prove their identity, and to others, which receive no data.
     @Suite(.timeLimit(.minutes(2))) struct Secure {
         private func database(_ gateway: TestGateway, host: String, isTrusted: Bool) -> Database {
             TestDatabases.make(
@@ -20,7 +20,7 @@ extension EndToEnd {
             #expect(try await ref.child("text").getData().exists())
         }
 
-        /// Of another name than the certificate's, or of an authority that nobody trusts.
+        /// The certificate is for another name, or of an authority that is not trusted.
         @Test(arguments: [("127.0.0.1", true), ("localhost", false)])
         func aServerThatProvesNothing(host: String, isTrusted: Bool) async throws {
             let ground = try Ground()
@@ -43,7 +43,7 @@ extension EndToEnd {
     }
 }
 
-/// A transport that tells how its connections ended.
+/// A transport that reports how its connections ended.
 private struct Watched: RealtimeTransport {
     let transport: any RealtimeTransport
     let tries: Recorder<String>

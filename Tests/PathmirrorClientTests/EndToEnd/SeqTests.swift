@@ -7,9 +7,9 @@ import Testing
 @testable import PathmirrorClient
 
 extension EndToEnd {
-    /// As of which entry of the gateway's log data is, and waiting for one.
+    /// Checks the log positions of data, and waits for an entry of the gateway's log.
     @Suite struct Seqs {
-        /// A request of REST, as an administrator; the answer's seq and text.
+        /// Sends a REST request as an administrator; returns the answer's seq and text.
         private func rest(
             _ method: String, _ path: String, _ body: String? = nil
         ) async throws -> (seq: Int?, text: String) {
@@ -47,7 +47,7 @@ extension EndToEnd {
             let snapshot = try await ref.getData()
             #expect(try #require(snapshot.seq) >= next)
             #expect(snapshot.childSnapshot(forPath: "b").seq == snapshot.seq)
-            // What the client itself has just written is as of no entry yet.
+            // The client's own new write has no log position yet.
             atOnce { other.child("c").setValue(3) }
             try await until("the write is seen") { seqs.events.count == 3 }
             #expect(seqs.events[2] == nil)
@@ -76,7 +76,7 @@ extension EndToEnd {
         @Test func aWaitThatCannotEndSaysWhy() async throws {
             let ground = try Ground()
             let ref = ground.client()
-            // Who reads nothing is told nothing of the log.
+            // A client that reads nothing may not learn the log's length.
             await #expect(throws: DatabaseError(.permissionDenied, "")) {
                 do {
                     try await ref.database.waitFor(seq: 1)
@@ -109,13 +109,14 @@ extension EndToEnd {
             #expect(try await plain.reference(withPath: ground.path).getData().seq == nil)
         }
 
-        /// After a restart a large listen goes on behind what is on disk.
+        /// After a restart a large listen is resumed after the data on disk.
         @Test func aRestartedAppGoesOnWhereItWas() async throws {
             let ground = try Ground()
             let directory = TemporaryFolder.path("client-resuming")
             defer { TemporaryFolder.remove(directory) }
             let other = ground.client()
-            // Others write into the same log meanwhile: a value that is worth going through their entries.
+            // Other clients write to the same log meanwhile: the value must be large enough to make their entries worth
+            // reading.
             let many = Dictionary(uniqueKeysWithValues: (0..<10_000).map { ("k\($0)", $0) })
             let first = try #require(try await other.commitValue(many).seq)
             let known: Int
@@ -143,11 +144,11 @@ extension EndToEnd {
             try await again.database.waitFor(seq: last)
             #expect(try await resumedListens() == resumed + 1)
             #expect(seqs.events.first?.0 == known, "from disk")
-            // Others may have written behind it before the listen was answered.
+            // Other clients may have written after this entry before the listen was answered.
             let told = try #require(seqs.events.last)
             #expect(try #require(told.0) >= last)
             #expect(told.1 == (0..<10_000).reduce(0, +) - (1 + 2 + 3) - 3 - 4)
-            // What was missed is one step.
+            // All missed changes are delivered in one step.
             let changes = children.events.filter { !$0.hasPrefix("+") }.map { $0.prefix(3) }
             #expect(changes == ["-k4", "=k1", "=k2", "=k3"])
         }

@@ -8,7 +8,7 @@ import Tree
 @testable import PathmirrorClient
 
 extension EndToEnd {
-    /// Which server, which database, which queue.
+    /// Checks the settings for the server, the database and the queue.
     @Suite(.timeLimit(.minutes(2))) struct Settings {
         @Test func useEmulator() async throws {
             let ground = try Ground()
@@ -23,7 +23,7 @@ extension EndToEnd {
             await database.app?.delete()
         }
 
-        /// Of one app: each has its own data, listeners and connection.
+        /// Each of an app's databases has its own data, listeners and connection.
         @Test func severalDatabases() async throws {
             let servers = try (0..<3).map { _ in try ModelGateway() }
             let first = TestDatabases.make(url: "http://127.0.0.1:\(servers[0].port)")
@@ -52,7 +52,7 @@ extension EndToEnd {
             await app.delete()
         }
 
-        /// Blocks and completions run there and nowhere else, one after the other, in the order of what they tell.
+        /// Blocks and completions run only on this queue, one after the other, in the order of their events.
         @Test func callbackQueue() async throws {
             let ground = try Ground()
             let database = ground.gateway.client()

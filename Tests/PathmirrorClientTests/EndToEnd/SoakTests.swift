@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// The campaign of `scripts/client-soak`: rounds of the model test for as long as `PATHMIRROR_SOAK_MINUTES` says, most
-    /// of them over a network that fails. A round that is wrong is reported and the next one begun.
+    /// The campaign of `scripts/client-soak`: runs rounds of the model test for `PATHMIRROR_SOAK_MINUTES`, most of them
+    /// over a network that fails. A failed round is reported, and the next one begins.
     @Suite(.enabled(if: ModelSettings.minutes != nil, "only asked for by scripts/client-soak"))
     struct Soak {
         @Test func whatListenersAreToldIsWhatTheServerHas() async throws {
@@ -32,7 +32,7 @@ extension EndToEnd {
     }
 }
 
-/// What the environment says of the model test.
+/// The settings of the model test in the environment.
 enum ModelSettings {
     static let minutes = number("PATHMIRROR_SOAK_MINUTES")
     static let rounds = number("PATHMIRROR_MODEL_ROUNDS")
@@ -43,7 +43,7 @@ enum ModelSettings {
     }
 }
 
-/// How much a campaign has done.
+/// The totals of a campaign.
 struct ModelFigures: Sendable, CustomStringConvertible {
     var rounds = 0
     var wrong = 0
@@ -75,7 +75,7 @@ struct ModelFigures: Sendable, CustomStringConvertible {
     }
 }
 
-/// What the process holds.
+/// The resources that the process holds.
 struct ProcessFigures: CustomStringConvertible {
     let files: Int
     let threads: Int

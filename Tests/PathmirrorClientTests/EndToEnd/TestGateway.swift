@@ -15,19 +15,19 @@ final class TestGateway: Sendable {
     }
 
     let url: String
-    /// The same by TLS, for who trusts the certificate, which is that of `localhost`.
+    /// The port for TLS; clients have to trust the certificate, which is for `localhost`.
     let securePort: Int
     let certificate: String
-    /// Where the secrets are that sign tokens: those of `secrets`, one a line, until a test takes some away.
+    /// The file of the secrets that sign tokens: those of `secrets`, one per line, until a test removes some.
     let secretFile: String
     static let secrets = ["the first of the tests' secrets, long", "the second of the tests' secrets, long"]
     var port: UInt16 { url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
-    /// A shell that ends the gateway when it is told to, or when the test program has ended.
+    /// A shell that ends the gateway on request, or when the test program has ended.
     private let process: Process
     private let folder: String
     private let clients = Mutex<[Database]>([])
 
-    /// The release build, or what `PATHMIRROR_BINARY` names; nil where it was not built.
+    /// The release build, or the program that `PATHMIRROR_BINARY` names; nil if it was not built.
     static var binary: String? {
         let named = ProcessInfo.processInfo.environment["PATHMIRROR_BINARY"]
         let path = named ?? FileManager.default.currentDirectoryPath + "/.build/release/pathmirror"
@@ -86,14 +86,14 @@ final class TestGateway: Sendable {
     }
 
     func stop() async throws {
-        // Those that tests leave behind would tell of the gateway's end.
+        // Clients left by tests would report the gateway's end.
         for client in clients.withLock({ $0 }) { client.goOffline() }
         _ = FileManager.default.createFile(atPath: folder + "/stop", contents: nil)
         try await until("the gateway has ended") { !process.isRunning }
         TemporaryFolder.remove(folder)
     }
 
-    /// A client of its own: it shares nothing with others.
+    /// Creates a client that shares nothing with others.
     func client(
         directory: String? = nil, tokenProvider: PathmirrorApp.TokenProvider? = nil
     ) -> Database {
@@ -128,6 +128,6 @@ extension Trait where Self == GatewayTrait {
     static var gateway: Self { Self() }
 }
 
-/// Everything an app does, against the real gateway, through the public API alone.
+/// Checks the public API against the real gateway, as apps use it.
 @Suite(.gateway, .enabled(if: TestGateway.binary != nil, "no release build of pathmirror"))
 struct EndToEnd {}

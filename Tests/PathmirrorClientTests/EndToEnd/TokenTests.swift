@@ -7,18 +7,18 @@ import Tokens
 @testable import PathmirrorClient
 
 extension EndToEnd {
-    /// Tokens that end while they are in use: nothing of what the app does is lost by that.
+    /// Checks that an app loses nothing when tokens expire while they are in use.
     @Suite(.timeLimit(.minutes(10))) struct Tokens {
         private static var seconds: Int64 { Int64(Date().timeIntervalSince1970) }
 
-        /// Signed as the gateway wants it, by the secret that stays.
+        /// Returns a token as the gateway expects it, signed by default by the secret that stays.
         private static func token(_ user: String, until end: Int64, secret: Int = 1) -> String {
             JWT.mint(
                 ["v": 0, "iat": .integer(seconds), "exp": .integer(end), "d": ["uid": .string(user)]],
                 secret: Array(TestGateway.secrets[secret].utf8))
         }
 
-        /// The app's first token, and the one that it has when it is asked for another.
+        /// Creates a client whose provider returns `first`, and later the result of `next`.
         private func client(
             _ gateway: TestGateway, asked: Recorder<Bool>, first: String,
             next: @escaping @Sendable () async throws -> String
@@ -43,14 +43,15 @@ extension EndToEnd {
             database.reference(withPath: "users/mia/\(UInt64.random(in: 0 ... .max))")
         }
 
-        /// The app is asked for another one before the first one's end. On a machine that is too busy for a short life, a longer
-        /// one is given.
+        /// The app's provider is called for another token before the first one expires. On a machine that is too busy
+        /// for a short lifetime, a longer one is used.
         @Test(arguments: [[6, 20, 80] as [Int64]]) func aTokenThatIsReplacedInTime(lives: [Int64]) async throws {
             for life in lives where try await isReplacedInTime(life) { return }
             Issue.record("none of these lives was enough, in seconds: \(lives)")
         }
 
-        /// False where the first token had ended before the other one was with the server: the client had to connect anew.
+        /// Returns false if the first token expired before the other one reached the server, so that the client had to
+        /// reconnect.
         private func isReplacedInTime(_ life: Int64) async throws -> Bool {
             let gateway = try #require(TestGateway.current)
             let asked = Recorder<Bool>()
@@ -71,14 +72,14 @@ extension EndToEnd {
             return events == [false, true]
         }
 
-        /// The app has another one only when the server has taken the login back. The first one must live until the first write
-        /// is done: on a machine that is too busy for a short life, a longer one is given.
+        /// The app has another token only after the server has revoked the login. The first one must be valid until the
+        /// first write is done: on a machine that is too busy for a short lifetime, a longer one is used.
         @Test(arguments: [[15, 60, 200] as [Int64]]) func aTokenThatIsReplacedTooLate(lives: [Int64]) async throws {
             for life in lives where try await isReplacedTooLate(life) { return }
             Issue.record("none of these lives was enough, in seconds: \(lives)")
         }
 
-        /// False where the first token had ended before the first write was done.
+        /// Returns false if the first token expired before the first write was done.
         private func isReplacedTooLate(_ life: Int64) async throws -> Bool {
             let gateway = try #require(TestGateway.current)
             let asked = Recorder<Bool>()
@@ -118,7 +119,7 @@ extension EndToEnd {
             return isInTime
         }
 
-        /// The secret that signed it is taken away.
+        /// The secret that signed the token is removed.
         @Test func aTokenThatIsRevoked() async throws {
             let gateway = try #require(TestGateway.current)
             let asked = Recorder<Bool>()

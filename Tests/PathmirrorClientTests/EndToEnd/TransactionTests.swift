@@ -27,7 +27,7 @@ extension EndToEnd {
             #expect(try await first.getData().value as? Int == 40)
         }
 
-        /// A star, as the documents' blog has it.
+        /// A star is toggled as in the blog example of Firebase's documentation.
         @Test func stars() async throws {
             let ground = try Ground()
             let ref = ground.client().child("post")
@@ -89,7 +89,7 @@ extension EndToEnd {
             #expect(values.events == ["null", "1", "2"])
         }
 
-        /// A plain write wins over a transaction that the server has not answered, which is told one outcome.
+        /// A plain write wins over an unanswered transaction, which gets one outcome.
         @Test func plainWritesOvertake() async throws {
             let ground = try Ground()
             let ref = ground.client()
@@ -105,7 +105,7 @@ extension EndToEnd {
             #expect(told.events == [0] || told.events == [6])
         }
 
-        /// A block may write; what it writes comes after it.
+        /// A transaction block may write; its writes come after the transaction.
         @Test func blocksMayWrite() async throws {
             let ground = try Ground()
             let directory = "/tmp/pathmirror-block-\(ProcessInfo.processInfo.processIdentifier)"

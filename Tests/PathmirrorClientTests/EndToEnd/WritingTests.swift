@@ -17,7 +17,7 @@ extension EndToEnd {
             #expect((read.value as? NSDictionary)?["likes"] as? [String: Bool] == ["u1": true])
         }
 
-        /// Its own events come before any answer, and the server's data raises none again.
+        /// A client's own events come before any answer, and the server's data does not raise them again.
         @Test func localEventsComeOnce() async throws {
             let ground = try Ground()
             let ref = ground.client()
@@ -72,7 +72,7 @@ extension EndToEnd {
             #expect((snapshot.valueInExportFormat() as? NSDictionary)?[".value"] as? String == "y")
         }
 
-        /// More than a frame of the protocol holds, both ways.
+        /// Values larger than a protocol frame are sent and received.
         @Test func largeValues() async throws {
             let ground = try Ground()
             let (writer, reader) = (ground.client(), ground.client())

@@ -8,7 +8,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// Apps that call back from within callbacks, block, and write what can't be stored.
+/// Checks apps that call the library from within callbacks, block, and write values that can't be stored.
 @Suite(.timeLimit(.minutes(3))) struct CarelessAppTests {
     @Test func callsWithinCallbacks() async throws {
         let server = try ModelGateway()
@@ -19,8 +19,8 @@ import Tree
         atOnce {
             let number = ref.observe(.value) { snapshot in
                 seen.record(snapshot.json)
-                // Listens, writes, and leaves, from within what it is told.
-                // The handle may be on its way still.
+                // The callback listens, writes, and removes its own observer.
+                // The handle may not have been returned yet.
                 ref.removeObserver(withHandle: handle.wait(milliseconds: 60_000) { $0 } ?? 0)
                 ref.child("written").setValue(seen.events.count)
                 ref.observeSingleEvent(of: .value) { seen.record("once \($0.json)") }
@@ -51,7 +51,7 @@ import Tree
         await database.app?.delete()
     }
 
-    /// Each one's block writes to the other, and a write returns when it is on disk.
+    /// Each transaction block writes to the other's database, and a write returns when it is on disk.
     @Test func transactionsThatWriteToEachOthersDatabases() async throws {
         let folder = TemporaryFolder.path("careless")
         defer { TemporaryFolder.remove(folder) }
@@ -99,7 +99,7 @@ import Tree
         }
     }
 
-    /// A thousand questions, and none of them may be answered by the server.
+    /// The app sends a thousand gets that the server never answers.
     @Test func manyQuestions() async throws {
         let database = TestDatabases.make(url: "http://127.0.0.1:1")
         let answers = Recorder<Int>()

@@ -7,12 +7,12 @@ import Testing
 
 @testable import PathmirrorClient
 
-/// Whoever waits for a database that ends is told so.
+/// Checks that tasks that wait for a database are notified when it ends.
 @Suite(.timeLimit(.minutes(3))) struct ClosingTests {
     @Test(arguments: [false, true]) func thoseWhoWaitAreTold(isPersistent: Bool) async throws {
         let folder = TemporaryFolder.path("closing")
         defer { TemporaryFolder.remove(folder) }
-        // It greets and answers nothing.
+        // This server greets and answers nothing.
         let server = try ScriptedServer { _, _ in }
         let database = TestDatabases.make(url: server.url, directory: folder)
         database.isPersistenceEnabled = isPersistent
@@ -80,7 +80,7 @@ import Testing
         await database.app?.delete()
     }
 
-    /// An app that comes and goes leaves nothing in memory, neither its database nor its thread.
+    /// An app that is created and deleted leaves nothing in memory, neither its database nor its thread.
     @Test func nothingIsLeft() async throws {
         let server = try ModelGateway()
         let lefts = MutexBox<[Left]>([])
@@ -97,10 +97,10 @@ import Testing
         }
     }
 
-    // Safe: what may go is Sendable, and a weak reference is read in one step.
+    // Safe: the referenced objects are Sendable, and a weak reference is read in one step.
     private struct Left: @unchecked Sendable {
         weak var database: Database?
-        /// A transport.
+        /// The transport, which is a class.
         weak var transport: AnyObject?
     }
 }

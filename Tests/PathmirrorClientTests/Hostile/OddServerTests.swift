@@ -9,7 +9,7 @@ import Wire
 
 @testable import PathmirrorClient
 
-/// Servers that are broken, or mean harm: an app goes on, and gets what there is of good answers.
+/// Checks that an app survives defective or malicious servers, and uses their valid answers.
 @Suite(.timeLimit(.minutes(3))) struct OddServerTests {
     private func database(_ server: ScriptedServer) -> Database {
         let database = TestDatabases.make(url: server.url)
@@ -17,7 +17,7 @@ import Wire
         return database
     }
 
-    /// The first connection's clock is one that nobody can calculate with.
+    /// The first connection's clock has a value that is not a usable time.
     @Test(arguments: ["1e30", "9223372036854775807", "-9223372036854775808", "9007199254740993", "\"now\"", "null"])
     func clocksThatShowNoTime(timestamp: String) async throws {
         let isFirst = MutexBox(true)
@@ -35,7 +35,7 @@ import Wire
         await database.app?.delete()
     }
 
-    /// As far from ours as a clock may be.
+    /// The server's clock differs from the client's by as much as is accepted.
     @Test(arguments: ["9007199254740992", "-9007199254740992", "0"])
     func clocksThatAreFarAway(timestamp: String) async throws {
         let server = try ScriptedServer(timestamp: { timestamp })
@@ -52,7 +52,8 @@ import Wire
         await database.app?.delete()
     }
 
-    /// Answers twice, to nothing, of other listens' tags, and data for nobody: what is good in between counts.
+    /// The server answers twice, answers unknown requests, and sends data with unknown tags: valid data in between
+    /// counts.
     @Test func answersThatBelongToNothing() async throws {
         let server = try ScriptedServer { request, peer in
             for number in [request.number + 1_000, 0, -1, .max] {
@@ -77,8 +78,8 @@ import Wire
         await database.app?.delete()
     }
 
-    /// A server that has nothing of what is listened to says no more than that it has heard, after the answers to what was written
-    /// there before: the place is not what the first of these writes made of it.
+    /// A server without data for a listen only acknowledges it, after the answers to earlier writes at that path: the
+    /// path's value is then null, not the value of the first write.
     @Test func nothingIsLeftBehindAnsweredWrites() async throws {
         let held = MutexBox([ClientRequest]())
         let server = try ScriptedServer { request, peer in
@@ -95,7 +96,7 @@ import Wire
             ref.setValue("old")
             database.reference(withPath: "a").removeValue()
         }
-        // More than two where a busy machine had the client connect twice.
+        // There are more than two if a busy machine made the client connect twice.
         try await until("the writes have come") { held.withLock { $0.count } >= 2 }
         let values = ref.recordValues()
         try await database.reference(withPath: "b").setValue(1)
@@ -103,7 +104,7 @@ import Wire
         await database.app?.delete()
     }
 
-    /// Each is no message: the connection ends, and the next one serves.
+    /// Each text is not a valid message: the connection ends, and the next one works.
     @Test(arguments: [
         #"{"t":"d","d":{"a":"d","b":{"p":"a","d":"# + String(repeating: #"{"a":"#, count: 2_000) + "1"
             + String(repeating: "}", count: 2_000) + "}}}",
@@ -133,7 +134,7 @@ import Wire
         await database.app?.delete()
     }
 
-    /// What nobody listens to is neither told nor known.
+    /// Data without a listen is neither delivered nor kept.
     @Test func dataForNobody() async throws {
         let folder = TemporaryFolder.path("odd-server")
         defer { TemporaryFolder.remove(folder) }
@@ -151,7 +152,7 @@ import Wire
         await database.app?.delete()
     }
 
-    /// Greets, and answers nothing more.
+    /// The server greets, and answers nothing more.
     @Test func aServerThatNeverAnswers() async throws {
         let server = try ScriptedServer { _, _ in }
         let database = TestDatabases.make(url: server.url)
@@ -171,7 +172,7 @@ import Wire
         await database.app?.delete()
     }
 
-    /// A wide value costs what it weighs.
+    /// The cost of a wide value is linear in its size.
     @Test func aMillionChildren() async throws {
         let json = "{" + (0..<1_000_000).map { "\"\($0)k\":\($0)" }.joined(separator: ",") + "}"
         let server = try ScriptedServer { request, peer in
@@ -188,7 +189,7 @@ import Wire
 }
 
 extension ClientAction {
-    /// Whether it reads or writes at `a` or below.
+    /// Whether the action reads or writes at `a` or below.
     fileprivate var isAboutA: Bool {
         let path: Path? =
             switch self {

@@ -3,10 +3,10 @@ import Runtime
 import Tree
 import Wire
 
-/// A realtime server that answers as a test wants, request by request.
+/// A realtime server whose answer to each request is chosen by the test.
 struct ScriptedServer {
     private let server: SocketServer
-    /// The requests that came, of all connections, in order.
+    /// The requests received on all connections, in order.
     let requests: Recorder<ClientAction>
     let connections: Recorder<Int>
 
@@ -14,7 +14,7 @@ struct ScriptedServer {
 
     /// - Parameters:
     ///   - answer: by default every request is accepted.
-    ///   - timestamp: what the server's clock shows to each connection, as JSON.
+    ///   - timestamp: the server's time that is sent to each connection, as JSON.
     init(
         answer: @escaping @Sendable (ClientRequest, SocketPeer) -> Void = { Self.accept($0, $1) },
         timestamp: @escaping @Sendable () -> String = { String(Clock.unixMilliseconds) }

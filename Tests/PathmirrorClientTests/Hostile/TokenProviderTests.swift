@@ -7,14 +7,14 @@ import Wire
 
 @testable import PathmirrorClient
 
-/// Apps whose token providers are slow, or never answer.
+/// Checks apps whose token providers are slow, or never answer.
 @Suite(.timeLimit(.minutes(3))) struct TokenProviderTests {
     private static func isWrite(_ action: ClientAction) -> Bool { if case .put = action { true } else { false } }
     private static func login(_ action: ClientAction) -> String? {
         if case .authenticate(let login) = action { login.credential } else { nil }
     }
 
-    /// A question that is never answered must not keep writes from being sent when a later one is.
+    /// A call that is never answered must not block writes once a later call is answered.
     @Test func aQuestionThatIsNeverAnswered() async throws {
         let server = try ScriptedServer()
         let asked = Recorder<Bool>()
@@ -36,7 +36,7 @@ import Wire
         await database.app?.delete()
     }
 
-    /// While connected, a new token is waited for only so long: the old one is still good.
+    /// While connected, the wait for a new token is limited: the old one is still valid.
     @Test func aRefreshThatIsNeverAnswered() async throws {
         let server = try ScriptedServer()
         let asked = Recorder<Bool>()
@@ -52,7 +52,7 @@ import Wire
             })
         database.configure { $0.tokenWait = 200 }
         let ref = database.reference(withPath: "a")
-        // However often a busy machine makes it connect: until here each question is answered.
+        // However often a busy machine makes it connect, each call up to here is answered.
         try await ref.setValue(1)
         let before = (questions: asked.events.count, connections: server.connections.events.count)
         isSilent.withLock { $0 = true }
@@ -63,7 +63,7 @@ import Wire
         await database.app?.delete()
     }
 
-    /// The newest question's answer counts, whenever the older ones' come.
+    /// The newest call's answer counts, whenever the older calls are answered.
     @Test func answersInAnotherOrder() async throws {
         let server = try ScriptedServer()
         let asked = Recorder<Int>()
@@ -82,13 +82,13 @@ import Wire
         database.app?.tokenDidChange()
         try await until("the second has come") { server.requests.events.contains { Self.login($0) != nil } }
         mayAnswer.withLock { $0 = true }
-        // Their answers are behind whatever the old token has led to.
+        // The answers to these writes come after all effects of the old token.
         for value in 1...3 { try await ref.setValue(value) }
         #expect(server.requests.events.compactMap(Self.login) == ["new.b.c"])
         await database.app?.delete()
     }
 
-    /// What the provider throws may have a token in it: neither the log nor an error shows it.
+    /// An error thrown by the provider may contain a token: neither the log nor an error shows it.
     @Test func aProviderThatThrows() async throws {
         struct Failure: Error, CustomStringConvertible {
             var description: String { "no luck with secret-token-1" }

@@ -9,7 +9,7 @@ struct LogLine: Sendable {
     let isByAdministrator: Bool
     let changes: [(path: Path, node: Node)]
 
-    /// The changes as a text that two equal writes share.
+    /// The changes as a text that is the same for equal writes.
     var content: String { Self.content(changes) }
 
     static func content(_ changes: [(path: Path, node: Node)]) -> String {
@@ -17,7 +17,7 @@ struct LogLine: Sendable {
     }
 }
 
-/// Reads and writes a gateway's data over REST, above all rules.
+/// Reads and writes a gateway's data over REST, bypassing the rules.
 struct Administrator: Sendable {
     struct Failure: Error, CustomStringConvertible {
         let description: String
@@ -50,7 +50,7 @@ struct Administrator: Sendable {
         return (head, String(answer[end.upperBound...]))
     }
 
-    /// What is at a place.
+    /// Returns the value at a path.
     func value(at path: Path) throws -> Node {
         try JSONParser.parse(request("GET", "\(path).json?format=export").body)
     }
@@ -62,7 +62,7 @@ struct Administrator: Sendable {
         try request("PATCH", "\(path).json", "{\(members.joined(separator: ","))}")
     }
 
-    /// The last entry's number.
+    /// Returns the last entry's seq.
     func head() throws -> Int64 {
         let head = try request("HEAD", "/.log").head
         guard let match = head.firstMatch(of: #/X-Pathmirror-Seq: (\d+)/#), let seq = Int64(match.1) else {
@@ -71,7 +71,7 @@ struct Administrator: Sendable {
         return seq
     }
 
-    /// The entries behind one that concern a place, in order.
+    /// Returns the entries after `seq` that concern a path, in order.
     func log(behind seq: Int64, at path: Path) throws -> [LogLine] {
         var lines: [LogLine] = []
         var offset = String(format: "%019ld", Int(seq)) + "_0000000000_0000000000_"

@@ -8,7 +8,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// One app of the model, with its listeners; it can be ended and started again.
+/// One app of the model, with its listeners; it can be ended and restarted.
 final class ModelClient {
     let number: Int
     let round: Path
@@ -23,7 +23,7 @@ final class ModelClient {
     var isOffline = false
     private let lossCounter = LossCounter()
 
-    /// Connections that have ended, as the app saw it.
+    /// Counts the connections that have ended, as observed by the app.
     final class LossCounter: Sendable {
         let count = Atomic<Int>(0)
         private let wasConnected = Atomic<Bool>(false)
@@ -75,7 +75,7 @@ final class ModelClient {
         database.reference(withPath: ".info/connected").observe(.value) { snapshot in
             counter.take(isConnected: snapshot.value as? Bool ?? false)
         }
-        // What comes here last says that all before it has come.
+        // The barrier is written last: its arrival shows that all earlier data has arrived.
         listen(Watch(place: round.appending(ModelPlaces.barrier), query: PlainQuery(), kinds: .value))
     }
 
@@ -88,11 +88,11 @@ final class ModelClient {
 
     func reference(_ path: Path) -> DatabaseReference { database.reference(withPath: path.description) }
 
-    /// Ends the app, and starts it again unless it is to stay away.
+    /// Ends the app, and optionally restarts it. Returns the problems of its listeners.
     func end(startsAgain: Bool) async -> [String] {
         let problems = watches.flatMap(\.watch.problems)
         await database.app?.delete()
-        // Its completions are told nothing more, but those on the queue run yet.
+        // Completions receive nothing more, but those already on the queue still run.
         let queue = database.callbackQueue
         await withUnsafeContinuation { continuation in queue.async { continuation.resume() } }
         lossCounter.take(isConnected: false)
@@ -114,16 +114,17 @@ final class ModelClient {
         if watch.kinds == .value {
             handle = query.observe(.value, with: { watch.take(.value, $0) }, withCancel: { watch.cancel($0) })
         } else {
-            // All kinds by one registration, as `childEvents()` does it: nothing comes between the first and the last.
+            // All kinds use one registration, as in `childEvents()`, so that no event comes between the first and the
+            // last.
             let cancel: (any Error) -> Void = { watch.cancel($0) }
             handle = query.listen(watch.kinds, cancel: cancel) { kind, snapshot in watch.take(kind, snapshot) }
         }
         watches.append((watch, query, handle))
     }
 
-    /// Takes one away again. Returns what was wrong with it.
+    /// Removes a random listener. Returns the problems that it found.
     func unlisten(_ random: inout SeededGenerator) -> [String] {
-        // The first one stays.
+        // The first listener, for the barrier, stays.
         guard watches.count > 1 else { return [] }
         let (watch, query, handle) = watches.remove(at: 1 + random.below(watches.count - 1))
         query.removeObserver(withHandle: handle)

@@ -1,24 +1,24 @@
 import Tree
 
-/// Where a round of the model writes, below its own place.
+/// The keys to which a round of the model writes, below its own path.
 enum ModelPlaces {
-    /// Where everybody writes anything.
+    /// Written by all clients with any values.
     static let open = Key("open")
     /// Two values that are always written together.
     static let pair = Key("pair")
-    /// Counted up by transactions.
+    /// Incremented by transactions.
     static let count = Key("count")
-    /// Counted up by increments.
+    /// Incremented by increments.
     static let hits = Key("hits")
     /// Written when a connection ends.
     static let gone = Key("gone")
-    /// Written last, to know that all before has come.
+    /// Written last, to detect that all earlier writes have arrived.
     static let barrier = Key("barrier")
-    /// What the rules refuse to everybody.
+    /// Data that the rules let no client write.
     static let shut = Key("shut")
     static let marks = Key("marks")
 
-    /// For the test's gateway: everything may be written but `shut`, and nothing may be `no`.
+    /// The rules of the test's gateway: everything may be written but `shut`, and no value may be `no`.
     static var rules: String {
         let valid = #"".validate": "newData.val() !== 'no'""#
         let index = #"".indexOn": ["n", ".value"]"#

@@ -2,7 +2,7 @@ import ClientSupport
 import Foundation
 import TestSupport
 
-/// What the network does to a client.
+/// The network faults of a client.
 extension ModelRound {
     func fail(_ client: ModelClient) async throws {
         guard let proxy = client.proxy else { return }
@@ -19,11 +19,11 @@ extension ModelRound {
         case 3: proxy.setDelay(milliseconds: random.below(30))
         case 4:
             proxy.setSilent(true)
-            // Often until the client notices, often for less.
+            // Often until the client notices, and often for a shorter time.
             try await pause(random.oneIn(3) ? 1_500 : 100)
             proxy.setSilent(false)
         case 5:
-            // The connection that follows dies as well, wherever it is with its greeting and login.
+            // The next connection is cut as well, at any point of its greeting and login.
             let count = proxy.acceptedCount
             proxy.cutAll()
             for _ in 0..<100 where proxy.acceptedCount == count { try await pause(10) }
@@ -36,7 +36,7 @@ extension ModelRound {
         try await Task.sleep(for: .milliseconds(random.below(milliseconds) + 1))
     }
 
-    /// A network that works, with new connections only: what was lost on the old ones is lost.
+    /// Restores a working network, with new connections only: data lost on the old ones stays lost.
     func calm(_ proxy: FaultProxy?) {
         guard let proxy else { return }
         proxy.setSilent(false)

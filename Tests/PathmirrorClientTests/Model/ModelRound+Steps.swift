@@ -5,7 +5,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// What is done in a step, and by whom.
+/// The random steps of a round.
 extension ModelRound {
     func step() async throws {
         figures.steps += 1
@@ -54,8 +54,8 @@ extension ModelRound {
         return openPath(0...2)
     }
 
-    /// Nobody asks for half of the pair: a client's file may then have one value that is newer than the other, which is shown
-    /// until the server answers (`TimesOfLoadingTests`).
+    /// Returns a random query. There is no query for half of the pair: in a client's file one value could then be newer
+    /// than the other, and would be shown until the server answers (`TimesOfLoadingTests`).
     func randomQuery(at path: Path) -> PlainQuery {
         let query = PlainQuery(&random)
         return path.last == ModelPlaces.pair ? PlainQuery() : query
@@ -69,7 +69,7 @@ extension ModelRound {
         random.oneIn(5) ? random.pick([.int(1), .int(2), .string("p")]) : .null
     }
 
-    /// - Parameter mark: stands in it, where it has children.
+    /// - Parameter mark: the text of a child that identifies the write, if the node has children.
     private func node(_ depth: Int, mark: String) -> Node {
         if depth == 0 { return leaf().withPriority(priority()) }
         var children = (0..<random.below(5)).map { _ in
@@ -81,7 +81,7 @@ extension ModelRound {
 
     // MARK: Plain writes
 
-    /// Begins an item of the journal and gives the completion that ends it.
+    /// Begins an item of the journal and returns the completion that ends it.
     private func begin(
         _ client: ModelClient, _ what: String, identity: String? = nil, isForbidden: Bool = false,
         kind: WriteJournal.Kind = .write
@@ -91,7 +91,7 @@ extension ModelRound {
             kind, of: client.number, what, identity: identity, isForbidden: isForbidden, losses: losses())
         story.append("\(client.number) \(what)")
         return { error, _ in
-            // Told when the app ends: whether the write is kept then says `clientEnded`.
+            // The completion runs when the app ends; `clientEnded` then records whether the write is kept.
             if kind != .transaction, (error as? DatabaseError)?.code == .disconnected { return }
             journal.end(item, Self.outcome(error), losses: losses())
         }
@@ -172,7 +172,7 @@ extension ModelRound {
             withCompletionBlock: begin(client, "pushes \(ref.path)"))
     }
 
-    /// What the rules refuse.
+    /// Makes a write that the rules refuse.
     private func forbidden(_ client: ModelClient) {
         let mark = journal.nextMark(.write)
         let done = begin(client, "does what is forbidden \(mark)", isForbidden: true)
@@ -213,7 +213,7 @@ extension ModelRound {
         let mark = journal.nextMark(.transaction)
         let isForbidden = random.oneIn(6)
         let path = openPath(1...2)
-        // Those at one place may be sent together: each has a child of its own.
+        // Transactions at one path may be sent together: each has a child of its own.
         let key = "t\(journal.items.count)"
         client.reference(path).runTransactionBlock(
             { data in
@@ -246,7 +246,7 @@ extension ModelRound {
                 ["a/m": mark, "at": ServerValue.timestamp()],
                 withCompletionBlock: begin(client, "at its end updates \(ref.path) \(mark)", kind: .onDisconnect))
         case 1:
-            // Whether it comes to pass nobody asks, as others write there.
+            // The result of these operations is not checked, as other clients write there.
             client.reference(openPath(1...2)).onDisconnectSetValue(["m": "end"])
             client.reference(openPath(1...3)).onDisconnectRemoveValue()
         case 2:

@@ -6,12 +6,12 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// A round of the model test: two apps and an administrator that write, read, listen, lose their connections and are
-/// started again by chance, in a place of their own.
+/// A round of the model test: two apps and an administrator write, read, listen, lose their connections and are
+/// restarted at random, below a path of their own.
 actor ModelRound {
     struct Plan: Sendable {
         let seed: UInt64
-        /// How much is done, and how often everything is waited for and compared meanwhile.
+        /// The number of steps. `settles`: how often everything is awaited and compared.
         var steps = 120
         var settles = 2
         /// Whether the network fails.
@@ -26,10 +26,10 @@ actor ModelRound {
     var random: SeededGenerator
     var clients: [ModelClient] = []
     var problems: [String] = []
-    /// What was done, for a failure's message.
+    /// The steps done, for a failure's message.
     var story: [String] = []
     var lastPair = 0
-    /// What was there when the first problem was found.
+    /// The state when the first problem was found.
     private var evidence: [String] = []
     var figures = ModelFigures()
     private var head: Int64 = 0
@@ -39,12 +39,12 @@ actor ModelRound {
         self.plan = plan
         administrator = Administrator(port: port)
         random = SeededGenerator(seed: plan.seed)
-        // A place is not used twice, however often a seed is run.
+        // A path is not used twice, however often a seed is run.
         place = Path([Key("model"), Key("r\(plan.seed)-\(UInt32.random(in: 0 ... .max))")])
         folder = TemporaryFolder.path("client-model")
     }
 
-    /// Returns what was wrong.
+    /// Runs the round. Returns the problems.
     func run() async throws -> [String] {
         defer { TemporaryFolder.remove(folder) }
         head = try administrator.head()
@@ -86,7 +86,7 @@ actor ModelRound {
 
     // MARK: Comparing
 
-    /// Lets everything arrive, then compares every listener with what the server has.
+    /// Lets everything arrive, then compares every listener with the server's data.
     private func settle() async throws {
         for client in clients {
             calm(client.proxy)
@@ -95,7 +95,7 @@ actor ModelRound {
         story.append("settles")
         barrier += 1
         for client in clients {
-            // Answered after all that this client has sent before.
+            // The server answers this write after all earlier requests of this client.
             let sign = Int64(client.number)
             let told = Recorder<String>()
             client.reference(place.appending(ModelPlaces.marks)).child("b\(sign)").setValue(barrier) { error, _ in
@@ -136,7 +136,7 @@ actor ModelRound {
         }
     }
 
-    /// Asks the server for some queries, while nobody writes.
+    /// Compares gets of some queries with the server's data, while no client writes.
     private func ask() async throws {
         guard problems.isEmpty else { return }
         let whole = try administrator.value(at: place)
@@ -144,7 +144,7 @@ actor ModelRound {
             for _ in 0..<3 {
                 let at = randomListenPlace()
                 var query = randomQuery(at: at)
-                // There is no index of it, without which the server answers no question.
+                // Without an index for this order the server answers no get.
                 if query.order == .child("b/c") { query = PlainQuery() }
                 let node = try await query.query(at: client.reference(at)).getData().node
                 let expected = query.shown(of: whole[at.relative(to: place)])
@@ -180,11 +180,11 @@ actor ModelRound {
         try await checkSums()
     }
 
-    /// Replays the log into a plain tree, and counts what was counted up.
+    /// Replays the log into a plain tree, and checks the counters.
     private func checkSums() async throws {
         var (replayed, whole) = (Node.null, Node.null)
         var log: [LogLine] = []
-        // Operations that nobody asks for may be done yet.
+        // Disconnect operations that are not checked may still be executed.
         try await wait("the log makes what the server has") {
             log = try administrator.log(behind: head, at: place)
             replayed = replay(log)
@@ -221,7 +221,7 @@ actor ModelRound {
         return tree
     }
 
-    /// Waits; what does not come is a problem, not an error of the test itself.
+    /// Waits; a timeout is recorded as a problem, not thrown as an error of the test itself.
     func wait(_ what: String, _ condition: () throws -> Bool) async throws {
         do {
             try await until(what, condition)

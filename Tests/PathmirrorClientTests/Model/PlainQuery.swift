@@ -5,7 +5,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// A query as an app puts it together, and what it selects worked out anew, without the library's own evaluation.
+/// A query as an app builds it, with its own evaluation that does not use the library's.
 struct PlainQuery: Sendable {
     enum Order: Sendable, Equatable {
         case unsaid, priority, key, value
@@ -47,10 +47,10 @@ struct PlainQuery: Sendable {
             value: random.pick(values), key: random.oneIn(3) ? random.pick(keys) : nil, isInclusive: isInclusive)
     }
 
-    /// Whether it only orders.
+    /// Whether the query only orders.
     var selectsAll: Bool { start == nil && end == nil && limit == nil }
 
-    /// The query as the public API makes it.
+    /// Returns the query built through the public API.
     func query(at ref: DatabaseReference) -> DatabaseQuery {
         var query: DatabaseQuery = ref
         switch order {
@@ -81,9 +81,9 @@ struct PlainQuery: Sendable {
         return query
     }
 
-    // MARK: Working it out
+    // MARK: Evaluation
 
-    /// The children that it selects, in its order.
+    /// Returns the children that the query selects, in its order.
     func select(from node: Node) -> [(key: Key, node: Node)] {
         let admitted = ordered(node).filter { child in
             isWithin(child, start, isStart: true) && isWithin(child, end, isStart: false)
@@ -92,12 +92,12 @@ struct PlainQuery: Sendable {
         return Array(limit.isLast ? admitted.suffix(limit.count) : admitted.prefix(limit.count))
     }
 
-    /// What a listener to it is shown of the value at its place.
+    /// Returns the value that a listener to the query is shown of the value at its path.
     func shown(of node: Node) -> Node {
         selectsAll ? node : Node(children: select(from: node).map { ($0.key, $0.node) })
     }
 
-    /// All children in its order.
+    /// Returns all children in the query's order.
     func ordered(_ node: Node) -> [(key: Key, node: Node)] {
         guard case .branch(let branch) = node else { return [] }
         return branch.children.map { (key: $0.key, node: $0.node) }.sorted { left, right in
@@ -142,7 +142,7 @@ extension PlainQuery: CustomStringConvertible {
     }
 }
 
-/// The order of values and of keys as the documents of the protocol describe it.
+/// The order of values and of keys as the protocol's documentation describes it.
 enum PlainOrder {
     static func compare(_ left: Node, _ right: Node) -> Int {
         let (left, right) = (left.withoutPriority, right.withoutPriority)
@@ -155,7 +155,7 @@ enum PlainOrder {
         return one == other ? 0 : one < other ? -1 : 1
     }
 
-    /// Keys that are integers come first, by value.
+    /// Compares keys. Integers come first, by value.
     static func compare(_ left: String, _ right: String) -> Int {
         switch (integer(left), integer(right)) {
         case (let one?, let other?): one == other ? left.utf8.count - right.utf8.count : one < other ? -1 : 1
@@ -189,7 +189,7 @@ enum PlainOrder {
     }
 }
 
-/// How the model's messages show values.
+/// Formats values for the model's messages.
 enum PlainText {
     static func json(_ node: Node) -> String { String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self) }
 }

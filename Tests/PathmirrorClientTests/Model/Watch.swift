@@ -5,20 +5,20 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// A listener of the model: puts together again what it is told, and notes what can't be.
+/// A listener of the model: it rebuilds the value from its events, and records contradictions.
 ///
-/// Events don't say where a step ends: as long as not all of a query is known, children are told without a value behind
-/// them. But within a step what goes comes first, then what comes, what moves, and what changes. So the children are laid
-/// in the query's order anew at each event, and who is named as the sibling before must be it: for a change at once, for
-/// a move at the first change behind it (what moves also changes), and for a child that comes at once or, where its
-/// sibling moves in the same step, then.
+/// Events don't mark the end of a step: while a query is not known completely, children are reported without a value
+/// after them. But within a step removals come first, then additions, moves and changes. So the children are sorted in
+/// the query's order again at each event, and the sibling that an event names as the preceding one must be it: for a
+/// change at once, for a move at the first change after it (a moved child also changes), and for an added child at once
+/// or, if its sibling moves in the same step, after that move.
 final class Watch: Sendable {
     fileprivate struct State {
         var children: [Key: Node] = [:]
         var value: Node?
-        /// Behind which siblings those were said to be who may stand there only when all of the step has moved.
+        /// The preceding siblings that may be right only after all moves of the step.
         var waiting: [Key: Key?] = [:]
-        /// Those that moved and did not change yet, with what they were.
+        /// The children that moved and have not changed yet, with their former values.
         var moved: [Key: Node] = [:]
         var error: DatabaseError?
         var problems: [String] = []
@@ -42,12 +42,12 @@ final class Watch: Sendable {
     /// The last events, for a failure's message.
     var log: [String] { state.withLock { $0.log } }
 
-    /// What was wrong so far.
+    /// The problems found so far.
     var problems: [String] { state.withLock { state in state.problems.map { "\(self): \($0)" } } }
 
     func cancel(_ error: any Error) { state.withLock { $0.error = error as? DatabaseError } }
 
-    /// Takes an event, on the callback queue.
+    /// Applies an event, on the callback queue.
     func take(_ kind: DataEvent.Kind, _ snapshot: DataSnapshot) {
         let node = snapshot.node
         state.withLock { state in
@@ -71,7 +71,7 @@ final class Watch: Sendable {
         }
     }
 
-    /// Both values of the pair are always written together: nobody may ever see one without the other.
+    /// Checks that both values of the pair are seen together, as they are always written together.
     private func checkPairs(_ node: Node, _ problems: inout [String]) {
         guard place.depth == 2 || place.last == ModelPlaces.pair, query.selectsAll else { return }
         let pair = place.depth == 2 ? node.child(ModelPlaces.pair) : node
@@ -80,7 +80,7 @@ final class Watch: Sendable {
         }
     }
 
-    /// Compares with what the server has at the place.
+    /// Compares with the server's value at the path.
     func check(_ node: Node) -> [String] {
         state.withLock { state in
             if let error = state.error { return ["\(self) has ended: \(error)"] }
@@ -113,7 +113,7 @@ extension Watch.State {
         "\(children.sorted { $0.key < $1.key }.map { "\($0.key):\(PlainText.json($0.value))" })"
     }
 
-    /// The children alone.
+    /// Returns the children alone.
     fileprivate static func bare(_ node: Node) -> Node { node.isBranch ? node.withoutPriority : .null }
 
     fileprivate mutating func remove(_ key: Key, _ node: Node, _ query: PlainQuery) {
@@ -150,7 +150,7 @@ extension Watch.State {
         checkPlace(of: key, behind: previous, query)
     }
 
-    /// A value was told: the children that were told before it are its own.
+    /// Checks that a reported value consists of the children reported before it.
     fileprivate mutating func endStep(_ node: Node, _ query: PlainQuery) {
         arrive(query)
         if !moved.isEmpty { problems.append("\(moved.keys.sorted()) have moved and not changed") }
@@ -160,7 +160,7 @@ extension Watch.State {
         }
     }
 
-    /// All that comes and moves in a step has been told.
+    /// Checks the siblings after all additions and moves of a step.
     private mutating func arrive(_ query: PlainQuery) {
         for (key, previous) in waiting.sorted(by: { $0.key < $1.key }) {
             checkPlace(of: key, behind: previous, query)

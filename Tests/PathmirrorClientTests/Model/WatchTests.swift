@@ -4,12 +4,12 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// The model's own check: right events raise no alarm, and wrong ones do.
+/// Checks the model's own check: right events raise no alarm, and wrong ones do.
 @Suite struct WatchTests {
     private typealias Told = (kind: DataEvent.Kind, json: String)
 
     private static let (a, b, c) = (Key("a"), Key("b"), Key("c"))
-    /// Of an app that never connects.
+    /// A reference of an app that never connects.
     private static let ref = TestDatabases.offline().reference(withPath: "w")
     private static let byValue: PlainQuery = {
         var query = PlainQuery()
@@ -27,8 +27,9 @@ import Tree
         return watch.problems
     }
 
-    /// A value that a pending write alone had told is not whole any more when the write is refused: then children are
-    /// told, step by step, and no value until the server's has come. A sibling that comes in between is no contradiction.
+    /// A value that came from a pending write alone is no longer complete when the write is refused: children are then
+    /// reported, step by step, and no value until the server's has arrived. A sibling added in between is no
+    /// contradiction.
     @Test func stepsWithoutAValue() throws {
         let events: [Told] = [
             (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.c, previous: Self.a), "1"),
@@ -41,8 +42,8 @@ import Tree
         #expect(try problems(events) == [])
     }
 
-    /// The library itself tells such steps: a write that made all of a place is refused before the server has sent any of
-    /// it.
+    /// The library itself reports such steps: a write of the whole value at a path is refused before the server has
+    /// sent any of it.
     @Test func stepsOfTheLibraryWithoutAValue() throws {
         let place = Path(splitting: "/w")
         let tree = SyncTree()
@@ -84,8 +85,8 @@ import Tree
         }
     }
 
-    /// A child that comes names a sibling that only then moves there. Who was before it in what was there until then is
-    /// taken, too: steps can't always be told apart.
+    /// An added child names a sibling that moves there only later in the step. Its predecessor among the former
+    /// children is accepted, too, as steps can't always be distinguished.
     @Test func comingBehindWhatMoves() throws {
         for (previous, isRight) in [(Self.a, true), (Self.b, true), (nil, false)] {
             let events: [Told] = [

@@ -3,19 +3,19 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// All that the model's clients have asked to be written, what became of it as they were told, and how that is compared
-/// with the server's log.
+/// The writes that the model's clients have made, their outcomes as reported to the clients, and the comparison with
+/// the server's log.
 ///
-/// A write is found in the log by a text that is in no other (`#W7`), or by its content where it has none.
+/// A write is found in the log by a text that no other write has (`#W7`), or by its content if it has none.
 final class WriteJournal: Sendable {
     enum Outcome: Sendable, Equatable {
         case pending
         case done
-        /// The server said that it was not done.
+        /// The server answered that it was not executed.
         case refused(DatabaseError.Code)
-        /// Nobody can say: the connection or the client ended first.
+        /// Unknown, as the connection or the client ended first.
         case unknown
-        /// The client ended, and has it on disk.
+        /// The client ended, and has the write on disk.
         case kept
     }
 
@@ -29,11 +29,11 @@ final class WriteJournal: Sendable {
         /// Whether the rules refuse it.
         let isForbidden: Bool
         let what: String
-        /// How many connections of the client had ended, and when it was answered.
+        /// The number of the client's connections that had ended when it was sent; `lossesAfter`: when it was answered.
         let lossesBefore: Int
         var lossesAfter: Int?
         var outcome = Outcome.pending
-        /// Whether the app has said that it need not be done.
+        /// Whether the app has withdrawn it, so that it need not be executed.
         var isTakenBack = false
     }
 
@@ -47,7 +47,7 @@ final class WriteJournal: Sendable {
     var items: [Item] { state.withLock { $0.items } }
     var problems: [String] { state.withLock { $0.problems } }
 
-    /// - Parameter identity: nil for a text of its own, which `mark` gives.
+    /// - Parameter identity: nil for a text of its own, which `mark` returns.
     func begin(
         _ kind: Kind, of client: Int, _ what: String, identity: String? = nil, isForbidden: Bool = false, losses: Int
     ) -> Item {
@@ -61,7 +61,7 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// The text that the next item will be found by.
+    /// Returns the text by which the next item will be found.
     func nextMark(_ kind: Kind) -> String { state.withLock { Self.mark(kind, $0.items.count) } }
 
     private static func mark(_ kind: Kind, _ number: Int) -> String {
@@ -72,14 +72,14 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// What its completion was told; once.
+    /// Records the outcome that a completion received; it may receive only one.
     func end(_ item: Item, _ outcome: Outcome, losses: Int) {
         state.withLock { state in
             let before = state.items[item.number].outcome
             if before != .pending { state.problems.append("\(item.what) is told \(outcome) after \(before)") }
             state.items[item.number].outcome = outcome
             state.items[item.number].lossesAfter = losses
-            // Transactions at one place are sent together, and refused together.
+            // Transactions at one path are sent together, and refused together.
             if case .refused(.permissionDenied) = outcome, !item.isForbidden, item.kind != .transaction {
                 state.problems.append("\(item.what) is refused, though the rules allow it")
             }
@@ -89,7 +89,7 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// A client's operations for its connection's end need not be done.
+    /// Records that a client's disconnect operations need not be executed.
     func takeBackOperations(of client: Int) {
         state.withLock { state in
             for index in state.items.indices
@@ -99,7 +99,7 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// A client takes back its writes, those of its earlier runs too.
+    /// Records that a client purges its writes, including those of its earlier runs.
     func purge(of client: Int) {
         state.withLock { state in
             for index in state.items.indices
@@ -109,7 +109,7 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// A client ended: what it had not been told it will not be told.
+    /// Records that a client ended: it will not receive the outstanding outcomes.
     func clientEnded(_ client: Int, keepsWrites: Bool, losses: Int) {
         state.withLock { state in
             for index in state.items.indices
@@ -121,15 +121,15 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// What nobody was told of.
+    /// Returns the items without an outcome.
     func pending(of client: Int? = nil) -> [Item] {
         items.filter { $0.outcome == .pending && (client == nil || $0.client == client) }
     }
 
     // MARK: The log
 
-    /// Compares with the log's entries: what was said to be done is there, writes once however many connections ended meanwhile;
-    /// what was refused isn't; and a client's writes are there in the order of their calls.
+    /// Compares with the log's entries: writes reported as done are present, once however many connections ended
+    /// meanwhile; refused ones are absent; and a client's writes are in the order of their calls.
     func check(_ log: [LogLine], losses: [Int]) -> [String] {
         let places = Self.places(log)
         var expected: [String: (low: Int, high: Int, what: [String])] = [:]
@@ -160,16 +160,16 @@ final class WriteJournal: Sendable {
         return problems + checkOrder(places)
     }
 
-    /// How often a write may be in the log.
+    /// Returns how often a write may be in the log.
     private func bounds(_ item: Item, losses: [Int]) -> (Int, Int) {
-        // A write that is sent again, as a connection ended before its answer, has its name: it is not done again. What is to be
-        // done when a connection ends is asked for again with each.
+        // A write is sent again with its name if a connection ended before its answer: it is not executed again.
+        // Disconnect operations are sent again on each connection.
         let again = item.kind == .write ? 0 : (item.lossesAfter ?? (losses[item.client] + 1)) - item.lossesBefore
         if item.isForbidden { return (0, 0) }
         if item.isTakenBack { return (0, 1 + again) }
         return switch item.outcome {
         case .done: (1, 1 + again)
-        // A priority of what isn't there by then is refused.
+        // A priority of a node that no longer exists is refused.
         case .kept: (item.identity.contains("/.priority=") ? 0 : 1, 1 + again)
         case .refused: (0, again)
         case .pending, .unknown: (0, 1 + again)
@@ -189,13 +189,13 @@ final class WriteJournal: Sendable {
         return problems
     }
 
-    /// Where in the log each write is.
+    /// Returns the indices of each write in the log.
     private static func places(_ log: [LogLine]) -> [String: [Int]] {
         var places: [String: [Int]] = [:]
         for (index, line) in log.enumerated() where !line.isByAdministrator {
             let content = line.content
             var marks = Set(content.matches(of: #/#[WTD]\d+;/#).map { String($0.output) })
-            // A transaction takes over what others have written.
+            // A transaction copies other clients' values.
             if line.operation == "transaction" { marks = marks.filter { $0.hasPrefix("#T") } }
             if marks.isEmpty, ["set", "update", "remove"].contains(line.operation) { marks = [content] }
             for mark in marks { places[mark, default: []].append(index) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PathmirrorClient
 
-/// What an app has been shown is still there after it is killed.
+/// Checks that data shown to an app survives when the app is killed.
 @Suite struct KeptBeforeShownTests {
     /// The listener's callback reads the database's files: each write that it is shown is in them already.
     @Test func listenersHearOfAWriteThatIsOnDisk() async throws {
@@ -35,7 +35,7 @@ import Testing
         await database.app?.delete()
     }
 
-    /// Counts the pending writes in a copy of the database's files, as the database holds them for itself.
+    /// Counts the pending writes in a copy of the database's files, because the database locks the originals.
     private static func keptWrites(below folder: String) throws -> Int {
         let copy = TemporaryFolder.path("client-kept-copy")
         defer { TemporaryFolder.remove(copy) }

@@ -9,7 +9,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// Files that somebody made, or that no running program of ours leaves: they cost no more than their data.
+/// Checks files that were tampered with, or that the library never leaves: only their data is lost.
 @Suite struct OddFileTests {
     private static let write = PendingWrite(
         id: WriteID(rawValue: 7), path: Path(splitting: "a/b"), content: .overwrite(.string("kept")))
@@ -23,7 +23,7 @@ import Tree
         store.close()
     }
 
-    /// Uses all of a file as a database does. What was said on the way.
+    /// Uses all of a file as a database does. Returns the notices.
     private func use(_ path: String) throws -> [StorageNotice] {
         var notices: [StorageNotice] = []
         let store = try SQLiteClientStore(path: path) { notices.append($0) }
@@ -81,7 +81,7 @@ import Tree
             try connection.execute(sql)
             connection.close()
             _ = try use(path)
-            // Reading all of it, as a listener at the root does.
+            // Reads the whole file, as a listener at the root does.
             let store = try SQLiteClientStore(path: path) { _ in }
             _ = store.serverData(at: .root)
             #expect(store.pendingWrites().allSatisfy { $0 == Self.write || $0.path == Path(splitting: "new") })
@@ -89,7 +89,7 @@ import Tree
         }
     }
 
-    /// A file's triggers are not run: what was saved stays.
+    /// A file's triggers are not run: saved writes stay.
     @Test func triggersOfAFile() throws {
         try withFile { path in
             let connection = try SQLiteConnection(.file(path))
@@ -102,7 +102,7 @@ import Tree
         }
     }
 
-    /// Nobody is led to write into another file.
+    /// A symbolic link does not make the library write into another file.
     @Test(arguments: ["", "-wal", "-journal"]) func links(suffix: String) throws {
         try withFile { path in
             let other = path + "-other"
@@ -116,7 +116,7 @@ import Tree
         }
     }
 
-    /// Neither a folder nor a pipe is a database; nothing waits for the pipe's other end.
+    /// Neither a folder nor a pipe is a database; opening a pipe does not wait for its other end.
     @Test(arguments: [false, true]) func whatIsNoFile(isPipe: Bool) throws {
         try withFile { path in
             unlink(path)
@@ -125,7 +125,7 @@ import Tree
         }
     }
 
-    /// Others' permissions are taken away from a file that is there.
+    /// The permissions of other users are removed from an existing file.
     @Test func permissionsOfAFile() throws {
         try withFile { path in
             #expect(chmod(path, 0o666) == 0)
@@ -134,7 +134,7 @@ import Tree
         }
     }
 
-    /// Of damaged files the newest few are kept.
+    /// Only the newest few damaged files are kept.
     @Test func damagedFilesDontPileUp() throws {
         try withFile { path in
             let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path

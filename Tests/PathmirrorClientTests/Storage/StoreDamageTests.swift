@@ -8,7 +8,7 @@ import Tree
 @testable import PathmirrorClient
 
 @Suite struct StoreDamageTests {
-    /// A file with writes and enough server data for many pages.
+    /// Makes a file with writes and enough server data for many pages.
     private func makeFile(_ path: String) throws {
         let store = try SQLiteClientStore(path: path) { Issue.record("\($0)") }
         for number in 1...50 as ClosedRange<Int64> { store.save(Self.write(number)) }
@@ -25,7 +25,7 @@ import Tree
             content: .overwrite(.string("write \(number)")))
     }
 
-    /// Opens the file, uses all of it, and checks that it works from then on. What was said on the way.
+    /// Opens the file, uses all of it, and checks that it works from then on. Returns the notices.
     private func use(_ path: String) throws -> [StorageNotice] {
         var notices: [StorageNotice] = []
         let store = try SQLiteClientStore(path: path) { notices.append($0) }
@@ -60,7 +60,7 @@ import Tree
         }
         try Self.write(bytes, to: path)
         let notices = try use(path)
-        // An empty file is a new one.
+        // An empty file counts as a new one.
         #expect(notices.count == (kind == "empty" ? 0 : 1))
         guard case .setAside(_, let newName, _, _)? = notices.first else { return }
         #expect(try Self.bytes(of: newName) == bytes)
@@ -86,7 +86,7 @@ import Tree
         defer { TemporaryFolder.remove(folder) }
         let path = folder + "/store"
         try makeFile(path)
-        // The rows of server data are no values any more, though SQLite takes the file for whole.
+        // The rows of server data are no longer valid values, though SQLite considers the file intact.
         let connection = try SQLiteConnection(.file(path))
         try connection.execute("UPDATE cache SET value = x'05FF' WHERE path = (SELECT max(path) FROM cache)")
         connection.close()

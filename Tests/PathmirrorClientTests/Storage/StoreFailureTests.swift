@@ -7,7 +7,7 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// What can't be kept is said once, and does nothing else.
+/// Checks that data that can't be saved is reported once, without further effects.
 @Suite struct StoreFailureTests {
     private let data = Node(children: (0..<300).map { (Key("k\($0)"), .string(String(repeating: "x", count: 100))) })
 
@@ -39,7 +39,7 @@ import Tree
             return
         }
         #expect(store.serverData(at: Path(splitting: "first")).isNull)
-        // What is answered is taken out of the file all the same.
+        // Answered writes are removed from the file all the same.
         store.removeWrite(WriteID(rawValue: 1))
         store.close()
         let again = try SQLiteClientStore(path: path) { Issue.record("\($0)") }

@@ -6,8 +6,8 @@ import Tree
 
 @testable import PathmirrorClient
 
-/// A process that writes is killed at random moments, and begun again with the same file. `PATHMIRROR_KILL_ROUNDS` makes
-/// it a campaign.
+/// Kills a process that writes at random moments, and restarts it with the same file. `PATHMIRROR_KILL_ROUNDS` sets the
+/// number of rounds for a campaign.
 @Suite struct StoreKillTests {
     @Test func whatWasSavedIsThereAfterAKill() throws {
         let rounds = getenv("PATHMIRROR_KILL_ROUNDS").flatMap { Int(String(cString: $0)) } ?? 12
@@ -27,13 +27,13 @@ import Tree
         }
     }
 
-    /// Returns the numbers of the writes that are there.
+    /// Checks the file, and returns the numbers of its writes.
     private func check(_ file: String, _ said: Announcements) throws -> Set<Int64> {
         let store = try SQLiteClientStore(path: file) { Issue.record("\($0)") }
         let found = store.pendingWrites()
         #expect(found.map(\.id) == found.map(\.id).sorted())
         let ids = Set(found.map(\.id.rawValue))
-        // A turn may have been kept, and not announced any more.
+        // A step may have been saved without being announced.
         #expect(said.saved.subtracting(ids).isSubset(of: said.removing))
         #expect(ids.isDisjoint(with: said.removed))
         #expect(ids.subtracting(said.saved).allSatisfy { $0 > said.saved.max() ?? 0 })
@@ -57,7 +57,7 @@ import Tree
         return ids
     }
 
-    /// What the program said that it had done, or was about to do.
+    /// The actions that the program announced as done or about to be done.
     private struct Announcements {
         var saved: Set<Int64> = []
         var removed: Set<Int64> = []
@@ -83,7 +83,7 @@ import Tree
         }
     }
 
-    /// Beside the test program.
+    /// The path of the program, in the folder of the test program.
     static var program: String {
         var buffer = [CChar](repeating: 0, count: 4096)
         let count = readlink("/proc/self/exe", &buffer, buffer.count)
@@ -93,7 +93,7 @@ import Tree
 }
 
 extension String {
-    /// A file's text, as far as it is written.
+    /// Reads a file's present content.
     init(contentsOfFile path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         defer { close(descriptor) }

@@ -6,7 +6,7 @@ import Wire
 
 @testable import PathmirrorClient
 
-/// Random work on a file and on the plain model: they never differ.
+/// Compares random work on a file with the plain model.
 @Suite struct StorePropertyTests {
     private static let layouts: [StoreLayout] = [(1, 1), (4, 40), (32, 2048), (1000, 1_000_000)].map {
         var layout = StoreLayout()
@@ -41,7 +41,7 @@ import Wire
             }
         }
         work.compareAll(store, model)
-        // Nothing is left of what was removed, and the size is that of what is there.
+        // After the removal of all data the recorded size is zero.
         store.setServerData(.null, at: .root)
         #expect(store.serverDataBytes() == 0)
     }
@@ -61,7 +61,7 @@ import Wire
     }
 }
 
-/// Random steps that a store is asked for.
+/// Random operations on a store.
 struct StoreWork {
     var generator: TreeGenerator
     private var lastWrite: Int64 = 0

@@ -7,9 +7,9 @@ import Wire
 
 @testable import PathmirrorClient
 
-/// Files of older versions of the library.
+/// Checks files of older versions of the library.
 @Suite struct StoreVersionTests {
-    /// Version 1 did not know as of which entry of the server's log data is.
+    /// Files of version 1 lack the log positions of data.
     @Test func aFileOfVersionOneGoesOn() throws {
         let folder = TemporaryFolder.path("store-older")
         defer { TemporaryFolder.remove(folder) }
@@ -38,7 +38,7 @@ import Wire
         last.close()
     }
 
-    /// Version 2 did not know which run of the app had made a write: such a one is sent without a name.
+    /// Files of version 2 lack the run of the app that made a write: such a write is sent without a name.
     @Test func aFileOfVersionTwoGoesOn() throws {
         let folder = TemporaryFolder.path("store-older")
         defer { TemporaryFolder.remove(folder) }

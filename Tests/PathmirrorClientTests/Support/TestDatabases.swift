@@ -4,11 +4,11 @@ import Synchronization
 
 @testable import PathmirrorClient
 
-/// Databases of apps that only one test knows.
+/// Databases of apps that only one test uses.
 enum TestDatabases {
     private static let count = Atomic<Int>(0)
 
-    /// One that never connects.
+    /// Returns a database that never connects.
     static func offline() -> Database {
         let database = make(url: "http://127.0.0.1:1")
         database.goOffline()

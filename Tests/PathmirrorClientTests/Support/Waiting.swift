@@ -5,7 +5,7 @@ struct Late: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Looks again until the condition holds.
+/// Polls until the condition holds.
 func until(
     _ what: String, seconds: Int = 90, isolation: isolated (any Actor)? = #isolation, _ condition: () throws -> Bool
 ) async throws {
@@ -16,7 +16,7 @@ func until(
     throw Late(description: "still not: \(what)")
 }
 
-/// What blocks on other threads were told, in order.
+/// The events that blocks on other threads received, in order.
 final class Recorder<Event: Sendable>: Sendable {
     private let list = Mutex<[Event]>([])
 
