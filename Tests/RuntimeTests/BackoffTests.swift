@@ -1,7 +1,7 @@
 import Runtime
 import Testing
 
-/// Pauses between tries: each twice the one before, up to a limit.
+/// Checks pauses between attempts: each is twice the one before, up to a limit.
 @Suite struct BackoffTests {
     private func pauses(_ backoff: inout Backoff, _ count: Int) -> [Int64] {
         (0..<count).map { _ in backoff.nextMilliseconds() }

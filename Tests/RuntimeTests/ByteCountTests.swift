@@ -1,14 +1,14 @@
 import Runtime
 import Testing
 
-/// Sizes as people write and read them.
+/// Checks the sizes that users write and read.
 @Suite struct ByteCountTests {
     @Test(arguments: [
         ("512MiB", 512 << 20), ("4GiB", 4 << 30), ("2GB", 2_000_000_000), ("64KiB", 65_536), ("50kB", 50_000),
         ("1tib", 1 << 40), ("1TB", 1_000_000_000_000), ("7B", 7), ("0B", 0),
     ]) func sizes(_ text: String, _ bytes: Int) { #expect(ByteCount.parse(text) == bytes) }
 
-    /// A number alone may be meant in any unit; `64m` could be minutes.
+    /// A number without a unit is ambiguous; `64m` could be minutes.
     @Test(arguments: [
         "", "0", "1048576", "2 GB", " 2GB", "2GB ", "GiB", "-1B", "1.5GiB", "1 G i B", "4GiBs", "64m", "64k", "4g",
         "99999999999999999999B",

@@ -2,7 +2,7 @@ import Glibc
 import Runtime
 import Testing
 
-/// A lock with a condition: waiting, waking, deadlines.
+/// Checks waiting, waking and deadlines of a lock with a condition.
 @Suite struct ConditionTests {
     @Test func waitsForWhatAnotherThreadDoes() {
         let condition = Condition(0)
@@ -22,7 +22,7 @@ import Testing
         #expect(Clock.monotonicNanoseconds - start >= UInt64(milliseconds) * 1_000_000)
     }
 
-    /// What is there already is taken without waiting, even with a deadline that is over.
+    /// A value that is already there is taken without waiting, even after the deadline.
     @Test(arguments: [nil, 0, 1_000_000] as [Int64?])
     func whatIsThereIsTakenAtOnce(milliseconds: Int64?) {
         let condition = Condition([1, 2])
@@ -30,7 +30,7 @@ import Testing
         #expect(condition.withLock { $0 } == [1])
     }
 
-    /// The body is asked once more at the deadline, so that what came at the same time is not lost.
+    /// The body runs once more at the deadline, so that a value that arrives at the same time is not lost.
     @Test func theLastLookIsAtTheDeadline() {
         let condition = Condition(0)
         let found = condition.wait(milliseconds: 5) { looks -> Int? in
@@ -40,7 +40,7 @@ import Testing
         #expect(found == 2)
     }
 
-    /// Each of many waiting threads takes one: none is left waiting while there is something for it.
+    /// Each of many waiting threads takes one item: no thread keeps waiting while there is an item for it.
     @Test func signalsReachAsManyAsThereIsWorkFor() {
         let condition = Condition((given: 0, taken: [Int]()))
         let threads = (0..<8).map { index in

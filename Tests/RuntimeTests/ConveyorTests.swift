@@ -1,7 +1,7 @@
 import Runtime
 import Testing
 
-/// Things that go from one thread to another.
+/// Checks the transfer of items from one thread to another.
 @Suite struct ConveyorTests {
     private struct Broken: Error, Equatable { let number: Int }
 
@@ -26,7 +26,7 @@ import Testing
             conveyor.end()
             ended.broadcast { $0 = true }
         }
-        // Two wait; the third is put when the first is taken.
+        // Two items are buffered; the third is added when the first is taken.
         #expect(ended.wait(milliseconds: 50) { $0 ? true : nil } == nil)
         for number in 0..<10 { #expect(try conveyor.next() == number) }
         #expect(try conveyor.next() == nil)
@@ -38,7 +38,7 @@ import Testing
         #expect(conveyor.put(1))
         #expect(conveyor.put(2))
         conveyor.end(Broken(number: 1))
-        // The first one counts.
+        // The first error counts.
         conveyor.end(Broken(number: 2))
         #expect(try conveyor.next() == 1)
         #expect(try conveyor.next() == 2)

@@ -1,9 +1,9 @@
 import Runtime
 import Testing
 
-/// The rule by which groups and their members share a bounded resource.
+/// Checks the rule by which groups and their members share a bounded resource.
 @Suite struct FairLedgerTests {
-    /// The ledger by reference, as `#expect` takes no mutating calls.
+    /// A reference to the ledger, as `#expect` accepts no mutating calls.
     private final class Ledger {
         var units: FairLedger<String, String>
 
@@ -61,7 +61,7 @@ import Testing
 
     @Test func busyGroupsGetEqualShares() {
         let ledger = Ledger(capacity: 1_000)
-        // All ask in turns.
+        // All groups request units in turn.
         var taken = [0, 0, 0, 0]
         for round in 0..<2_000 {
             for group in taken.indices where ledger.take(for: "\(round % 100)", of: "\(group)") { taken[group] += 1 }

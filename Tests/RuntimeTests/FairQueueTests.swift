@@ -1,9 +1,9 @@
 import Runtime
 import Testing
 
-/// Items that wait for slots: fair between groups and members, bounded, and in order.
+/// Checks that the queue of items that wait for slots is fair between groups and members, bounded, and in order.
 @Suite struct FairQueueTests {
-    /// The queue by reference, as `#expect` takes no mutating calls.
+    /// A reference to the queue, as `#expect` accepts no mutating calls.
     private final class Queue {
         typealias Items = FairQueue<String, String, Int>
         private var items: Items
@@ -37,7 +37,7 @@ import Testing
         #expect(queue.next()?.item == -1)
     }
 
-    /// A member with one item at a time and a member with many take turns at one slot.
+    /// A member with one item at a time and a member with many alternate at one slot.
     @Test func membersTakeTurns() {
         let queue = Queue(slots: 1, places: 10_000)
         for number in 0..<100 { #expect(queue.add(number, for: "many", of: "a") != nil) }
@@ -87,7 +87,8 @@ import Testing
         #expect(queue.add(0, for: "m", of: "quiet") != nil)
     }
 
-    /// Random operations against a plain model: each item leaves once, in its member's order, and never against the rule.
+    /// Compares random operations with a plain model: each item leaves once, in its member's order, and never against
+    /// the rule.
     @Test(arguments: 0..<40) func agreesWithAModel(seed: UInt64) {
         struct Key: Hashable {
             let group: String

@@ -1,7 +1,7 @@
 import Runtime
 import Testing
 
-/// Whether a file is for its owner alone.
+/// Checks whether a file is accessible to its owner only.
 @Suite struct FilePermissionsTests {
     @Test(arguments: [0o600, 0o400, 0o700, 0o711, 0o100600, 0o000]) func modesForOne(_ mode: UInt32) {
         #expect(!FilePermissions(mode: mode, owner: 0).areForOthers)

@@ -2,7 +2,7 @@ import Glibc
 import Runtime
 import Testing
 
-/// Addresses and networks, read and compared.
+/// Checks the parsing and comparison of addresses and networks.
 @Suite struct IPAddressTests {
     @Test(arguments: [
         ("10.0.0.0/8", "10.255.1.2", true), ("10.0.0.0/8", "11.0.0.0", false), ("0.0.0.0/0", "203.0.113.9", true),
@@ -49,7 +49,7 @@ import Testing
         #expect(withUnsafeBytes(of: six) { IPAddress(socketAddress: $0) } == IPAddress("2001:db8::7"))
         inet_pton(AF_INET6, "::ffff:192.0.2.1", &six.sin6_addr)
         #expect(withUnsafeBytes(of: six) { IPAddress(socketAddress: $0) } == IPAddress("192.0.2.1"))
-        // Cut short, and of another family.
+        // Truncated addresses, and one of another family, are rejected.
         withUnsafeBytes(of: six) { bytes in
             for count in 0..<bytes.count {
                 #expect(IPAddress(socketAddress: UnsafeRawBufferPointer(rebasing: bytes[..<count])) == nil)

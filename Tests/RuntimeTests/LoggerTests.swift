@@ -2,9 +2,9 @@ import Glibc
 import Runtime
 import Testing
 
-/// Lines of the log: one an event, whatever is logged.
+/// Checks that each log event is one line, with any content.
 @Suite struct LoggerTests {
-    /// What a logger writes.
+    /// Returns the output of a logger.
     private func written(
         _ format: Logger.Format, _ level: Logger.Level = .info, _ body: (Logger) -> Void
     ) -> String {
@@ -24,7 +24,7 @@ import Testing
         written(format, level, body).split(separator: "\n").map(String.init)
     }
 
-    /// Nothing that is logged can make a line of its own.
+    /// Logged text can't start a new line.
     @Test(arguments: [Logger.Format.text, .json])
     func oneLineAnEvent(format: Logger.Format) {
         let found = lines(format) { logger in
@@ -36,7 +36,7 @@ import Testing
         #expect(found.allSatisfy { !$0.utf8.contains { $0 < 0x20 } })
     }
 
-    /// A logger of its own for one part of a program; the other goes on as it was.
+    /// A logger with added fields leaves the first logger unchanged.
     @Test(arguments: [Logger.Format.text, .json])
     func addedFields(format: Logger.Format) {
         let found = lines(format) { logger in
@@ -48,7 +48,7 @@ import Testing
         #expect(found[1].hasSuffix(format == .text ? "info two" : #""message":"two"}"#))
     }
 
-    /// Each level shows itself and those above.
+    /// Each level shows itself and the levels above.
     @Test(arguments: Logger.Level.allCases)
     func levelsAreOrdered(level: Logger.Level) {
         let found = lines(.text, level) { logger in
@@ -67,7 +67,7 @@ import Testing
         for name in ["", "Info", "trace", "warn", "error "] { #expect(Logger.Level(name: name) == nil) }
     }
 
-    /// A field is quoted where a reader could not tell its end.
+    /// A field is quoted if its end would be ambiguous.
     @Test(arguments: [
         ("value", "value"), ("", "\"\""), ("two words", "\"two words\""), ("a=b", "\"a=b\""),
         ("say \"x\"", "\"say \\\"x\\\"\""),
@@ -100,7 +100,7 @@ import Testing
         #expect(before <= time && time <= after)
     }
 
-    /// A secret that is interpolated, printed or given as a field shows nothing.
+    /// A secret that is interpolated, printed or passed as a field is not shown.
     @Test(arguments: [Logger.Format.text, .json])
     func secretsStayHidden(format: Logger.Format) {
         let secret = Secret("hunter2")
@@ -112,7 +112,7 @@ import Testing
         #expect(all.contains("****"))
     }
 
-    /// Lines of threads that log at once do not run into one another.
+    /// Lines of threads that log at once do not mix.
     @Test func linesOfThreadsStayWhole() {
         let all = written(.text) { logger in
             let threads = (0..<4).map { index in
@@ -128,7 +128,7 @@ import Testing
         #expect(Set(found.map { $0.dropFirst(24) }).count == 200)
     }
 
-    /// A log that nobody can be told by does not stop the service.
+    /// A log that can't be written does not stop the service.
     @Test func aLogThatCannotBeWrittenIsNoFailure() {
         let logger = Logger(level: .debug, descriptor: -1)
         logger.error("lost")

@@ -1,7 +1,7 @@
 import Runtime
 import Testing
 
-/// Numbers, and their form in Prometheus' text (version 0.0.4), byte for byte.
+/// Checks metrics, and their form in Prometheus' text format (version 0.0.4), byte for byte.
 @Suite struct MetricsTests {
     @Test func numbersAreCountedOnAnyThread() {
         let counter = Counter()
@@ -27,7 +27,7 @@ import Testing
         #expect(gauge.current == -7)
     }
 
-    /// A bound belongs to its bucket; what is over the last is in none but the count.
+    /// A bound belongs to its bucket; a value above the last bound is only in the count.
     @Test(
         arguments: [
             (0.5, [1, 1, 1]), (1, [1, 1, 1]), (1.000001, [0, 1, 1]), (2, [0, 1, 1]), (5, [0, 0, 1]), (5.1, [0, 0, 0]),

@@ -2,7 +2,8 @@ import Testing
 
 @testable import Runtime
 
-/// Goal: no address of a machine, a private network or a cloud's inside passes for a public one, in any of its forms.
+/// Checks that no address of a machine, a private network or a cloud's internal network counts as public, in any of its
+/// forms.
 @Suite struct PublicAddressTests {
     @Test(arguments: [
         "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.9",
@@ -23,7 +24,7 @@ import Testing
         "2003::1", "2606:4700::1111", "3ffe::1", "3fff:1000::1",
     ]) func isPublic(_ text: String) throws { #expect(try #require(IPAddress(text)).isPublic) }
 
-    /// A network that could not be read would be a hole.
+    /// A network that could not be parsed would be missing from the check.
     @Test func tablesAreRead() {
         #expect(IPAddress.reservedNetworks.count == IPAddress.reservedNetworkTexts.count)
         #expect(IPAddress.reservedNetworks.map(\.description) == IPAddress.reservedNetworkTexts)

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 
 @Suite struct StretchMeterTests {
-    /// A clock that a test turns.
+    /// A clock that the test advances.
     private final class HandClock: Sendable {
         let time = Atomic<UInt64>(1_000_000_000_000)
         func pass(milliseconds: UInt64) { time.wrappingAdd(milliseconds * 1_000_000, ordering: .relaxed) }
@@ -32,7 +32,7 @@ import Testing
         #expect(meter.longest == 230_000_000)
         #expect(heard.words.withLock { $0 } == ["parse 230 1"])
         #expect(meter.elapsedNanoseconds == 0)
-        // What is spread over many parts is the whole's.
+        // Time spread over many inner parts is attributed to the outer one.
         clock.pass(milliseconds: 2_000)
         meter.measure("posted") { for _ in 0..<10 { meter.measure("event") { clock.pass(milliseconds: 30) } } }
         #expect(heard.words.withLock { $0.last } == "posted 300 1")

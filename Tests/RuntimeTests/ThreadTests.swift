@@ -2,9 +2,9 @@ import Glibc
 import Runtime
 import Testing
 
-/// Threads of their own: names, signals, ends.
+/// Checks names, signals and ends of threads.
 @Suite struct ThreadTests {
-    /// What the kernel says of the calling thread: `Name`, `SigBlk`, …
+    /// Returns the kernel's status of the calling thread: `Name`, `SigBlk`, …
     private static func status() -> [String: String] {
         guard let file = fopen("/proc/thread-self/status", "r") else { return [:] }
         defer { fclose(file) }
@@ -18,7 +18,7 @@ import Testing
         return fields
     }
 
-    /// Runs `body` on a thread of its own and hands over what it returned.
+    /// Runs `body` on a new thread and returns its result.
     private func on(
         _ name: String, blocksSignals: Bool = false, _ body: @escaping @Sendable () -> [String: String]
     ) -> [String: String] {
@@ -42,8 +42,8 @@ import Testing
 
     private func isBlocked(_ signal: Int32, _ mask: UInt64) -> Bool { mask & 1 << UInt64(signal - 1) != 0 }
 
-    /// A thread without signals: none that others send interrupts it, and those that it causes itself still end the process
-    /// with a word of where.
+    /// A thread with blocked signals is not interrupted by signals of other processes. Signals that it causes itself
+    /// still end the process with the location.
     @Test func signalsAreBlockedOnRequest() throws {
         let mask = try #require(blocked(on("no-signals", blocksSignals: true) { Self.status() }))
         for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGCHLD, SIGWINCH] {
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    /// Whoever starts such a thread keeps its own signals, and the next thread inherits those.
+    /// The starting thread keeps its own signal mask, which the next thread inherits.
     @Test func theStarterKeepsItsSignals() throws {
         let result = MutexBox<[UInt64?]>([])
         let thread = Thread(name: "starter") {
@@ -75,7 +75,7 @@ import Testing
         #expect(masks.allSatisfy { $0 != nil && $0 == masks.first })
     }
 
-    /// Several may wait for the end, and it may be over before anybody does.
+    /// Several threads may wait for the end, also after it.
     @Test func joiningTwiceReturns() {
         let runs = MutexBox(0)
         let thread = Thread(name: "short") { runs.withLock { $0 += 1 } }
@@ -86,7 +86,7 @@ import Testing
         #expect(runs.withLock { $0 } == 1)
     }
 
-    /// What the body holds is let go of when it has run.
+    /// Objects captured by the body are released when it has run.
     @Test func theBodyIsReleased() {
         final class Held: Sendable {}
         weak var held: Held?

@@ -1,7 +1,7 @@
 import Runtime
 import Testing
 
-/// Durations as people write and read them.
+/// Checks the durations that users write and read.
 @Suite struct TimeSpanTests {
     @Test(
         arguments: [

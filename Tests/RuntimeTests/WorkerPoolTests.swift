@@ -2,7 +2,7 @@ import Glibc
 import Runtime
 import Testing
 
-/// Jobs of a bounded pool: once each, in order, and none after the end.
+/// Checks that a bounded pool runs each job once, in order, and none after the end.
 @Suite struct WorkerPoolTests {
     @Test(arguments: [-1, 0, 1, 3]) func runsEachJobOnce(threads: Int) {
         let pool = WorkerPool(name: "pool", threads: threads)
@@ -14,7 +14,7 @@ import Testing
         #expect(!pool.submit {})
     }
 
-    /// One worker takes them in the order in which they came, also beyond what is kept of taken ones.
+    /// One worker runs jobs in order of arrival, also after the queue's storage was compacted.
     @Test func keepsTheOrder() {
         let pool = WorkerPool(name: "pool", threads: 1, capacity: 10_000)
         let gate = Condition(false)
@@ -36,18 +36,18 @@ import Testing
                 gate.broadcast { $0.isBusy = true }
                 _ = gate.wait { $0.isOpen ? true : nil }
             })
-        // The one thread has the job; the queue is empty.
+        // The only thread has the job; the queue is empty.
         _ = gate.wait { $0.isBusy ? true : nil }
         let taken = (0..<capacity + 3).filter { _ in pool.submit { ran.signal { $0 += 1 } } }
         #expect(taken == Array(0..<capacity))
         gate.broadcast { $0.isOpen = true }
         #expect(ran.wait(milliseconds: 20_000) { $0 == capacity ? true : nil } == true)
-        // There is room again.
+        // There is space again.
         #expect(pool.submit {})
         pool.stop()
     }
 
-    /// Stopping waits for the job under way and forgets those that wait, with what they hold.
+    /// A stop waits for the running job, and discards waiting jobs with their captured objects.
     @Test func stoppingForgetsWhatWaits() {
         final class Held: Sendable {}
         weak var held: Held?
@@ -70,7 +70,7 @@ import Testing
             }
         }
         let stopper = Thread(name: "stopper") { pool.stop() }
-        // Until the pool has let go of what waited.
+        // Until the pool has released the waiting jobs.
         for _ in 0..<20_000 where held != nil { usleep(1_000) }
         #expect(held == nil)
         gate.broadcast { $0.isOpen = true }
@@ -78,7 +78,7 @@ import Testing
         #expect(gate.withLock { $0.ran } == ["first"])
     }
 
-    /// A job may submit another: nobody waits with the pool's lock held.
+    /// A job may submit another: no thread waits with the pool's lock held.
     @Test func jobsMaySubmitJobs() {
         let pool = WorkerPool(name: "pool", threads: 2)
         let count = Condition(0)
