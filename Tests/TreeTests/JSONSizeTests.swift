@@ -2,7 +2,7 @@ import Testing
 import Tree
 
 @Suite struct JSONSizeTests {
-    /// The estimate counts every node, whatever the text holds.
+    /// The estimate counts at least every node of the text.
     @Test(arguments: 1...3 as ClosedRange<UInt64>) func noLessThanTheNodes(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
         for _ in 0..<300 {

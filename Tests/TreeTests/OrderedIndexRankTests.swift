@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Places in an order, against sorting.
+/// Compares positions in an order with sorting.
 @Suite struct OrderedIndexRankTests {
     @Test(arguments: [1, 2, 3] as [UInt64]) func placesAreThoseOfTheSortedChildren(seed: UInt64) throws {
         var state = seed

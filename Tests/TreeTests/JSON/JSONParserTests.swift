@@ -79,7 +79,7 @@ struct JSONParserTests {
         #expect(parseError("\"" + String(repeating: "x", count: limit) + "\"") == nil)
         let error = parseError("\"" + String(repeating: "x", count: limit + 1) + "\"")
         #expect(error?.reason == "the string has more than 10485760 bytes")
-        // Bytes of the text itself count, not of its escapes.
+        // Only bytes of the text count, not those of its escapes.
         #expect(parseError("\"\\n" + String(repeating: "x", count: limit - 1) + "\"") == nil)
         #expect(parseError("\"\\n" + String(repeating: "x", count: limit) + "\"")?.kind == .value)
     }

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Strictness of the text itself: syntax, UTF-8, escapes, and where an error is said to be.
+/// Checks the strictness of the text itself: syntax, UTF-8, escapes, and the reported position of an error.
 struct JSONTextTests {
     @Test(arguments: [
         ("", 1, 1), ("   ", 1, 4), ("\n\n", 3, 1), ("nul", 1, 1), ("nulL", 1, 1), ("tru", 1, 1), ("x", 1, 1),
@@ -66,7 +66,7 @@ struct JSONTextTests {
         #expect(parseError([0x22, 0x5C, 0x6E] + bytes + [0x22])?.kind == .syntax)
         #expect(parseError([0x7B, 0x22] + bytes + Array("\":1}".utf8))?.kind == .syntax)
         #expect(parseError(bytes)?.kind == .syntax)
-        // Far into a long text, behind whatever is skipped by the block.
+        // Far into a long text, after bytes that are skipped in blocks.
         let long = Array(repeating: UInt8(ascii: "x"), count: 100)
         #expect(parseError([0x22] + long + bytes + long + [0x22])?.kind == .syntax)
     }

@@ -2,7 +2,7 @@ import Testing
 import Tree
 
 struct JSONWriterTests {
-    /// Which nodes read as arrays (reference: rtdb-protocol 6.4).
+    /// Checks which nodes are written as arrays (reference: rtdb-protocol 6.4).
     @Test(arguments: [
         (#"{"0":"a","1":"b","2":"c"}"#, #"["a","b","c"]"#),
         (#"{"1":"x"}"#, #"[null,"x"]"#),

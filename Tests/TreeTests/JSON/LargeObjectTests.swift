@@ -1,8 +1,8 @@
 import Testing
 import Tree
 
-/// Objects whose keys come in any order, twice, or with nothing in them: small ones are kept sorted as they are read, large
-/// ones are sorted at their end, and long texts remember their keys. All of it means the same.
+/// Checks objects whose keys come in any order, twice, or with no data: small ones are kept sorted while they are read,
+/// large ones are sorted at their end, and long texts cache their keys. The result is the same.
 struct LargeObjectTests {
     @Test(arguments: [1, 2, 30, 62, 63, 64, 65, 66, 67, 100, 500], [1, 2, 3] as [UInt64])
     func `keys in any order`(count: Int, seed: UInt64) throws {
@@ -41,7 +41,8 @@ struct LargeObjectTests {
         #expect(read.rowCount == 6_400)
     }
 
-    /// Texts from 16 KiB on remember keys by their ends and their length: keys that have these in common are told apart.
+    /// Texts from 16 KiB on cache keys by their ends and their length: keys that have these in common are
+    /// distinguished.
     @Test func `keys that look alike`() throws {
         let keys = [
             "aaaaaaaaXXaaaaaaaa", "aaaaaaaaYYaaaaaaaa", "aaaaaaaaXaaaaaaaa", "aaaaaaaa", "aaaaaaa", "aaaaaaab",

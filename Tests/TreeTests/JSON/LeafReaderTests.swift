@@ -2,13 +2,13 @@ import Testing
 
 @testable import Tree
 
-/// Values of rows, read one after another.
+/// Checks values of rows that are read one after another.
 @Suite struct LeafReaderTests {
     private func read(_ json: String, _ reader: inout LeafReader) throws -> Node {
         try Array(json.utf8).withUnsafeBytes { try reader.read($0) }
     }
 
-    /// Whatever has been read before, a value is what the parser makes of it.
+    /// A value equals the parser's result, with any values read before.
     @Test func valuesAreThoseOfTheParser() throws {
         let long = String(repeating: "x", count: 40)
         let texts = [

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// The parser for data and the check for JSON, which are written apart, agree on any bytes.
+/// Checks that the parser for data and the JSON check, which are implemented separately, agree on any bytes.
 struct MutatedJSONProperties {
     private static let seeds = [
         #"{"b":{"c":[1,2,{"d":null}]},"a":{},"10":1,"9":2,"-1":3,"007":4}"#,
@@ -36,7 +36,7 @@ struct MutatedJSONProperties {
                 #expect(isJSON, "\(shown)")
                 continue
             }
-            // JSON that is refused is refused for what it means, or for half a character.
+            // Valid JSON is refused only for its content, or for an unpaired surrogate.
             if isJSON { #expect(error.kind != .syntax || error.reason.contains("surrogate"), "\(shown): \(error)") }
             #expect(error.line >= 1 && error.column >= 1 && error.column <= bytes.count + 1)
         }

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Numbers (reference: rtdb-protocol 6.5).
+/// Checks numbers (reference: rtdb-protocol 6.5).
 struct NumberTests {
     @Test(
         arguments: [
@@ -45,7 +45,7 @@ struct NumberTests {
         #expect(Node(number: 0.0) == .int(0))
     }
 
-    /// The Java SDK takes any digit string for a 64-bit integer and dies of one that is not.
+    /// The Java SDK parses any digit string as a 64-bit integer, and crashes if it is out of range.
     @Test func `doubles beyond 64 bits are never bare digits`() {
         for value in [
             9.223372036854775808e18, -9.223372036854777856e18, 1e19, 1e20, 1.1e29, 1e15, 1e16, 1e300,

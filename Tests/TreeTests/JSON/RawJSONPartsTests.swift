@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Messages looked into part by part, without being parsed.
+/// Checks messages that are examined part by part, without being parsed.
 struct RawJSONPartsTests {
     private func raw(_ text: String) -> RawJSON { RawJSON(Array(text.utf8)) }
     private func text(_ raw: RawJSON) -> String { String(decoding: raw.bytes, as: UTF8.self) }
@@ -60,7 +60,7 @@ struct RawJSONPartsTests {
         #expect(raw("{\".sv\":\"timestamp\"}").scalar == nil && raw("tru").scalar == nil)
     }
 
-    /// Long texts go another way than short ones; both come to the same.
+    /// Long texts take another code path than short ones, with the same result.
     @Test(arguments: [0, 1, 500, 1_021, 1_022, 1_023, 1_024, 5_000])
     func `strings of any length`(count: Int) {
         for piece in ["x", "é", "\u{7F}", "😀"] {
@@ -72,7 +72,7 @@ struct RawJSONPartsTests {
         #expect(raw("\"" + String(repeating: "x", count: count) + "\n\"").string == nil)
     }
 
-    /// Taking values apart and putting them together gives the same value.
+    /// Taking a value apart and rebuilding it gives the same value.
     @Test(arguments: 0..<60 as Range<UInt64>)
     func `parts of any value`(seed: UInt64) throws {
         func parsed(_ raw: RawJSON) throws -> Node {

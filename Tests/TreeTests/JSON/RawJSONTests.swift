@@ -25,7 +25,7 @@ struct RawJSONTests {
         #expect(!RawJSON([0x22, 0xFF, 0x22]).isJSON)
     }
 
-    /// Brackets are counted, not recursed into.
+    /// Nested brackets are counted without recursion.
     @Test func `depth costs no stack`() {
         let depth = 100_000
         let text = Array(repeating: UInt8(ascii: "["), count: depth) + Array(repeating: UInt8(ascii: "]"), count: depth)

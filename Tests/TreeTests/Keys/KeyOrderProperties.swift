@@ -1,9 +1,9 @@
 import Testing
 import Tree
 
-/// The order of random keys against the protocol's words (6.2), written down the slow way.
+/// Compares the order of random keys with a slow implementation of the protocol's definition (6.2).
 struct KeyOrderProperties {
-    /// `-?0*\d{1,10}` within 32 bits.
+    /// Parses `-?0*\d{1,10}` within 32 bits.
     private func integer(_ text: String) -> Int64? {
         var digits = Substring(text)
         if digits.hasPrefix("-") { digits = digits.dropFirst() }
@@ -45,7 +45,7 @@ struct KeyOrderProperties {
         for _ in 0..<4_000 {
             let left = text(&random)
             var right = text(&random)
-            // Long common beginnings, as eight bytes are compared at a time.
+            // Long common prefixes, as eight bytes are compared at a time.
             if random.oneIn(3) { right = left + right }
             let order = Key(left).order(against: Key(right)).signum()
             let isSame = Array(left.utf8) == Array(right.utf8)

@@ -1,9 +1,9 @@
 import Testing
 import Tree
 
-/// The protocol's key order (reference: rtdb-protocol 6.2).
+/// Checks the protocol's key order (reference: rtdb-protocol 6.2).
 struct KeyOrderTests {
-    /// Every text here sorts before all that follow.
+    /// Keys in which every text sorts before all that follow.
     static let ascending = [
         "-2147483648", "-10", "-01", "-1", "-001", "0", "-0", "00", "000", "1", "2", "7", "07", "007", "10",
         "2147483647",
@@ -13,7 +13,7 @@ struct KeyOrderTests {
     ]
 
     @Test func `integers come first by value and length, texts by UTF-16 code unit`() {
-        // "-01" is as great as "-1" and longer; "-1" therefore comes first.
+        // "-01" equals "-1" in value and is longer; "-1" therefore comes first.
         var ascending = Self.ascending
         ascending.removeAll { $0 == "-01" }
         ascending.insert("-01", at: 3)

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// What keys may be stored (reference: rtdb-protocol 6.6).
+/// Checks which keys may be stored (reference: rtdb-protocol 6.6).
 struct KeyRulesTests {
     @Test(arguments: ["a", " ", "-", "é", "😀", "a:b", "a\"b", "a\\b", "\u{80}", "\u{FFFF}", "%2F", "*", "~", "{}"])
     func `a key is allowed`(text: String) {

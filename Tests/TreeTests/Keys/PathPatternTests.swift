@@ -1,11 +1,11 @@
 import Testing
 import Tree
 
-/// What patterns are, and which places they make.
+/// Checks the syntax of patterns, and the paths that they produce.
 @Suite struct PathPatternTests {
     private func keys(_ texts: [String]) -> [Key] { texts.map { Key($0) } }
 
-    /// A mark behind a brace is one character with that, and the brace is one all the same.
+    /// A combining mark after a brace forms one character with it; the brace is recognized all the same.
     @Test func capturesThatBeginWithAMark() throws {
         let pattern = try PathPattern("/x/{\u{345}id}")
         #expect(pattern.captures == ["\u{345}id"] && pattern.base == Path(splitting: "x"))

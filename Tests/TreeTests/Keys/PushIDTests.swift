@@ -7,7 +7,7 @@ struct PushIDTests {
     @Test func `twenty characters, the first eight of which are the time`() {
         var generator = PushIDGenerator()
         var random = SeededGenerator(seed: 1)
-        // Computed with the published algorithm: 1 700 000 000 000 in base 64, most significant first.
+        // Computed with the published algorithm: 1 700 000 000 000 in base 64, most significant digit first.
         let id = generator.next(milliseconds: 1_700_000_000_000, using: &random)
         #expect(id.utf8.count == 20)
         #expect(id.allSatisfy(Self.alphabet.contains))
@@ -32,7 +32,7 @@ struct PushIDTests {
         var ones = FixedGenerator(value: .max)
         let first = generator.next(milliseconds: 1, using: &ones)
         #expect(first == "-------0zzzzzzzzzzzz")
-        // All digits full: the part wraps. It takes 2^72 ids in one millisecond to come here.
+        // With all digits at their maximum, the part wraps. That takes 2^72 ids in one millisecond.
         #expect(generator.next(milliseconds: 1, using: &ones) == "-------0------------")
         #expect(generator.next(milliseconds: 1, using: &ones) == "-------0-----------0")
     }

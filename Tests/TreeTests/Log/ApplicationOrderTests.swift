@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// What an entry means, whatever order its changes are written in.
+/// Checks that the effect of an entry does not depend on the order of its changes.
 struct ApplicationOrderTests {
     private func changes(_ texts: [(String, String)]) throws -> [Change] {
         try texts.map { Change(path: path($0.0), value: try node($0.1)) }
@@ -11,7 +11,7 @@ struct ApplicationOrderTests {
         #expect(try changes([("a", "1")])[0].step == .values)
         #expect(try changes([("a", "null")])[0].step == .removals)
         #expect(try changes([("a/.priority", "1")])[0].step == .priorities)
-        // A priority that goes is a priority's change, too.
+        // The removal of a priority is a priority's change, too.
         #expect(try changes([("a/.priority", "null")])[0].step == .priorities)
         #expect(try changes([(".priority", "1")])[0].step == .priorities)
     }
@@ -49,7 +49,7 @@ struct ApplicationOrderTests {
             var place = generator.path(maxDepth: 3)
             let isPriority = generator.random.oneIn(3)
             if isPriority { place.append(.priority) }
-            // No place at or below another, as in entries.
+            // No path at or below another, as in entries.
             if changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) { continue }
             let value = generator.random.oneIn(3) ? Node.null : generator.tree(depth: 2)
             changes.append(Change(path: place, value: isPriority ? generator.priority() : value))
@@ -66,7 +66,7 @@ struct ApplicationOrderTests {
     }
 }
 
-/// Which changes of a part are applied in which pass over all parts.
+/// Checks which changes of a part are applied in which pass over all parts.
 struct PartPassesTests {
     private let value = Change(path: path("a"), value: .int(1))
     private let removal = Change(path: path("b"), value: .null)

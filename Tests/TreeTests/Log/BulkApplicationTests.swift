@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// What an import makes of the tree: what it clears is replaced by what its parts bring, at once.
+/// Checks the effect of an import on the tree: cleared data is replaced by the data of its parts, at once.
 struct BulkApplicationTests {
     private func apply(_ own: [(String, String)], _ parts: [[(String, String)]], to before: String) throws -> String {
         func changes(_ texts: [(String, String)]) throws -> [Change] {
@@ -16,22 +16,22 @@ struct BulkApplicationTests {
 
     @Test(
         arguments: [
-            // What was at the place goes, what the parts bring comes.
+            // The former data of the path is removed, and the data of the parts is added.
             (#"{"a":{"x":1},"b":2}"#, "a", [[("a/y", "3")]], #"{"a":{"y":3},"b":2}"#),
             (#"{"a":1}"#, "", [[("b", "2")], [("c", "3")]], #"{"b":2,"c":3}"#),
-            // Nothing comes: the place is just gone, and what is above it where that was all.
+            // Without new data, the path is removed, and so are ancestors without other data.
             (#"{"a":{"x":1},"b":2}"#, "a", [], #"{"b":2}"#), (#"{"a":{"x":{"y":1},".priority":4}}"#, "a/x", [], "null"),
-            // Nodes above keep their priorities where something comes.
+            // Nodes above keep their priorities if there is new data.
             (
                 #"{"a":{"x":{"y":1},".priority":4}}"#, "a/x", [[("a/x/z", "2")]],
                 #"{"a":{"x":{"z":2},".priority":4}}"#
             ),
-            // The priority of the place itself goes with what was there.
+            // The priority of the path itself is removed with the former data.
             (#"{"a":{"x":1,".priority":4}}"#, "a", [[("a/y", "2")]], #"{"a":{"y":2}}"#),
-            // A leaf comes, or what was a leaf becomes a branch.
+            // A leaf is added, or a leaf becomes a branch.
             (#"{"a":{"x":1}}"#, "a", [[("a", "5")]], #"{"a":5}"#),
             (#"{"a":5}"#, "a", [[("a/x", "1")], [("a/y", "2")]], #"{"a":{"x":1,"y":2}}"#),
-            // Parts may remove again, and set priorities of what they have brought.
+            // Parts may remove data again, and set priorities of the data that they have added.
             (
                 #"{"a":1}"#, "a", [[("a/x", "1"), ("a/y", "2")], [("a/x/.priority", "9"), ("a/y", "null")]],
                 #"{"a":{"x":{".value":1,".priority":9}}}"#
@@ -59,7 +59,7 @@ struct BulkApplicationTests {
                 == #"{"a":{"x":2},"b":{".value":1,".priority":3}}"#)
     }
 
-    /// However an import is cut into parts, and in whatever order its leaves come, the tree is the one that was imported.
+    /// With any division of an import into parts, and any order of its leaves, the tree is the imported one.
     @Test(arguments: 0..<60 as Range<UInt64>)
     func `parts in any order are the value`(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
@@ -80,7 +80,7 @@ struct BulkApplicationTests {
         }
         var application = BulkApplication([Change(path: place, value: .null)], to: before)
         repeat { for part in parts { application.take(part) } } while application.goesOn()
-        // A leaf above the place gives way to what comes below it, and stays where nothing comes.
+        // A leaf above the path is replaced by new data below it, and stays if there is none.
         #expect(application.root == before.replacing(place, with: value), "seed \(seed)")
     }
 }

@@ -16,7 +16,7 @@ struct EntryTests {
         #expect(overlap(["x", "a", "y", "a"]) == ["/a", "/a"])
         #expect(overlap(["a/b/c", "b", "a"]) == ["/a", "/a/b/c"])
         #expect(overlap(["b", ""]) == ["/", "/b"])
-        // Others stand between them in any order of texts.
+        // In any order of texts, other paths stand between the overlapping ones.
         #expect(overlap(["a", "a b", "a!", "a/z", "a-"]) == ["/a", "/a/z"])
         #expect(overlap(["a/.priority", "a"]) == ["/a", "/a/.priority"])
     }

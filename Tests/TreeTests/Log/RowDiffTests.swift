@@ -2,7 +2,7 @@ import Testing
 import Tree
 
 struct RowDiffTests {
-    /// The rows that replacing the value at a place changes, in order of path: `path old>new`.
+    /// Returns the rows that change when the value at a path is replaced, in path order: `path old>new`.
     private func rows(_ before: String, _ place: String, _ value: String) throws -> [String] {
         let old = try node(before)
         let new = old.replacing(path(place), with: try node(value))
@@ -33,14 +33,14 @@ struct RowDiffTests {
             (#"{"a":1}"#, "x/.priority", "8", []),
             (#"{"a":1}"#, "a/b", "null", []),
             (#"{"a":0}"#, "a", "-0.0", ["/a 0>-0.0"]),
-            // Canonically equivalent, and not the same data.
+            // Canonically equivalent, but not the same data.
             (#"{"a":"\u00e9"}"#, "a", #""e\u0301""#, ["/a \"é\">\"e\u{301}\""]),
         ] as [(String, String, String, [String])])
     func `a write's rows`(before: String, place: String, value: String, expected: [String]) throws {
         #expect(try rows(before, place, value) == expected)
     }
 
-    /// A row above several changed places is found for each of them, and is the same one each time.
+    /// A row above several changed paths is found for each of them, and is the same each time.
     @Test func `several places are compared with the tree after all of them`() throws {
         let old = try node(#"{"a":{"b":1,"c":2,".priority":7},"d":5}"#)
         let places = ["a/b", "a/c", "d/x"]

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Trees out of rows, with paths of every length: rows of long paths come out of their order, and late.
+/// Builds trees from rows with paths of every length: rows with long paths arrive late and out of order.
 struct TreeBuilderProperties {
     @Test(arguments: 0..<80 as Range<UInt64>)
     func `rows in the order of their bytes, some of them late, build the tree`(seed: UInt64) {
@@ -10,7 +10,7 @@ struct TreeBuilderProperties {
         var builder = TreeBuilder()
         let rows = RowCollector.all(of: tree).sorted { $0.key.lexicographicallyPrecedes($1.key) }
         for (path, value) in rows {
-            // Storage gives those whose path is long by the hash of it: at some other time.
+            // Storage returns rows with long paths in the order of their hashes, at another time.
             if generator.random.oneIn(4) {
                 builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
             } else {
@@ -39,14 +39,15 @@ struct TreeBuilderProperties {
         #expect(narrow == Node.null.replacing(Path(splitting: deep), with: .bool(true)))
     }
 
-    /// `/a`, `/a b` and `/a/x` stand in this order in storage, as a blank comes before a slash.
+    /// Storage returns `/a`, `/a b` and `/a/x` in this order, as a space sorts before a slash.
     @Test func `keys whose texts begin alike`() throws {
         let tree = try node(
             #"{"a":{"x":{"y":1},".priority":3},"a ":{"x":2},"a!":5,"a-":{"z":{".value":1,".priority":2}},"aa":6}"#)
         #expect(RowCollector.tree(of: RowCollector.all(of: tree)) == tree)
     }
 
-    /// The rows of a priority and of a node's children may come in either way: the children's paths are longer.
+    /// The row of a priority and those of its node's children may arrive in either order: the children's paths are
+    /// longer.
     @Test(arguments: [("/a/.priority", "a/x"), ("/a b/.priority", "a b/c/d"), ("/.priority", "a/x")])
     func `a priority whose node is late`(priority: String, leaf: String) {
         var builder = TreeBuilder()

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Trees out of sorted rows.
+/// Builds trees from sorted rows.
 struct TreeBuilderTests {
     @Test(arguments: [
         "null", "1", #"{".value":1,".priority":2}"#, #"{"a":1}"#, #"{"a":{"b":{"c":1}},"b":2,".priority":3}"#,

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Tree
 
-/// Trees that are put into pages while they are built.
+/// Checks trees that are paged out while they are built.
 struct PagedBuilderProperties {
     @Test(arguments: 0..<80 as Range<UInt64>)
     func `as without pages, whenever packing begins`(seed: UInt64) {
@@ -27,7 +27,7 @@ struct PagedBuilderProperties {
         #expect(json(built) == json(plain), "seed \(seed)")
     }
 
-    /// Integers come in another order than that of their values: `1`, `10`, `100`, `11`, `2`.
+    /// The bytes of integers have another order than their values: `1`, `10`, `100`, `11`, `2`.
     @Test func `keys whose bytes have another order`() {
         let pages = TestPages()
         var builder = TreeBuilder()
@@ -44,11 +44,11 @@ struct PagedBuilderProperties {
         #expect(list.children.map { Int($0.key.text) } == (0..<3_000).map { $0 - 100 })
         #expect(list.children.allSatisfy { $0.node.child(Key("value")) == .string($0.key.text) })
         #expect(pages.count > 50)
-        // What is merged is given up on the way: two copies of it would need twice the disk.
+        // Merged pages are released on the way: two copies of them would need twice the disk space.
         #expect(pages.mostCount < pages.count * 5 / 4, "\(pages.mostCount) of \(pages.count)")
     }
 
-    /// Where the keeper had no room, the rest stays in memory until another packer comes.
+    /// If the page keeper is full, the rest stays in memory until another packer is set.
     @Test func `another packer comes where one has ended`() {
         let full = TestPages(room: 10)
         let pages = TestPages()
@@ -74,7 +74,8 @@ struct PagedBuilderProperties {
         #expect(built.child(Key("m109999")).child(Key("text")) == .string("hello 109999"))
     }
 
-    /// Whoever reads a tree learns in time that it is too large: what is said to be in memory includes the keys, each as often as it is there.
+    /// The reader of a tree notices in time that it is too large: the reported memory includes the keys, each as often
+    /// as it occurs.
     @Test(arguments: ["-Nabcdefghijklm", "a user of the number "])
     func `keys count while a tree is built`(_ prefix: String) {
         var builder = TreeBuilder()

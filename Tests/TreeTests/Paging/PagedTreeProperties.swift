@@ -2,7 +2,7 @@ import Testing
 
 @testable import Tree
 
-/// A tree with pages is the same tree, whatever is in memory.
+/// Checks that a tree with pages equals the tree without pages, whichever pages are in memory.
 struct PagedTreeProperties {
     @Test(arguments: 0..<60 as Range<UInt64>)
     func `packed, changed, packed again: as a tree without pages`(seed: UInt64) {
@@ -58,7 +58,7 @@ struct PagedTreeProperties {
         #expect(other.children.last?.key == branch.children.last?.key)
     }
 
-    /// Push ids come at the right edge, and what grows there is divided again and again.
+    /// Push ids are added at the right edge, which is split again and again.
     @Test func `an appended collection that is packed after each few stays flat`() {
         let pages = TestPages()
         var packer = pages.packer()
@@ -81,7 +81,7 @@ struct PagedTreeProperties {
         return 1 + inner.slabs.reduce(0) { max($0, depth($1)) }
     }
 
-    /// Pages of a tree that has gone are gone, too; those that a later version shares are not.
+    /// Pages of a released tree are freed; pages that a later version shares are not.
     @Test func `pages live as long as some tree has them`() throws {
         let pages = TestPages()
         var packer = pages.packer()
@@ -121,7 +121,7 @@ struct PagedTreeProperties {
         #expect(tree == plain)
     }
 
-    /// What was packed and what took the place of a part of it are compared by their parts, wherever those are.
+    /// A paged-out part and its replacement are compared by their parts, in memory or not.
     @Test func `a difference costs what differs`() {
         let pages = TestPages()
         var packer = pages.packer()

@@ -2,13 +2,13 @@ import Testing
 
 @testable import Tree
 
-/// The B+tree against a sorted array.
+/// Compares the B+tree with a sorted array.
 struct ChildMapProperties {
     enum Pattern: CaseIterable {
         case random
         case ascending
         case descending
-        /// Runs of ascending keys at random places: what several writers of push ids make.
+        /// Runs of ascending keys at random positions, as several writers of push ids make them.
         case interleaved
         /// Each key between the last one and all before it.
         case inward
@@ -30,7 +30,7 @@ struct ChildMapProperties {
         Self.checkReading(map, model, &random)
         let snapshot = map
         let before = model
-        // Rewrites and removals mixed, from a full map to nothing.
+        // Rewrites and removals are mixed, from a full map to an empty one.
         for (step, key) in Self.removals(pattern, keys, &random).enumerated() {
             let old = random.pick(keys)
             if model[old] != nil, random.oneIn(3) {
@@ -45,7 +45,7 @@ struct ChildMapProperties {
         #expect(map.count == 0)
         #expect(map.first == nil && map.last == nil)
         Self.check(map, model)
-        // The version from before the removals is as it was.
+        // The version from before the removals is unchanged.
         Self.check(snapshot, before)
     }
 
@@ -57,7 +57,7 @@ struct ChildMapProperties {
         let keys = Self.keys(pattern, size, &random)
         var next = 0
         while next < keys.count {
-            // Some are new, some are there, and some runs are longer than slabs and than whole levels.
+            // Some keys are new, some exist, and some runs are longer than slabs and than whole levels.
             let length = random.oneIn(4) ? random.below(1_200) + 1 : random.below(12) + 1
             var some = SortedArray()
             for key in keys[next..<min(next + length, keys.count)] { some[key] = Self.node(&random) }
@@ -108,7 +108,7 @@ struct ChildMapProperties {
             let keys = Self.keys(pattern, 4000, &random)
             for key in keys { map = map.replacing(key, with: .int(1)) }
             #expect(Double(map.count) / Double(Self.leafSlabs(map.root)) >= 12, "\(pattern)")
-            // Thinned from the right to a quarter, slab by slab: neighbours join.
+            // Thinned from the right to an eighth, slab by slab: neighbours are merged.
             for (index, key) in keys.sorted().enumerated().reversed() where index % 8 != 0 {
                 map = map.replacing(key, with: .null)
             }
@@ -159,7 +159,7 @@ struct ChildMapProperties {
         }
     }
 
-    /// Same entries; sorted; sums, low keys, sizes and depth as they must be.
+    /// Checks the entries and their order, sums, low keys, sizes and depth.
     private static func check(_ map: ChildMap, _ model: SortedArray) {
         #expect(map.count == model.entries.count)
         #expect(map.rowCount == model.entries.reduce(0) { $0 + $1.node.rowCount })
@@ -213,7 +213,7 @@ struct ChildMapProperties {
     }
 }
 
-/// Entries in key order, found by search and moved by the array.
+/// Entries in key order, found by binary search and moved by the array.
 private struct SortedArray {
     private(set) var entries: [ChildMap.Entry] = []
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Tree
 
-/// In what two versions of a node's children differ.
+/// Checks the differences of two versions of a node's children.
 struct DifferenceProperties {
     private struct Difference: Equatable {
         let key: String
@@ -58,7 +58,7 @@ struct DifferenceProperties {
         #expect(differences(ChildMap(sorted: []), one).count == 80)
     }
 
-    /// Shared parts are not looked at: the work is that of the change, however large the node is.
+    /// Shared parts are not compared: the work depends on the change, not on the node's size.
     @Test func `a change of one child of many looks at few`() {
         let map = ChildMap(
             sorted: ContiguousArray((0..<100_000).map { .init(key: Key("\($0)"), node: .int(Int64($0))) }))
@@ -66,7 +66,7 @@ struct DifferenceProperties {
         #expect(differences(map, changed) == [Difference(key: "5000", old: .int(5_000), new: .int(-1))])
         let clock = ContinuousClock()
         let time = clock.measure { for _ in 0..<1_000 { _ = differences(map, changed) } }
-        // Looking at all 100,000 a thousand times takes many seconds.
+        // Comparing all 100,000 children a thousand times takes many seconds.
         #expect(time < .seconds(5))
     }
 }

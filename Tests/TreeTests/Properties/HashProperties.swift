@@ -2,7 +2,7 @@ import Crypto
 import Testing
 import Tree
 
-/// Node hashes against the protocol's text of them, put together the obvious way (rtdb-protocol 4.1).
+/// Compares node hashes with a plain implementation of the protocol's text (rtdb-protocol 4.1).
 struct HashProperties {
     private func leaf(_ node: Node) -> String {
         switch node {
@@ -46,7 +46,7 @@ struct HashProperties {
         var generator = TreeGenerator(seed: seed)
         let tree = generator.tree(depth: 4)
         let other = tree.replacing(generator.path(maxDepth: 3), with: generator.tree(depth: 2))
-        // Numbers of both kinds hash alike where they are equal; their trees differ then.
+        // Equal numbers of both kinds have the same hash, although their trees differ.
         if hash(tree) != hash(other) { #expect(tree.hash != other.hash) }
         #expect(JSONWriter.encode(tree, form: .export) == JSONWriter.encode(other, form: .export) || tree != other)
         var rebuilt = Node.null
@@ -56,7 +56,7 @@ struct HashProperties {
         if !tree.hasPriorities { #expect(rebuilt.hash == tree.hash) }
     }
 
-    /// Long texts and many children: more than any buffer that the hash is made in.
+    /// Hashes long texts and many children, which are larger than any buffer of the hash function.
     @Test func `large values`() {
         let wide = Node(children: (0..<3_000).map { (Key("k\($0)"), Node.string("v\($0)")) })
         #expect(wide.hash == hash(wide))

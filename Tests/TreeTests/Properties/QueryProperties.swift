@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Queries against a filter, a sort and a cut.
+/// Compares queries with a filter, a sort and a cut.
 struct QueryProperties {
     @Test(arguments: 0..<400 as Range<UInt64>)
     func `select is filter, sort and limit`(seed: UInt64) {
@@ -19,7 +19,7 @@ struct QueryProperties {
         }
     }
 
-    /// An ordered index, brought up to date change by change, against a pass over all children.
+    /// Compares an ordered index that is updated change by change with a pass over all children.
     @Test(arguments: 0..<60 as Range<UInt64>)
     func `an ordered index selects the same`(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
@@ -58,7 +58,7 @@ struct QueryProperties {
                 generator.random.oneIn(6) ? sentinel : (generator.random.pick(children.map(\.0) + [generator.key()]))
             let isInclusive = generator.random.oneIn(2)
             if index == .key { return .init(value: .init(.string(key.text)), isInclusive: isInclusive) }
-            // Mostly values that are there, so that ties are met.
+            // Mostly existing values, so that ties occur.
             let child = generator.random.pick(children.map(\.1) + [generator.leaf()])
             let value = Query(index: index).indexValue(of: child)
             let bound = value.isBranch ? generator.bareLeaf() : value.withoutPriority
@@ -98,7 +98,7 @@ struct QueryProperties {
         ValueOrder.compare(query.indexValue(of: child), value)
     }
 
-    /// Where a child stands to a bound; `bare`: the answer to a tie with a bound that has no key.
+    /// Compares a child with a bound; `bare`: the result of a tie with a bound that has no key.
     private func place(_ query: Query, _ entry: ChildMap.Entry, _ bound: Query.Bound, bare: Int) -> Int {
         var key = bound.key
         if query.index == .key {

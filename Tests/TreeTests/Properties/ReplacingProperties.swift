@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Sequences of random writes against a dictionary of dictionaries.
+/// Compares sequences of random writes with a dictionary of dictionaries.
 struct ReplacingProperties {
     @Test(arguments: 0..<40 as Range<UInt64>)
     func `writes, rows and rebuilt trees agree with the model`(seed: UInt64) throws {
@@ -69,7 +69,7 @@ struct ReplacingProperties {
                     place.append(.priority)
                     value = generator.priority()
                 }
-                // Now and then places overlap, as no entry's do: the order decides then as well.
+                // Now and then paths overlap, unlike those of an entry: the order then decides as well.
                 let overlaps = changes.contains { $0.path.contains(place) || place.contains($0.path) }
                 if !overlaps || generator.random.oneIn(200) { changes.append(Change(path: place, value: value)) }
             }
@@ -94,7 +94,7 @@ struct ReplacingProperties {
         #expect(tree.replacing([]).isIdentical(to: tree))
     }
 
-    /// No branch is empty, nothing holds null, and counts are sums.
+    /// Checks that no branch is empty or contains null, and that counts are sums.
     private func checkShape(_ node: Node) {
         guard case .branch(let branch) = node else { return }
         #expect(branch.children.count > 0)

@@ -11,7 +11,7 @@ struct RoundTripProperties {
         #expect(try json(node(text)) == text)
         let pretty = String(decoding: JSONWriter.encode(tree, form: .export, pretty: true), as: UTF8.self)
         #expect(try node(pretty) == tree)
-        // Plain form loses priorities, and nothing else.
+        // Plain form loses priorities, and no other data.
         let plain = try node(json(tree, .plain))
         #expect(ModelTree(plain).withoutPriorities == ModelTree(tree).withoutPriorities)
     }

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// What queries select (reference: rtdb-protocol 3.1, 6.3).
+/// Checks the children that queries select (reference: rtdb-protocol 3.1, 6.3).
 struct QueryTests {
     typealias Bound = Query.Bound
 

@@ -1,9 +1,9 @@
 import Testing
 import Tree
 
-/// Value order (reference: rtdb-protocol 6.3).
+/// Checks the value order (reference: rtdb-protocol 6.3).
 struct ValueOrderTests {
-    /// Each group's members sort alike, and before all later groups.
+    /// Groups of values that sort alike, and before all later groups.
     static let ascending: [[Node]] = [
         [.null],
         [.bool(false), Node.bool(false).withPriority(.int(9))],

@@ -1,6 +1,6 @@
 import Tree
 
-/// The obvious, slow tree: dictionaries of dictionaries.
+/// A plain, slow tree of nested dictionaries.
 indirect enum ModelTree: Equatable {
     case null
     case leaf(Node, priority: Node)
@@ -35,7 +35,7 @@ indirect enum ModelTree: Equatable {
         }
         let child = (children[key] ?? .null).replacing(Array(keys.dropFirst()), with: value)
         if case .null = child {
-            // Null below a leaf changes nothing.
+            // Null below a leaf has no effect.
             if case .leaf = self { return self }
             children[key] = nil
         } else {
@@ -44,7 +44,7 @@ indirect enum ModelTree: Equatable {
         return children.isEmpty ? .null : .branch(children, priority: priority)
     }
 
-    /// One row a leaf and one a priority, by the path's bytes.
+    /// Returns one row per leaf and one per priority, by the path's bytes.
     func rows(at path: String = "") -> [[UInt8]: Node] {
         switch self {
         case .null: return [:]

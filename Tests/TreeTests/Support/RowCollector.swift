@@ -1,6 +1,6 @@
 import Tree
 
-/// Keeps the rows it is told of.
+/// Collects the rows that it receives.
 struct RowCollector: RowSink {
     struct Row {
         let pathBytes: [UInt8]
@@ -16,14 +16,14 @@ struct RowCollector: RowSink {
         rows.append(Row(pathBytes: path, old: old, new: new))
     }
 
-    /// All rows of a tree, by the path's bytes.
+    /// Returns all rows of a tree, by the path's bytes.
     static func all(of tree: Node) -> [[UInt8]: Node] {
         var diff = RowDiff(RowCollector())
         diff.compare(.null, tree, changedAt: .root)
         return Dictionary(uniqueKeysWithValues: diff.sink.rows.map { ($0.pathBytes, $0.new) })
     }
 
-    /// The tree of the rows, built in the order of their paths' bytes, as storage has them.
+    /// Builds the tree from its rows, in the order of their paths' bytes, as storage returns them.
     static func tree(of rows: [[UInt8]: Node]) -> Node {
         var builder = TreeBuilder()
         for (path, value) in rows.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {

@@ -1,4 +1,4 @@
-/// Random numbers that a seed repeats (SplitMix64).
+/// Random numbers that are the same for the same seed (SplitMix64).
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
@@ -14,7 +14,7 @@ struct SeededGenerator: RandomNumberGenerator {
 
     mutating func below(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &self) }
 
-    /// True once in `count` times.
+    /// Returns true once in `count` calls on average.
     mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 
     mutating func pick<Choice>(_ choices: [Choice]) -> Choice { choices[below(choices.count)] }

@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// The value that an export-form JSON text stands for.
+/// Returns the value of a JSON text in export form.
 func node(_ text: String, location: SourceLocation = #_sourceLocation) throws -> Node {
     do {
         return try JSONParser.parse(text)
@@ -11,14 +11,14 @@ func node(_ text: String, location: SourceLocation = #_sourceLocation) throws ->
     }
 }
 
-/// A value's JSON text.
+/// Returns a value's JSON text.
 func json(_ node: Node, _ form: JSONForm = .export) -> String {
     String(decoding: JSONWriter.encode(node, form: form), as: UTF8.self)
 }
 
 func path(_ text: String) -> Path { Path(splitting: text) }
 
-/// The error that parsing ends in, or nil when the text is fine.
+/// Returns the error of parsing, or nil if the text is valid.
 func parseError(_ bytes: [UInt8]) -> JSONError? {
     do throws(JSONError) {
         _ = try JSONParser.parse(bytes)

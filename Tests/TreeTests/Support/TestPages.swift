@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import Tree
 
-/// Keeps pages in an array, and takes them out of memory whenever it is told to.
+/// Keeps pages in an array, and evicts them from memory on request.
 final class TestPages: PageKeeper {
     private struct State: Sendable {
         var kept: [[UInt8]?] = []
@@ -14,16 +14,16 @@ final class TestPages: PageKeeper {
     }
 
     private let state = Mutex(State())
-    /// How many pages it takes.
+    /// The maximum number of pages.
     let room: Int
 
     init(room: Int = .max) { self.room = room }
 
-    /// Pages that have bytes here.
+    /// The number of kept pages.
     var count: Int { state.withLock { $0.kept.count { $0 != nil } } }
-    /// The most that had bytes here at a time.
+    /// The largest number of pages kept at a time.
     var mostCount: Int { state.withLock { $0.most } }
-    /// What the pages in memory take.
+    /// The size of the pages in memory.
     var bytesInMemory: Int { state.withLock { $0.bytes } }
     var reads: Int { state.withLock { $0.reads } }
 
@@ -66,7 +66,7 @@ final class TestPages: PageKeeper {
 
     func fail(_ reason: String) -> Never { fatalError(reason) }
 
-    /// Takes out all pages, also those that were used lately.
+    /// Evicts all pages from memory, including recently used ones.
     func takeOut() {
         while true {
             let pages = state.withLock { state in
@@ -86,7 +86,7 @@ final class TestPages: PageKeeper {
         }
     }
 
-    /// Small pages, so that small trees have several.
+    /// Small page sizes, so that small trees have several pages.
     static var sizes: PageSizes {
         var sizes = PageSizes()
         sizes.target = 160
@@ -99,7 +99,7 @@ final class TestPages: PageKeeper {
 }
 
 extension TreeGenerator {
-    /// A tree with children enough for several levels of slabs, of all sizes.
+    /// Returns a tree with enough children for several levels of slabs, of all sizes.
     mutating func wideTree() -> Node {
         var children: [(Key, Node)] = []
         for number in 0..<(40 + random.below(400)) {
@@ -116,7 +116,7 @@ extension TreeGenerator {
         return Node(children: children, priority: random.oneIn(3) ? priority() : .null)
     }
 
-    /// A place in the tree, or near one.
+    /// Returns a path in the tree, or near one.
     mutating func path(in tree: Node) -> Path {
         var keys: [Key] = []
         var node = tree
@@ -130,7 +130,7 @@ extension TreeGenerator {
         return Path(keys)
     }
 
-    /// What may be written there.
+    /// Returns a value that may be written at the path.
     mutating func value(at path: Path) -> Node {
         if random.oneIn(3) { return .null }
         return path.namesPriority ? priority() : tree(depth: 2)

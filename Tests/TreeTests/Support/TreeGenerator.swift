@@ -1,9 +1,10 @@
 import Tree
 
-/// Random values and places, from few keys so that writes meet.
+/// Random values and paths, with few keys so that writes collide.
 struct TreeGenerator {
     var random: SeededGenerator
-    /// Chosen for what has gone wrong in stores like this: integers, ties, spaces before slashes, astral characters, prefixes.
+    /// Keys that have caused errors in similar stores: integers, ties, spaces before slashes, astral characters,
+    /// prefixes.
     static let keys = [
         "a", "b", "a b", "a!", "a-", "aa", "0", "1", "2", "10", "01", "-1", "-0", "00", "2147483648", "é", "e\u{301}",
         "😀", "～",

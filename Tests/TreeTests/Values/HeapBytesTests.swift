@@ -3,14 +3,14 @@ import Testing
 
 @testable import Tree
 
-/// Goal: what a tree is said to take of the heap is what the allocator gave for it. Method: every allocation of the tree is
-/// looked up in the allocator itself.
+/// Checks that the estimated heap size of a tree equals the size that the allocator has given for it. Every allocation
+/// of the tree is looked up in the allocator itself.
 @Suite struct HeapBytesTests {
-    /// Adds up what the allocator says of each allocation, each once.
+    /// Adds up the allocator's size of each allocation, each once.
     private struct Allocations {
         var known: Set<UInt> = []
         var bytes = 0
-        /// glibc's, which its Swift module leaves out.
+        /// The function of glibc, which its Swift module omits.
         private let usableSize = dlsym(nil, "malloc_usable_size").map {
             unsafeBitCast($0, to: (@convention(c) (UnsafeMutableRawPointer) -> Int).self)
         }
@@ -19,7 +19,7 @@ import Testing
             guard known.insert(address).inserted, let pointer = UnsafeMutableRawPointer(bitPattern: address) else {
                 return
             }
-            // Before each allocation there is a word of the allocator's.
+            // Each allocation is preceded by a word of the allocator's.
             bytes += (usableSize?(pointer) ?? 0) + 8
         }
 
@@ -76,7 +76,7 @@ import Testing
         "-Nx" + String(repeating: "a", count: 11) + "\(100_000 + number)"
     }
 
-    /// The same tree of texts that are on the heap, as read ones are: literals are in the program.
+    /// Returns the same tree with its texts on the heap, as in trees that were read: literals are in the program.
     private static func onHeap(_ node: Node) -> Node {
         switch node {
         case .string(let text): .string(onHeap(text))
@@ -91,7 +91,7 @@ import Testing
 
     private static func onHeap(_ text: String) -> String { String(decoding: Array(text.utf8), as: UTF8.self) }
 
-    /// Trees of the kinds that people have.
+    /// Typical kinds of trees.
     static let kinds: [(String, Node)] = [
         ("small numbers", Node(children: (0..<10_000).map { (Key("\($0)"), .int(Int64($0))) })),
         ("short texts", Node(children: (0..<10_000).map { (Key("k\($0)"), .string("text \($0)")) })),
@@ -127,7 +127,7 @@ import Testing
         #expect(ratio > 0.95 && ratio < 1.05, "\(name): \(tree.heapBytes) for \(allocations.bytes)")
     }
 
-    /// Also of trees that grew by writes, and lost parts.
+    /// The estimate is also right for trees that grew by writes, and lost parts.
     @Test(arguments: [1, 2, 3] as [UInt64]) func estimatesOfWrittenTreesAreTrue(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
         var tree = Node.null

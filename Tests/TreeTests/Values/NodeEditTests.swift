@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// Replacing, with the protocol's pruning and priorities (reference: rtdb-protocol 6.1).
+/// Checks replacing, with the protocol's pruning and priorities (reference: rtdb-protocol 6.1).
 struct NodeEditTests {
     private func edit(_ before: String, _ place: String, _ value: String) throws -> String {
         json(try node(before).replacing(path(place), with: try node(value)))

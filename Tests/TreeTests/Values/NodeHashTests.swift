@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// The hashes of rtdb-protocol 4.1, and some more; expected values were computed apart from this code.
+/// Checks the hashes of rtdb-protocol 4.1, and some more; expected values were computed independently of this code.
 struct NodeHashTests {
     @Test(arguments: [
         ("true", "E5z61QM0lN/U2WsOnusszCTkR8M="),

@@ -1,9 +1,9 @@
 import Testing
 import Tree
 
-/// Resolving server values against a model that goes leaf by leaf.
+/// Compares the resolution of server values with a model that works leaf by leaf.
 struct ServerValueProperties {
-    /// A value with server values here and there.
+    /// Returns a value that contains server values.
     private func template(_ generator: inout TreeGenerator, depth: Int) -> Node {
         if depth == 0 || generator.random.oneIn(3) {
             switch generator.random.below(5) {
@@ -53,7 +53,7 @@ struct ServerValueProperties {
                 generator.random.oneIn(3) ? value.resolved(existing: .null, timestamp: 5) : generator.tree(depth: 3)
             let result = value.resolved(existing: existing, timestamp: 777)
             #expect(result == resolved(value, existing), "seed \(seed)")
-            // Nothing is left to resolve: again changes nothing.
+            // No server value is left, so resolving again changes nothing.
             #expect(result.resolved(existing: existing, timestamp: 1) == result)
             #expect(!result.hasIncrement)
         }

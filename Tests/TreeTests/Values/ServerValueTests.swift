@@ -1,7 +1,7 @@
 import Testing
 import Tree
 
-/// `{".sv": …}` (reference: rtdb-protocol 5).
+/// Checks `{".sv": …}` (reference: rtdb-protocol 5).
 struct ServerValueTests {
     private func resolve(_ text: String, existing: String = "null", at time: Int64 = 1_700_000_000_000) throws -> String
     {
