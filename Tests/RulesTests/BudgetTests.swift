@@ -2,7 +2,7 @@ import Rules
 import Testing
 import Tree
 
-/// No rule can stall the gateway.
+/// Checks that no rule can stall the gateway.
 @Suite struct BudgetTests {
     @Test func aRuleOutOfStepsHasNoValue() throws {
         let long = (0..<500).map { "now > \($0)" }.joined(separator: " && ")
@@ -12,7 +12,7 @@ import Tree
     }
 
     @Test(arguments: [
-        // Made to be searched slowly: every start matches almost to the end.
+        // These searches are slow by construction: every start matches almost to the end.
         "data.child('long').val().contains(data.child('needle').val())",
         "data.child('long').val().replace('', data.child('long').val()).length > 0",
         "data.child('long').val().replace('a', data.child('long').val()).length > 0",
@@ -29,7 +29,7 @@ import Tree
         #expect(clock.now - start < .seconds(20))
     }
 
-    /// A pattern is charged for what may be active at a time, not for its size.
+    /// A pattern is charged for the states that may be active at a time, not for its size.
     @Test func longTextsOfLimitedLengthAreJudged() throws {
         func judge(_ pattern: String, _ count: Int, limits: RuleLimits = RuleLimits()) throws -> Bool {
             let data = "{\"long\": \"\(String(repeating: "a", count: count))\"}"
@@ -40,7 +40,7 @@ import Tree
         #expect(try !judge("^.{1,10000}$", 10_000, limits: RuleLimits(maxStepsPerRule: 100)))
     }
 
-    /// Patterns of which RE2 keeps all states are charged for the text only.
+    /// Patterns whose states RE2 caches completely are charged for the text only.
     @Test func longTextsAreJudgedInAPatternOfFewStates() throws {
         let base64 = "[A-Za-z0-9+\\/=]+$"
         for (pattern, prefix, count) in [
@@ -54,7 +54,7 @@ import Tree
         }
     }
 
-    /// Where all parts of a pattern may be active at each place, the price is that of trying all of them.
+    /// If all parts of a pattern may be active at each position, the cost is that of trying all of them.
     @Test(arguments: ["^(.*a){300}b$", "(.*a){300}b$", "^(a*){300}b$", "a.{300}[cx]$", "^((.*a){20}b|(.*b){20}a){8}$"])
     func ambiguousPatternsAreDear(pattern: String) throws {
         let data =
@@ -63,7 +63,7 @@ import Tree
         #expect(try evaluates("!data.child('short').val().matches(/\(pattern)/)", data: data))
     }
 
-    /// Short texts put in many places: the sum is charged, not each, which is less than a step.
+    /// Short texts inserted at many positions are charged by their sum: each is less than a step.
     @Test func textThatGrowsIsCharged() throws {
         let data = "{\"long\": \"\(String(repeating: "a", count: 20_000))\"}"
         let grown = "data.child('long').val().replace('', '\(String(repeating: "x", count: 200))').beginsWith('x')"
@@ -71,7 +71,7 @@ import Tree
         #expect(try !evaluates(grown, data: data, limits: RuleLimits(maxStepsPerRule: 10_000)))
     }
 
-    /// A text that names a child is gone over, too.
+    /// The name of a child is charged by its length, too.
     @Test(arguments: [
         "data.child(data.child('long').val()).exists() || true", "auth[data.child('long').val()] == null",
     ])

@@ -2,7 +2,7 @@ import Foundation
 import Rules
 import Testing
 
-/// The reference's table of cases, whole.
+/// Checks the reference's complete table of cases.
 @Suite struct ConformanceTests {
     @Test func everyCaseOfTheReferenceHolds() throws {
         let url = try #require(Bundle.module.url(forResource: "Fixtures/rules-conformance", withExtension: "json"))

@@ -2,7 +2,7 @@ import Rules
 import Testing
 import Tree
 
-/// Whole decisions, and how they are explained.
+/// Checks complete decisions, and their explanations.
 @Suite struct DecisionTests {
     private let text = """
         {
@@ -66,7 +66,7 @@ import Tree
             #expect(set.mayRead("a", query: nil, root: .null, auth: auth, now: 0).isAllowed == isAllowed)
             #expect(set.mayWrite(["a"], root: .null, newRoot: .int(1), auth: auth, now: 0).isAllowed == isAllowed)
         }
-        // Rules that somebody wrote are for whom they say.
+        // User-defined rules apply to clients on other machines, too.
         #expect(RuleSet.allowAll.mayRead("a", query: nil, root: .null, auth: elsewhere, now: 0).isAllowed)
         #expect(
             try RuleSet(json: RuleSet.allowThisMachine.source).mayRead(
@@ -167,7 +167,7 @@ import Tree
                 """)
     }
 
-    /// Where neither data nor time has a say, readers need not be judged again.
+    /// If neither data nor time influences a rule, readers need not be judged again.
     @Test func steadyPlaces() throws {
         let rules = try rules(
             """

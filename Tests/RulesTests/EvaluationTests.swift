@@ -2,7 +2,7 @@ import Rules
 import Testing
 import Tree
 
-/// What expressions are worth, where the reference's table does not already say it.
+/// Checks the values of expressions that the reference's table does not cover.
 @Suite struct EvaluationTests {
     @Test(arguments: [
         "1e21 + '' == '1e+21'", "100000000000000000000 + '' == '100000000000000000000'",
@@ -101,7 +101,7 @@ import Tree
         #expect(uploadError("{\"rules\":{\".read\":\"auth.uid.matches(/\(escaped)/)\"}}") != nil)
     }
 
-    /// Patterns of public threads.
+    /// Checks patterns from public discussions.
     @Test(arguments: [
         ("^[\\w-\\.]+@([\\w-]+\\.)+[\\w-]{2,14}$", "first.last-1@mail.example.com", true),
         ("^[\\w-\\.]+@([\\w-]+\\.)+[\\w-]{2,14}$", "a b@example.com", false),

@@ -2,7 +2,7 @@ import Rules
 import Testing
 import Tree
 
-/// What rules say of a write before the value, or the data, is looked at.
+/// Checks the verdicts of rules on a write before its value, or the data, is known.
 @Suite struct ForesightTests {
     private func refuses(
         _ write: String, _ path: Path = "p", reach: RuleSet.Reach = .path, auth: String = "null", data: String? = nil
@@ -24,7 +24,7 @@ import Tree
         #expect(try !refuses("newData.isString() || auth != null"))
         #expect(try refuses("!(newData.isString() || auth == null)"))
         #expect(try !refuses("newData.isString()"))
-        // A failure behind what is not known refuses only where nothing else may let in.
+        // An error after an unknown operand causes a refusal only if no other operand may allow the write.
         #expect(try refuses("newData.isString() && (1 < 'a')"))
         #expect(try !refuses("(newData.isString() && (1 < 'a')) || true"))
     }
@@ -44,15 +44,15 @@ import Tree
             rules.refusal(of: path, reach, auth: nobody, now: 10) != nil
         }
         #expect(refuses("a", .path))
-        // Who knows which of them: that is found out place by place.
+        // It is unknown which of the paths is written: the rules are evaluated path by path later.
         #expect(!refuses("a", .pathAndBelow))
         #expect(refuses("a/x", .pathAndBelow))
         #expect(refuses("c", .pathAndBelow))
         #expect(refuses("nowhere", .pathAndBelow))
     }
 
-    /// An expression that would be over its steps with the whole truth may get along with less of it, and the other way
-    /// round: running out of steps here says nothing.
+    /// An expression that exceeds its steps with all data may not exceed them with less, and the reverse: exceeding the
+    /// steps here decides nothing.
     @Test func runningOutOfStepsForeseesNothing() throws {
         let rules = try RuleSet(
             json: Array("{\"rules\": {\".write\": \"(newData.exists() && auth.a == 1 && auth.b == 2) || true\"}}".utf8),
@@ -69,13 +69,13 @@ import Tree
     }
 }
 
-/// How much is looked at of a write that is refused.
+/// Checks how much of a refused write is examined.
 @Suite struct RefusedWorkTests {
     private final class Count {
         var visited = 0
     }
 
-    /// Paths that are counted as they are looked at.
+    /// Returns paths, and counts them as they are visited.
     private func paths(_ number: Int, _ count: Count) -> some Sequence<Path> {
         (0..<number).lazy.map { index in
             count.visited += 1
@@ -83,7 +83,7 @@ import Tree
         }
     }
 
-    /// 400,000 places that are denied cost what the first does, and none that is allowed is looked at twice.
+    /// 400,000 denied paths cost as much as the first, and no allowed path is visited twice.
     @Test func aRefusalEndsAtTheFirstPlace() throws {
         let rules = try rules(
             "{\"rules\": {\"w\": {\"$k\": {\".write\": \"auth != null && root.child('on').exists()\"}}}}")

@@ -4,7 +4,7 @@ import Tree
 
 @testable import Rules
 
-/// Uploads that were made to be wrong: refused or accepted, never a crash, and what is accepted can be asked.
+/// Checks mutated uploads: each is refused or accepted without a crash, and accepted ones can be evaluated.
 @Suite struct FuzzTests {
     private static let scraps: [String] = [
         "\"", "'", "\\", "/", "{", "}", "[", "]", "(", ")", ",", ":", ".", "$", "$x", "auth", "data", "newData", "root",
@@ -76,7 +76,7 @@ import Tree
         #expect(accepted > 20)
     }
 
-    /// Tables of cases are files of users, too.
+    /// Tables of cases are user files, too.
     @Test func tablesNeverCrash() throws {
         var random = SeededGenerator(seed: 7)
         let table = Array(

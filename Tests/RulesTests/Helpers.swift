@@ -3,16 +3,16 @@ import Testing
 import Tree
 
 extension Path: ExpressibleByStringLiteral {
-    /// `a/b`, for short tests.
+    /// Makes a path from `a/b`, to keep tests short.
     init(stringLiteral text: String) { self.init(splitting: text) }
 }
 
-/// Rules out of a text.
+/// Parses rules.
 func rules(_ text: String, limits: RuleLimits = RuleLimits()) throws -> RuleSet {
     try RuleSet(json: Array(text.utf8), limits: limits)
 }
 
-/// The upload's error as the protocol carries it, or nil when it is accepted.
+/// Returns the upload's error in the protocol's format, or nil if it is accepted.
 func uploadError(_ text: String) -> String? {
     do {
         _ = try RuleSet(json: Array(text.utf8))
@@ -22,7 +22,7 @@ func uploadError(_ text: String) -> String? {
     }
 }
 
-/// What `data` (at the path `p`) makes of an expression.
+/// Evaluates an expression on `data` at the path `p`.
 func evaluates(
     _ expression: String, data: String = "null", auth: String = "null", limits: RuleLimits = RuleLimits()
 ) throws -> Bool {

@@ -2,7 +2,7 @@ import Rules
 import Testing
 import Tree
 
-/// Random documents, data and operations: the compiled rules against the slow evaluator.
+/// Compares compiled rules with the slow evaluator on random documents, data and operations.
 @Suite struct PropertyTests {
     private func query(_ random: inout SeededGenerator) -> (QueryContext, [String: Plain]) {
         var context = QueryContext.plain
@@ -61,7 +61,7 @@ import Tree
             accepted > 60 && allowed * 8 > judged && allowed * 4 < judged * 3, "\(accepted), \(allowed) of \(judged)")
     }
 
-    /// Single expressions, and what each part of them was worth.
+    /// Compares single expressions, and the value of each part of them.
     @Test(arguments: 100..<104) func expressionsAreThoseOfTheSlowEvaluator(seed: UInt64) throws {
         var maker = RandomRules(random: SeededGenerator(seed: seed))
         var (accepted, refused, allowed) = (0, 0, 0)
@@ -86,7 +86,7 @@ import Tree
                 let explanation = rules.explainRead(
                     Path([Key("a")]), root: data.node, auth: AuthContext(auth: auth.node), now: 10)
                 try #require(explanation.decision.isAllowed == expected, "\(label) of \(data) as \(auth)")
-                // Denied with an error or denied with false: the slow one must have failed as well.
+                // Distinguishes denial by an error from denial by false: the slow evaluator must have failed as well.
                 let hasFailed = (try? slow.evaluate(expression)) == nil
                 try #require((explanation.steps.first?.result == nil) == hasFailed, "\(label) of \(data) as \(auth)")
                 if expected { allowed += 1 }
@@ -138,7 +138,7 @@ import Tree
         return expected
     }
 
-    /// Refusals that look at less than all are refusals of the slow evaluator, too.
+    /// Early refusals that use only a part of the data are refusals of the slow evaluator, too.
     private func foresee(
         _ rules: RuleSet, _ paths: [[String]], _ data: Plain, _ expected: Bool, _ auth: AuthContext, _ label: String
     ) throws {

@@ -3,8 +3,8 @@ import Rules
 import Testing
 import Tree
 
-/// How long a write of a chat takes to be judged. Run with `PATHMIRROR_BENCHMARK=1 swift test -c release --filter RulesBenchmark`
-/// (and `-Xswiftc -enable-testing -Xswiftc -cross-module-optimization`).
+/// Measures the time to judge a write of a chat. Run with `PATHMIRROR_BENCHMARK=1 swift test -c release --filter
+/// RulesBenchmark` (and `-Xswiftc -enable-testing -Xswiftc -cross-module-optimization`).
 @Suite(.enabled(if: ProcessInfo.processInfo.environment["PATHMIRROR_BENCHMARK"] != nil), .serialized)
 struct RulesBenchmark {
     static let chat = #"""

@@ -2,7 +2,7 @@ import Rules
 import Testing
 import Tree
 
-/// What an upload is told.
+/// Checks the answers to uploads of rules.
 @Suite struct UploadTests {
     @Test func everyBadExpressionIsOneLineInOrder() {
         let text = """
@@ -24,7 +24,7 @@ import Tree
                 """)
     }
 
-    /// The database stores no text with it, and a comment may have any other character.
+    /// The database can't store a zero byte; a comment may contain any other character.
     @Test func aZeroByteIsRefusedWhereverItStands() {
         #expect(uploadError("{\"rules\":{/* \u{0} */}}") == "1:14: The rules have a character U+0000 here.\n")
         #expect(uploadError("{\"rules\":{/* \u{1} */}}") == nil)
@@ -65,7 +65,7 @@ import Tree
     ])
     func documents(text: String, error: String) { #expect(uploadError(text) == error) }
 
-    /// Where the text is not JSON at all, that is what is said, and where.
+    /// If the text is not JSON, the error says so with the position.
     @Test(arguments: [
         ("", "1:1"), ("  \n", "2:1"), ("invalid json %{!@[", "1:1"), ("// a comment\n\nread { auth != null }", "3:1"),
         ("nulls", "1:1"), ("{\"rules\": truth}", "1:11"), ("{\"rules\": {\"a\": banana}}", "1:17"),
@@ -83,7 +83,7 @@ import Tree
     ])
     func accepted(text: String) { #expect(uploadError(text) == nil) }
 
-    /// Plain JSON, whatever a rule file may have that JSON may not.
+    /// The result is plain JSON, although rule files may contain extensions of JSON.
     @Test(arguments: [
         (
             "{ // c\n\"rules\": { /* a */ \"p\" : { \".read\" : \"true\" , }, }, }",
@@ -128,7 +128,7 @@ import Tree
             "data" + repeated(".parent()", 20_000) + ".exists()",
             "1" + repeated("-1", 50_000) + "== 1", repeated("true ? true : ", 50_000) + "true",
             repeated("auth[", 50_000), "1" + repeated(" == 1", 50_000), repeated("data.child(", 10_000),
-            // Each level nests to the left as far as it may.
+            // Each level nests to the left as deeply as allowed.
             repeated("(", 150) + "1" + repeated(repeated("*1", 150) + ")", 150) + " == 1",
         ] {
             #expect(upload(text)?.contains("nested too deeply") == true)
@@ -151,7 +151,7 @@ import Tree
         try RuleSet(json: Array(text.utf8), keepsWarnings: true).warnings
     }
 
-    /// Warnings take memory that does not depend on the document's size, and none where they are not asked for.
+    /// The memory for warnings does not depend on the document's size, and is zero if warnings are not requested.
     @Test func warningsAreBounded() throws {
         let long = "{\"rules\":{\".read\":\"auth.uid.matches(/a\(String(repeating: "+", count: 1_000_000))/)\"}}"
         #expect(try warnings(long).count == 1)
@@ -160,8 +160,8 @@ import Tree
         #expect(try warnings("{\"rules\":{\(nodes)}}").count == RuleSet.maxWarnings)
     }
 
-    /// All that compiling and keeping regular expressions takes counts: what is trimmed, wide classes, caches, and work for
-    /// patterns that turn out to be wrong.
+    /// The whole cost of compiling and caching regular expressions counts: trimmed parts, wide classes, caches, and
+    /// work for patterns that turn out to be invalid.
     @Test(arguments: [
         Patterns(count: 100, text: "(", repeated: "\\\\W", times: 3000, end: ")?", flags: "i"),
         Patterns(count: 800, text: "", repeated: "[\\\\W]", times: 3, end: ")", flags: "i"),
@@ -176,7 +176,7 @@ import Tree
         #expect(message?.contains("the regular expressions of these rules are too large together") == true)
     }
 
-    /// Expressions alone, as filters are, have less of it.
+    /// Separate expressions, such as filters, have a smaller budget.
     @Test func expressionsHaveABudget() throws {
         let pattern = try PathPattern("/a/{k}")
         #expect(throws: RulesError.self) {

@@ -1,7 +1,7 @@
 import Rules
 import Testing
 
-/// Every method with receivers and arguments of every kind (security-rules 3 and 5).
+/// Checks every method with receivers and arguments of every kind (security-rules 3 and 5).
 @Suite struct MethodTests {
     private static let data = """
         {"t":true,"n":3,"s":"Héllo😀","e":"","o":{"x":1,"y":{"z":2}},"p":{".value":"v",".priority":"pri"},
@@ -78,7 +78,7 @@ import Testing
         #expect(try outcome(whole) == expected, "\(whole)")
     }
 
-    /// What is no string has no methods of strings, and no length.
+    /// A value that is not a string has no string methods, and no length.
     @Test(arguments: ["t", "n", "o", "nothing"]) func noStrings(name: String) throws {
         let value = "data.child('\(name)').val()"
         for expression in [

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Rules
 
-/// Numbers as text, as JavaScript writes them: expected texts are of ECMAScript's Number::toString.
+/// Checks numbers as text in JavaScript's format: the expected texts follow ECMAScript's Number::toString.
 @Suite struct NumberTextTests {
     @Test(
         arguments: [
@@ -23,7 +23,7 @@ import Testing
         #expect(NumberText.string(value) == text)
     }
 
-    /// Whatever the number, its text is read as the same number.
+    /// The text of any number is parsed as the same number.
     @Test(arguments: [1, 2, 3] as [UInt64]) func roundTrip(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<5_000 {

@@ -1,14 +1,15 @@
 import Rules
 import Testing
 
-/// Every operator with operands of every type: the value, or an error, which counts as false (security-rules 5).
+/// Checks every operator with operands of every type: the result is a value, or an error, which counts as false
+/// (security-rules 5).
 @Suite struct OperatorTests {
-    /// Stored values of each type, by the names that they have below `data`.
+    /// Stored values of each type, by their names below `data`.
     private static let data = #"{"t":true,"f":false,"z":0,"n":3,"m":-2.5,"s":"abc","e":"","o":{"x":1},"d":"3"}"#
 
     private func operand(_ name: String) -> String { "data.child('\(name)').val()" }
 
-    /// True, false, or no value: an error ends the whole expression, so that neither it nor its opposite holds.
+    /// Returns true, false, or error: an error ends the whole expression, so that neither it nor its negation holds.
     private func outcome(_ expression: String) throws -> String {
         let isTrue = try evaluates(expression, data: Self.data)
         let isFalse = try evaluates("!(\(expression))", data: Self.data)
@@ -18,7 +19,7 @@ import Testing
 
     private static let names = ["t", "f", "z", "n", "m", "s", "e", "o", "d", "nothing"]
 
-    /// Equal are values of one type that are the same; objects equal nothing, themselves included.
+    /// Two values are equal if they have the same type and value; objects equal nothing, including themselves.
     @Test(arguments: names) func equality(left: String) throws {
         for right in Self.names {
             let isEqual = left == right && left != "o"
@@ -29,7 +30,7 @@ import Testing
         }
     }
 
-    /// Only two numbers, or two strings, stand in an order.
+    /// Only two numbers, or two strings, can be compared.
     @Test(arguments: names) func order(left: String) throws {
         let numbers = ["z": 0.0, "n": 3, "m": -2.5]
         let strings = ["s": "abc", "e": "", "d": "3"]
@@ -47,7 +48,7 @@ import Testing
         }
     }
 
-    /// Only numbers are calculated with.
+    /// Arithmetic accepts only numbers.
     @Test(arguments: names) func arithmetic(left: String) throws {
         let numbers = ["z": 0.0, "n": 3, "m": -2.5]
         for right in Self.names {
@@ -60,7 +61,7 @@ import Testing
                     continue
                 }
                 let value = operation(first, second)
-                // What is no number equals nothing.
+                // NaN equals nothing.
                 let text = value.isNaN ? "0" : value < 0 ? "-\(-value)" : "\(value)"
                 let expression = "\(operand(left)) \(name) \(operand(right)) == \(text)"
                 #expect(try outcome(expression) == "\(!value.isNaN)", "\(expression)")
@@ -68,7 +69,7 @@ import Testing
         }
     }
 
-    /// Numbers add up; with a string everything is text; all else can't be added.
+    /// Numbers are added; with a string both operands are concatenated as text; other operands are an error.
     @Test(arguments: names) func addition(left: String) throws {
         let numbers = ["z": 0.0, "n": 3, "m": -2.5]
         let texts = ["z": "0", "n": "3", "m": "-2.5", "s": "abc", "e": "", "d": "3"]
@@ -89,12 +90,12 @@ import Testing
         ("-data.child('n').val() == -3", "true"), ("-data.child('s').val() == 0", "error"),
         ("-data.child('nothing').val() == 0", "error"), ("- -data.child('n').val() == 3", "true"), ("-0 == 0", "true"),
         ("!(data.child('n').val() > 5)", "true"), ("!!true", "true"),
-        // The second operand is looked at only where the first does not decide.
+        // The second operand is evaluated only if the first does not decide.
         ("true || data.child('s').val() > 1", "true"), ("false && data.child('s').val() > 1", "false"),
         ("data.child('s').val() > 1 || true", "error"), ("data.child('s').val() > 1 && false", "error"),
         ("false || data.child('s').val() > 1", "error"), ("true && data.child('s').val() > 1", "error"),
         ("false || false || true", "true"), ("true && true && false", "false"),
-        // Of a conditional only the branch that is taken.
+        // Only the selected branch of a conditional is evaluated.
         ("true ? true : data.child('s').val() > 1", "true"), ("false ? data.child('s').val() > 1 : false", "false"),
         ("data.child('s').val() > 1 ? true : true", "error"),
         ("(data.child('t').val() == true ? 'a' : 1) == 'a'", "true"),

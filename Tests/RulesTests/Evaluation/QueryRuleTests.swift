@@ -2,7 +2,7 @@ import Rules
 import Testing
 import Tree
 
-/// What rules see of a read's query (security-rules 8).
+/// Checks the properties of a read's query that rules see (security-rules 8).
 @Suite struct QueryRuleTests {
     private func allows(_ expression: String, _ query: QueryContext) throws -> Bool {
         let rules = try rules("{\"rules\":{\".read\":\"\(expression)\"}}")
@@ -51,7 +51,7 @@ import Tree
         ] { #expect(try allows(expression, context), "\(expression)") }
         // The order is not a value.
         #expect(throws: RulesError.self) { try allows("query.orderByChild.length > 1", context) }
-        // What is not a string has no length and no methods, and neither has a field that is not given.
+        // A value that is not a string has no length and no methods; neither has a missing field.
         let numbers = QueryContext(order: .value, startAt: .int(2), endAt: .bool(true), limitToFirst: 5)
         for expression in [
             "query.startAt.length == 1 || true", "query.endAt.toLowerCase() == 'true' || true",
@@ -62,9 +62,9 @@ import Tree
     }
 
     @Test func queriesOfTheSocketAndOfREST() {
-        // Without a query: no order on the socket, by key over REST.
+        // Without a query, there is no order on the socket, and the order is by key over REST.
         #expect(QueryContext(nil).order == .none && QueryContext.overREST(nil).order == .key)
-        // By priority: no order that was asked for on the socket, one that was named over REST.
+        // With the order by priority, there is no explicit order on the socket, and a named one over REST.
         let limited = Query(limit: .first(3))
         #expect(QueryContext(limited).order == .key && QueryContext.overREST(limited).order == .priority)
         #expect(QueryContext(Query(index: .key)).order == .key)
@@ -74,7 +74,7 @@ import Tree
         #expect(QueryContext(Query(limit: .last(4))).limitToLast == 4)
     }
 
-    /// Both bounds at one value are an equality, unless one of them is not in the range.
+    /// Both bounds at one value are an equality, unless one of them is exclusive.
     @Test func equalities() {
         let three = bound(.int(3))
         #expect(QueryContext(Query(index: .value, start: three, end: three)).equalTo == .int(3))

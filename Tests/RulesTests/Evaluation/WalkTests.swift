@@ -2,11 +2,11 @@ import Rules
 import Testing
 import Tree
 
-/// Which rules a read or a write asks, in which order, and about which place (security-rules 7).
+/// Checks the rules that a read or a write evaluates, with their order and paths (security-rules 7).
 @Suite struct WalkTests {
     private let user = AuthContext(auth: .null)
 
-    /// `kind place=result` of every rule that is asked.
+    /// Returns `kind path=result` for every rule that was evaluated.
     private func asked(_ explanation: Explanation) -> [String] {
         explanation.steps.map { step in
             "\(step.rule.kind.rawValue) \(step.place)=\(step.result.map(String.init) ?? "error")"
@@ -68,7 +68,7 @@ import Tree
             try write(text, [("a/b", "1")]) == [
                 ".write /=true", ".validate /=true", ".validate /a=true", ".validate /a/b=true", "allowed",
             ])
-        // Below the written place every node that is there.
+        // Every existing node below the written path is validated.
         #expect(
             try write(text, [("a", "{\"b\":1,\"x\":\"s\",\"y\":\"t\"}")]) == [
                 ".write /=true", ".validate /=true", ".validate /a=true", ".validate /a/b=true", ".validate /a/x=true",
@@ -79,7 +79,7 @@ import Tree
                 ".write /=true", ".validate /=true", ".validate /a=true", ".validate /a/b=true", ".validate /a/x=false",
                 "denied",
             ])
-        // What stands beside the written place is not asked.
+        // Nodes beside the written path are not validated.
         #expect(
             try write(text, [("a/x", "\"s\"")], data: "{\"a\":{\"b\":\"wrong\"}}") == [
                 ".write /=true", ".validate /=true", ".validate /a=true", ".validate /a/x=true", "allowed",
@@ -106,7 +106,7 @@ import Tree
     @Test func ofAnUpdateAllPlacesMustBeAllowed() throws {
         let text =
             "{\"rules\":{\"$x\":{\".write\":\"newData.parent().child('b').exists()\",\".validate\":\"newData.isNumber()\"}}}"
-        // Each sees the tree with all the changes.
+        // Each rule sees the tree with all the changes.
         #expect(
             try write(text, [("a", "1"), ("b", "2")])
                 == [".write /a=true", ".validate /a=true", ".write /b=true", ".validate /b=true", "allowed"])
@@ -126,7 +126,7 @@ import Tree
         #expect(try write(text, [("a", "{\"k\":1}")]) == [".write /a=true", ".validate /a/k=true", "allowed"])
     }
 
-    /// Only so many levels down as rules go, however deep the data is.
+    /// Validation goes down only as many levels as the rules have, however deep the data is.
     @Test func validationEndsWithTheRules() throws {
         let text = "{\"rules\":{\".write\":true,\"$a\":{\"$b\":{\".validate\":\"newData.exists()\"}}}}"
         #expect(

@@ -1,9 +1,9 @@
 import Rules
 import Testing
 
-/// What an upload says of each mistake that the compiler finds, and where (security-rules 4).
+/// Checks the message and position of each error that the compiler finds in an upload (security-rules 4).
 @Suite struct CompilerErrorTests {
-    /// The mistake's column within the expression, from 1, and its text.
+    /// Returns the error's column within the expression, from 1, and its text.
     private func mistake(_ expression: String, kind: String = ".read") -> String? {
         let escaped = expression.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
         let before = "{\"rules\":{\"$a\":{\"\(kind)\":\""
@@ -121,7 +121,7 @@ import Testing
         ("'a'.matches(/(/)", "13: Illegal regular expression, unexpected end-of-string"),
     ]) func calls(expression: String, expected: String) { #expect(mistake(expression) == expected) }
 
-    /// Expressions of other rules may use what reading rules may not.
+    /// Expressions of other rules may use identifiers that read rules may not.
     @Test(arguments: [".write", ".validate"]) func newDataIsForWrites(kind: String) {
         #expect(mistake("newData.exists()", kind: kind) == nil)
         #expect(
@@ -131,7 +131,7 @@ import Testing
         #expect(mistake("newData", kind: kind) == "1: Expression must evaluate to a boolean.")
     }
 
-    /// What is not known at upload is taken for what it may be.
+    /// A type that is unknown at upload is accepted wherever it may be right.
     @Test(arguments: [
         "auth.a.b.c", "data.val() == auth.uid", "auth[$a] == 1", "auth['x'].y == null", "-data.val() > 1",
         "auth.n * 2 == 4",

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Rules
 
-/// How expressions are put together: precedence, chains, spans, and what is said of those that are wrong.
+/// Checks how expressions are parsed: precedence, chains, spans and errors.
 @Suite struct ExpressionParserTests {
-    /// The tree with a pair of brackets for each operation.
+    /// Returns the syntax tree with a pair of brackets for each operation.
     private func shape(_ syntax: Syntax) -> String {
         switch syntax.kind {
         case .null: "null"
@@ -33,25 +33,25 @@ import Testing
 
     @Test(arguments: [
         ("a", "a"), ("(a)", "a"), ("((a))", "a"), ("true", "true"), ("null", "null"), ("'a'", "'a'"), ("1.5", "1.5"),
-        // Precedence, from the loosest to the tightest.
+        // Precedence, from the lowest to the highest.
         ("a || b && c", "(a || (b && c))"), ("a && b || c", "((a && b) || c)"), ("a && (b || c)", "(a && (b || c))"),
         ("a && b == c", "(a && (b == c))"), ("a == b < c", "(a == (b < c))"), ("a < b + c", "(a < (b + c))"),
         ("a + b * c", "(a + (b * c))"), ("a * b + c", "((a * b) + c)"), ("(a + b) * c", "((a + b) * c)"),
         ("a * -b", "(a * (- b))"), ("!a == b", "((! a) == b)"), ("!a.b", "(! a.b)"), ("-a.b()", "(- a.b())"),
         ("!!a", "(! (! a))"), ("!-a", "(! (- a))"), ("a - -b", "(a - (- b))"),
-        // Chains are flat; all else is folded from the left.
+        // Chains are flat; other operators associate to the left.
         ("a && b && c", "(a && b && c)"), ("a || b || c", "(a || b || c)"), ("a + b + c", "(a + b + c)"),
         ("a - b - c", "((a - b) - c)"), ("a / b / c", "((a / b) / c)"), ("a * b / c % d", "(((a * b) / c) % d)"),
         ("a + b - c + d", "(((a + b) - c) + d)"), ("a - b + c", "((a - b) + c)"), ("a == b != c", "((a == b) != c)"),
         ("a < b >= c", "((a < b) >= c)"), ("a && b || c && d", "((a && b) || (c && d))"),
-        // Both spellings of equality are one.
+        // Both spellings of equality are equivalent.
         ("a === b", "(a == b)"), ("a !== b", "(a != b)"),
-        // Conditionals are loosest, and their branches nest to the right.
+        // Conditionals have the lowest precedence, and their branches nest to the right.
         ("a ? b : c", "(a ? b : c)"), ("a || b ? c : d", "((a || b) ? c : d)"),
         ("a ? b : c ? d : e", "(a ? b : (c ? d : e))"),
         ("a ? b ? c : d : e", "(a ? (b ? c : d) : e)"), ("(a ? b : c) ? d : e", "((a ? b : c) ? d : e)"),
         ("a ? b && c : d + e", "(a ? (b && c) : (d + e))"),
-        // What stands behind an operand.
+        // Postfix operations.
         ("a.b.c", "a.b.c"), ("a['b']", "a['b']"), ("a[b + 1]", "a[(b + 1)]"), ("a()", "a()"), ("a(b, c)", "a(b, c)"),
         ("a.b('c').d(1, 2)[3]()", "a.b('c').d(1, 2)[3]()"), ("(a + b).c", "(a + b).c"), ("'a'.length", "'a'.length"),
         ("a.b([c, 'd'])", "a.b([c, 'd'])"), ("[]", "[]"), ("[[1], []]", "[[1], []]"), ("a.true", "a.true"),
@@ -62,7 +62,7 @@ import Testing
         #expect(shape(try parse(text)) == expected)
     }
 
-    /// The bytes that an expression's parts stand for; brackets around one belong to it.
+    /// Checks the bytes of an expression's parts; brackets around a part belong to it.
     @Test func spans() throws {
         let text = "  a && (b.c('é') ? !d : [1]) "
         let bytes = Array(text.utf8)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Rules
 
-/// Expressions cut into tokens.
+/// Checks how expressions are split into tokens.
 @Suite struct LexerTests {
     private func tokens(_ text: String) throws -> [Token] {
         var lexer = Lexer(Array(text.utf8))
@@ -11,7 +11,7 @@ import Testing
         return tokens
     }
 
-    /// Where the first wrong token begins, and what is said of it.
+    /// Returns the offset of the first invalid token, and the error's message.
     private func mistake(_ text: String) -> (offset: Int, message: String)? {
         var lexer = Lexer(Array(text.utf8))
         do throws(TextError) {
@@ -26,7 +26,7 @@ import Testing
         let all = "( ) [ ] , . ? : ! - + * / % == === != !== < <= > >= && || ="
         let expected = all.split(separator: " ").map { Token.mark(Token.Mark(rawValue: String($0)) ?? .assign) }
         #expect(try tokens(all) == expected)
-        // Without blanks the longest mark counts.
+        // Without spaces the longest operator matches.
         #expect(
             try tokens("a===b==c!==d!=e<=f<g>=h>i&&j||k").filter { if case .mark = $0 { true } else { false } }
                 == [
@@ -112,7 +112,7 @@ import Testing
         #expect(found?.offset == offset && found?.message == message, "\(text): \(String(describing: found))")
     }
 
-    /// A slash is a mark until the parser says that an operand is due.
+    /// A slash is an operator until the parser expects an operand.
     @Test(arguments: [
         ("/a/", "a", false), ("/a/i", "a", true), ("/a\\/b/", "a\\/b", false), ("/[/]/", "[/]", false),
         ("/[\\]/]/i", "[\\]/]", true), ("/é😀/", "é😀", false), ("/ //", " ", false),
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    /// Any bytes at all end in tokens or in one mistake, at a place inside the text.
+    /// Any bytes at all result in tokens or in one error, at an offset inside the text.
     @Test(arguments: [1, 2, 3, 4] as [UInt64]) func noise(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let pieces = [

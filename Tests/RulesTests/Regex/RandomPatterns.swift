@@ -1,16 +1,16 @@
-/// A regular expression of the rules language and the same one as the library dk.brics.automaton writes it.
+/// A regular expression in the syntax of the rules language and in that of the library dk.brics.automaton.
 struct OraclePattern {
-    /// With its anchors.
+    /// The pattern with its anchors.
     var rules: String
-    /// Without anchors, predefined sets and the flag `i`, which the library does not have.
+    /// The pattern without anchors, predefined sets and the flag `i`, which the library does not support.
     var library: String
     var isAnchoredAtStart = false
     var isAnchoredAtEnd = false
     var ignoresCase = false
-    /// Texts to try.
+    /// The texts to match.
     var texts: [String]
 
-    /// Whether the library writes the pattern in another way, apart from its anchors.
+    /// Whether the library's form of the pattern differs, apart from its anchors.
     var isTranslated: Bool {
         var plain = rules[...]
         if isAnchoredAtStart { plain = plain.dropFirst() }
@@ -19,7 +19,7 @@ struct OraclePattern {
     }
 }
 
-/// Makes up regular expressions and texts.
+/// Generates regular expressions and texts.
 struct RandomPatterns {
     var random: SeededGenerator
 
@@ -81,7 +81,7 @@ struct RandomPatterns {
     private mutating func concatenation(_ depth: Int) -> Part {
         var result = Part.empty
         if random.chance(5) {
-            // An operator that has nothing to operate on is a character.
+            // An operator without an operand is a character.
             let operation = String(random.pick(["*", "+", "?", "{", "|", ")"]))
             result = Part(rules: operation, library: operation, sample: operation)
             result = quantified(result)
@@ -189,12 +189,12 @@ struct RandomPatterns {
                 ("漢", "\u{FFFF}"),
                 ("\u{3000}", "\u{30FF}"), ("9", "0"),
             ])
-            // Letters of these ranges have other cases outside them.
+            // Characters of these ranges have other cases outside them.
             if ignoresCase, low >= "\u{FF}" { return Part(rules: "漢", library: "漢", sample: "漢") }
             return Part(rules: "\(low)-\(high)", library: "\(low)-\(high)", sample: high)
         case 5:
             let character = random.pick(Self.special + ["]", "-", "a", "b"])
-            // No letter that is a set.
+            // No escaped character that is a set.
             let library = bothCases(character).map { String($0.dropFirst().dropLast()) } ?? "\\\(character)"
             return Part(rules: "\\\(character)", library: library, sample: String(character))
         default:
@@ -239,7 +239,7 @@ struct RandomPatterns {
 
     private mutating func text() -> String { (0..<random.below(6)).map { _ in character() }.joined() }
 
-    /// A text that differs a little.
+    /// Returns a text that differs slightly.
     private mutating func changed(_ text: String) -> String {
         var scalars = Array(text.unicodeScalars.prefix(60))
         let added = Array(character().unicodeScalars)

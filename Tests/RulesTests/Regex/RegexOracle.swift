@@ -1,6 +1,6 @@
 import Foundation
 
-/// The library dk.brics.automaton, where Debian's package of it and a JDK are installed.
+/// The library dk.brics.automaton, if Debian's package of it and a JDK are installed.
 struct RegexOracle {
     private static let library = "/usr/share/java/automaton.jar"
     private static let program = URL(filePath: #filePath).deletingLastPathComponent()
@@ -21,7 +21,7 @@ struct RegexOracle {
         let output: String
     }
 
-    /// One answer for each pattern, in order.
+    /// Returns one answer for each pattern, in order.
     static func answers(to patterns: [OraclePattern]) throws -> [Answer] {
         let folder = FileManager.default.temporaryDirectory.appending(path: "regex-oracle-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -3,11 +3,11 @@ import Testing
 
 @testable import Rules
 
-/// The rules language's regular expressions against the library that the original uses (Tests/regex).
+/// Compares the rules language's regular expressions with the library that Firebase uses (Tests/regex).
 @Suite struct RegexOracleTests {
     private static let environment = ProcessInfo.processInfo.environment
 
-    /// What this implementation answers.
+    /// Returns the answer of this implementation.
     private func answer(_ pattern: OraclePattern) -> RegexOracle.Answer {
         do {
             let regex = try Regex(RegexLiteral(pattern: pattern.rules, ignoresCase: pattern.ignoresCase))
@@ -19,7 +19,8 @@ import Testing
         }
     }
 
-    /// Whether the answers are the same. A position of an error counts only in a pattern that the library was asked as it is.
+    /// Whether the answers are the same. The position of an error is compared only if the library received the pattern
+    /// unchanged.
     private func isSame(_ answer: RegexOracle.Answer, _ expected: RegexOracle.Answer, _ pattern: OraclePattern) -> Bool
     {
         guard pattern.isTranslated, case .refused(let message) = answer, case .refused(let other) = expected else {
@@ -32,7 +33,8 @@ import Testing
         message.split(separator: " at position ").first.map(String.init) ?? message
     }
 
-    /// The library makes a deterministic automaton of each pattern, which may take gigabytes for a longer one.
+    /// Whether a pattern is small. The library builds a deterministic automaton of each pattern, which may take
+    /// gigabytes for a longer one.
     private func isSmall(_ pattern: OraclePattern) -> Bool {
         func places(_ syntax: RegexSyntax) -> Int {
             switch syntax {
@@ -48,14 +50,15 @@ import Testing
         return places(parsed.syntax) <= 20
     }
 
-    /// The library takes `^` and `$` for characters where the rules language refuses them.
+    /// Whether a difference is documented: the library treats `^` and `$` as characters where the rules language
+    /// refuses them.
     private func isDocumented(_ answer: RegexOracle.Answer) -> Bool {
         guard case .refused(let message) = answer else { return false }
         return message.hasPrefix("^ is only allowed") || message.hasPrefix("$ is only allowed")
     }
 
-    /// `PATHMIRROR_REGEX_PAIRS` has the number of pairs of a pattern and a text, `PATHMIRROR_REGEX_SEED` where the random
-    /// numbers begin. `PATHMIRROR_REGEX_RECORD` names a file for the answers.
+    /// Compares pairs of a pattern and a text, whose number is `PATHMIRROR_REGEX_PAIRS`, from the random seed
+    /// `PATHMIRROR_REGEX_SEED`. `PATHMIRROR_REGEX_RECORD` names a file for the answers.
     @Test(.enabled(if: RegexOracle.isInstalled, "needs libautomaton-java and a JDK: make campaign NAME=regex"))
     func theLibraryAnswersTheSame() throws {
         let pairs = Self.environment["PATHMIRROR_REGEX_PAIRS"].flatMap(Int.init) ?? 4000
@@ -122,7 +125,7 @@ import Testing
         try lines.write(to: URL(filePath: file))
     }
 
-    /// Needs no JDK.
+    /// The recorded answers hold; this test needs no JDK.
     @Test func recordedAnswersHold() throws {
         let url = try #require(Bundle.module.url(forResource: "Fixtures/regex-answers", withExtension: "jsonl"))
         let lines = try Data(contentsOf: url).split(separator: UInt8(ascii: "\n"))
@@ -134,7 +137,7 @@ import Testing
             switch answer(pattern) {
             case .matches(let matches): #expect(matches == recorded.matches, "\(recorded.pattern), \(recorded.texts)")
             case .refused(let message):
-                // Recorded without a position where the library was asked another form of the pattern.
+                // The position is missing if the library received another form of the pattern.
                 #expect(
                     [message, withoutPosition(message)].contains(recorded.error), "\(recorded.pattern): \(message)")
             }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Rules
 
-/// What the parser of regular expressions makes of a pattern, and what it says of a wrong one.
+/// Checks the results of the parser of regular expressions, and its error messages.
 @Suite struct RegexParserTests {
     private func parsed(_ pattern: String) throws -> RegexParser.Result {
         var work = 0
@@ -24,7 +24,7 @@ import Testing
         #expect(try parsed("é😀").syntax == .sequence([0xE9, 0xD83D, 0xDE00].map { .units(UnitSet($0)) }))
     }
 
-    /// Chains of operators are short trees, however long they are.
+    /// Chains of operators result in small trees, however long they are.
     @Test func simplifications() throws {
         let a = unit("a")
         for (pattern, low, high) in [
@@ -53,7 +53,7 @@ import Testing
         #expect(result.isAnchoredAtStart == start && result.isAnchoredAtEnd == end)
     }
 
-    /// Predefined sets have the other cases of their letters; for other wide sets the work of finding them counts.
+    /// Predefined sets include the other cases of their letters; for other wide sets the work of finding them counts.
     @Test func workIsCounted() throws {
         func size(_ pattern: String) throws -> Int {
             var work = 0
@@ -85,7 +85,7 @@ import Testing
         #expect(throws: RegexParser.Invalid(message: "regular expression nested too deeply")) {
             try parsed(nested(101))
         }
-        // Groups beside one another do not nest.
+        // Groups side by side are not nested.
         #expect(throws: Never.self) { try parsed(String(repeating: "(a)", count: 500)) }
     }
 
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// The messages of the library have the prefix that the original gives them; the others are ours.
+    /// The library's error messages have Firebase's prefix; the other messages are this project's.
     @Test(arguments: [
         ("^(up|down|)$", "Illegal regular expression, expected ')' at position 10"),
         ("a|", "Illegal regular expression, unexpected end-of-string"),

@@ -1,4 +1,4 @@
-/// Patterns that people chose: each of them shows something that other dialects do in another way.
+/// Hand-written patterns, each of which behaves differently in other dialects.
 enum RegexSamples {
     static let all: [OraclePattern] =
         whole.map {
@@ -7,7 +7,7 @@ enum RegexSamples {
         + found.map { OraclePattern(rules: $0, library: $0, texts: $1) }
         + refused.map { OraclePattern(rules: $0, library: $0, texts: ["a"]) }
 
-    /// With both anchors.
+    /// Patterns with both anchors.
     private static let whole: [(String, [String])] = [
         (".{1,500}", ["two\nlines", "", "a"]), ("a.c", ["a\nc", "a\rc", "a\u{2028}c", "a😀c"]), ("..", ["😀", "a"]),
         ("a{1500}", [String(repeating: "a", count: 1500), String(repeating: "a", count: 1499)]),
@@ -38,7 +38,7 @@ enum RegexSamples {
         ("((a|b)*c){2,3}", ["acbc", "cc", "c", "abcabcc", "cccc"]), ("", ["", "a"]),
     ]
 
-    /// Without anchors.
+    /// Patterns without anchors.
     private static let found: [(String, [String])] = [
         ("<.+>", ["<img\nsrc=x>", "x<b>y", "<>"]), ("a|bc", ["ac", "bc", "b"]), ("a{2,3}", ["a", "xaax", "aaaa"]),
         (".{2,9}", ["a", "ab", "😀"]), ("x*", ["", "a"]), ("(a|b)?c", ["c", "d"]), ("a{3,2}", ["aaa"]),

@@ -2,13 +2,13 @@ import Testing
 
 @testable import Rules
 
-/// What compiled regular expressions find, where the recorded answers (`RegexOracleTests`) do not look.
+/// Checks matches of compiled regular expressions that the recorded answers (`RegexOracleTests`) don't cover.
 @Suite struct RegexTests {
     private func regex(_ pattern: String, ignoresCase: Bool = false) throws -> Regex {
         try Regex(RegexLiteral(pattern: pattern, ignoresCase: ignoresCase))
     }
 
-    /// Counts around those that RE2 takes, alone and within others.
+    /// Checks counts around RE2's limit, alone and within others.
     @Test(arguments: [
         (0, 999), (0, 1000), (0, 1001), (0, 1999), (0, 2000), (0, 2001), (0, 3500), (1, 1001), (1000, 1000),
         (1000, 1001),
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// Random sets of units, each unit at the edge of a range, and the bytes of pairs.
+    /// Checks random sets of units, each unit at the edge of a range, and the bytes of pairs.
     @Test func setsOfUnits() throws {
         var random = SeededGenerator(seed: 3)
         for _ in 0..<150 {
@@ -83,7 +83,7 @@ import Testing
         #expect(try regex(pattern, ignoresCase: true).matches(text) == expected)
     }
 
-    /// Open ends need no copies: any text may follow.
+    /// An open end needs no copies: any text may follow.
     @Test func openEndsAreCutShort() throws {
         for (pattern, shorter) in [
             ("a{2,5000}", "a{2}"), ("^ba{1,5000}", "^ba"), ("a{1,5000}b$", "ab$"), ("x*a+y*", "a"), ("(a|b)?", ""),
@@ -91,7 +91,7 @@ import Testing
         ] { #expect(try regex(pattern).programSize == regex(shorter).programSize, "\(pattern)") }
     }
 
-    /// No chain of optional copies is so long that RE2 takes long for it: its time grows with the square of the length.
+    /// No chain of optional copies is long enough for RE2 to take long: its time grows with the square of the length.
     @Test(arguments: [
         "^.{1,33000}$", "^(a{20}){0,3000}$", "^(a|bc){0,20000}$", "^(a{600}){0,100}$", "^[0-9a-z]{0,40000}$",
     ])
@@ -104,7 +104,7 @@ import Testing
         #expect(try regex(pattern).programSize <= translation.size + 2000)
     }
 
-    /// What lies before the trimmed end was read, and costs.
+    /// Parts before a trimmed end were parsed, and count towards the cost.
     @Test func trimmedPartsCost() throws {
         let many = try regex(String(repeating: "a?", count: 20_000) + "b")
         #expect(many.programSize < 20 && many.cost >= 40_000)
@@ -132,7 +132,7 @@ import Testing
     @Test(arguments: ["a.{12}[cX]$", "^(.*a){300}b$", "(a|b)*a(a|b){16}$", "^(a*){300}b$"])
     func ambiguousOnes(pattern: String) throws {
         let regex = try regex(pattern)
-        // Twice as many bytes as units, each of which all active instructions may take.
+        // There are twice as many bytes as units, and all active instructions may consume each of them.
         #expect(!regex.isLinear && regex.steps(units: 20_000) >= 20_000 * 2 * regex.width / 16)
     }
 
@@ -143,7 +143,7 @@ import Testing
             let regex = try regex(pattern)
             #expect(regex.width <= most && regex.width <= regex.programSize, "\(pattern): \(regex.width)")
         }
-        // Where a part may begin at every place, all of it may be active.
+        // If a part may begin at every position, all of it may be active.
         for pattern in ["a.{50}b$", "^a*.{50}b$", "^(a|bc)*.{50}b$", "^(.{1,50}x)*$"] {
             #expect(try regex(pattern).width >= 100, "\(pattern)")
         }

@@ -1,6 +1,6 @@
 import Tree
 
-/// Data in its most obvious form, for the slow evaluator.
+/// Data in its plainest form, for the slow evaluator.
 indirect enum Plain: Equatable {
     case null
     case bool(Bool)
@@ -34,7 +34,7 @@ indirect enum Plain: Equatable {
         return Plain.object(members).pruned
     }
 
-    /// Without nulls and empty objects.
+    /// The value without nulls and empty objects.
     var pruned: Plain {
         guard case .object(let members) = self else { return self }
         let rest = members.mapValues(\.pruned).filter { $0.value != .null }

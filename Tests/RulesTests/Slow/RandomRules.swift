@@ -1,7 +1,7 @@
-/// Makes up expressions, documents and data.
+/// Generates expressions, documents and data.
 struct RandomRules {
     var random: SeededGenerator
-    /// Of a hundred parts of expressions, how many are of any type instead of the one that is due.
+    /// The percentage of parts of expressions that have any type instead of the expected one.
     var disobedience = 0
 
     static let keys = ["a", "b", "1", "3", "12", "é"]
@@ -61,18 +61,18 @@ struct RandomRules {
         var expressions = Expressions(
             random: random, isRead: isRead, captures: captures, disobedience: disobedience)
         defer { random = expressions.random }
-        // Positives keep decisions from being all denials.
+        // Constant rules keep decisions from being all denials.
         return random.chance(30) ? .bool(random.chance(80)) : expressions.boolean(4)
     }
 
-    /// One expression for a rule of the root.
+    /// Returns one expression for a rule of the root.
     mutating func expression(isRead: Bool) -> SlowExpression {
         var expressions = Expressions(random: random, isRead: isRead, captures: [], disobedience: disobedience)
         defer { random = expressions.random }
         return expressions.boolean(5)
     }
 
-    /// Makes up expressions of a wanted type.
+    /// Generates expressions of a given type.
     struct Expressions {
         var random: SeededGenerator
         let isRead: Bool
@@ -127,7 +127,7 @@ struct RandomRules {
             .member(.name("query"), random.pick(["startAt", "endAt", "equalTo", "limitToFirst", "limitToLast"]))
         }
 
-        /// What has the methods of strings.
+        /// Returns an expression whose value has the methods of strings.
         private mutating func text(_ depth: Int) -> SlowExpression {
             random.chance(20) ? queryValue() : string(depth)
         }
@@ -140,12 +140,12 @@ struct RandomRules {
             }
         }
 
-        /// A string, or a sum as paths are put together of.
+        /// Returns a string, or a sum like those that build paths.
         private mutating func path(_ depth: Int) -> SlowExpression {
             if random.chance(40) { return string(depth) }
             var sum = random.chance(50) ? .string(random.pick(["", "a/"])) : pathTerm(depth)
             for _ in 0..<(1 + random.below(3)) { sum = .binary("+", sum, pathTerm(depth)) }
-            // Some of these are sums of numbers, which are no paths.
+            // Some of these are sums of numbers, which are not paths.
             return random.chance(50) ? .binary("+", sum, .string("")) : sum
         }
 

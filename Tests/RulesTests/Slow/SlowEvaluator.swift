@@ -1,15 +1,15 @@
 import Foundation
 
-/// What a running expression holds.
+/// A value of an expression at run time.
 enum SlowValue {
     case plain(Plain)
     case snapshot(Plain, [String])
 }
 
-/// An expression that has no value.
+/// The error of an expression that has no value.
 struct SlowFailure: Error {}
 
-/// The run-time semantics once more: obvious, slow, straight from the reference's tables.
+/// A second implementation of the run-time semantics: plain, slow, and taken directly from the reference's tables.
 struct SlowEvaluator {
     let data: Plain
     let newData: Plain
@@ -62,7 +62,7 @@ struct SlowEvaluator {
     private func plain(_ expression: SlowExpression) throws -> Plain {
         switch try evaluate(expression) {
         case .plain(let value): return value
-        // A snapshot where a value is wanted is an object that equals nothing.
+        // A snapshot used as a value is an object that equals nothing.
         case .snapshot: return .object([:])
         }
     }
@@ -136,7 +136,7 @@ struct SlowEvaluator {
         ["orderByKey", "orderByValue", "orderByPriority"].contains(name)
     }
 
-    /// `length` is a plain member of auth values, a count of everything else.
+    /// Whether `length` is a plain member, as in auth values; in all other values it is a count.
     private func isAuth(_ expression: SlowExpression) -> Bool {
         switch expression {
         case .name(let name): name == "auth"

@@ -1,10 +1,10 @@
-/// A node of a rules document as the tests make it up.
+/// A node of a generated rules document.
 struct SlowNode {
     var read: SlowExpression?
     var write: SlowExpression?
     var validate: SlowExpression?
     var children: [String: SlowNode] = [:]
-    /// The name without its dollar sign, and the node: one at most.
+    /// The wildcard's name without its dollar sign, and its node; at most one.
     var wildcard: [String: SlowNode] = [:]
 
     var text: String {
@@ -29,7 +29,7 @@ struct SlowNode {
             && wildcard.allSatisfy { $0.value.accepts(captures: captures + [$0.key]) }
     }
 
-    /// The rule node for a path, with what its captures hold; found from the root each time.
+    /// Returns the rule node for a path, with its captured keys; it is searched from the root each time.
     func matching(_ path: [String]) -> (node: SlowNode, captures: [String: String])? {
         var node = self
         var captures: [String: String] = [:]
@@ -47,7 +47,7 @@ struct SlowNode {
     }
 }
 
-/// The authorisation once more: the reference's pseudo-code, with every place looked up from the root.
+/// A second implementation of authorization: the reference's pseudocode, with every path looked up from the root.
 struct SlowRules {
     let root: SlowNode
     let auth: Plain

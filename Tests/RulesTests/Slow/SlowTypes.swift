@@ -1,4 +1,5 @@
-/// The static checks once more, straight from the reference's tables; types are words. Nil: the upload is refused.
+/// A second implementation of the static checks, taken directly from the reference's tables; types are words. Nil means
+/// that the upload is refused.
 struct SlowTypes {
     let isRead: Bool
     let captures: [String]
