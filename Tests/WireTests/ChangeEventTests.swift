@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// What a listener is told of a write: at, above and below its place, merges, priorities, query windows.
+/// Checks the events of a write for listeners at, above and below its path, with merges, priorities and query windows.
 @Suite struct ChangeEventTests {
     private func entry(_ operation: Tree.Operation, _ path: String, _ changes: [(String, Node)]) -> Entry {
         Entry(
@@ -18,7 +18,7 @@ import Wire
     @Test func writeAtThePlace() throws {
         let write = entry(.set, "/a", [("/a", .int(1))])
         #expect(try event(write, at: "/a") == .put(.root, .int(1)))
-        // The writer gets its own echo, though nothing is new.
+        // The writer receives its own write as an event, though the value is unchanged.
         #expect(try event(write, at: "/a", before: "{\"a\":1}") == .put(.root, .int(1)))
     }
 
@@ -27,7 +27,7 @@ import Wire
         #expect(try event(write, at: "/a/b") == .put(.root, try JSONParser.parse("{\"c\":1}")))
         #expect(try event(write, at: "/a/b/c") == .put(.root, .int(1)))
         #expect(try event(write, at: "/a/other") == .put(.root, .null))
-        // Nothing new: nothing is told.
+        // The value is unchanged, so there is no event.
         #expect(try event(write, at: "/a/b/c", before: "{\"a\":{\"b\":{\"c\":1}}}") == nil)
         #expect(try event(write, at: "/a/other", before: "{\"a\":5}") == nil)
     }
@@ -61,7 +61,7 @@ import Wire
                     ]))
     }
 
-    /// A merge from above that touches places at and below the listener.
+    /// A merge above the listener changes paths at and below it.
     @Test func mergeAbove() throws {
         let merge = entry(.update, "/", [("/a/b", .int(1)), ("/a/c", .int(2)), ("/x", .int(3))])
         #expect(
@@ -86,7 +86,7 @@ import Wire
         #expect(try event(priority, at: "/b") == nil)
     }
 
-    /// A stream of a priority alone: `/a/.priority.json`.
+    /// Checks a stream of a priority alone: `/a/.priority.json`.
     @Test func listenerAtAPriority() throws {
         let place = "/a/.priority"
         #expect(
@@ -97,7 +97,8 @@ import Wire
         #expect(try event(entry(.set, "/a/b", [("/a/b", .int(5))]), at: place, before: "null") == nil)
     }
 
-    /// Goal: whoever applies the events has the value at the listener. Method: random writes, a client tree per listener.
+    /// A client that applies the events has the listener's value. Random writes are compared with one client tree per
+    /// listener.
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func eventsMakeTheValue(seed: UInt64) {
         var random = TreeGenerator(seed: seed)
@@ -124,7 +125,7 @@ import Wire
         }
     }
 
-    /// The same for windows of queries.
+    /// A client that applies the events of a query has the query's window, with random writes.
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func eventsMakeTheWindow(seed: UInt64) {
         var random = TreeGenerator(seed: seed)
@@ -153,7 +154,7 @@ import Wire
         )
         #expect(ChangeEvent(from: old, to: .null) == .put(.root, .null))
         #expect(ChangeEvent(from: .null, to: old) == .put(.root, old))
-        // One leaves, one enters: one event.
+        // One child leaves and one enters: there is one event.
         guard case .patch(.root, let changes)? = try ChangeEvent(from: old, to: JSONParser.parse("{\"b\":2,\"c\":3}"))
         else {
             return #expect(Bool(false), "two children have changed")
@@ -163,7 +164,7 @@ import Wire
 }
 
 extension Node {
-    /// What a client has after an event.
+    /// Returns a client's value after an event.
     func applying(_ event: ChangeEvent) -> Node {
         switch event {
         case .put(let path, let value): replacing(path, with: value)

@@ -3,8 +3,8 @@ import Testing
 import Tree
 import Wire
 
-/// Mutated bytes into every reader: whatever comes, it ends in a value that can be written again, or in an error; and the
-/// reader's bounds hold.
+/// Checks every reader with mutated bytes: each input results in a value that can be written again, or in an error, and
+/// the reader's limits hold.
 @Suite struct DecoderFuzzTests {
     private static let pieces: [[UInt8]] = [
         "{", "}", "[", "]", "\"", ":", ",", "null", "true", "-", "1e9", "1e999", "\\u0000", "\\ud800", "é", "😀", ".sv",
@@ -107,7 +107,7 @@ import Wire
         }
     }
 
-    /// Frames of anybody's: no more is kept than a message may have, and no message is longer.
+    /// Checks arbitrary frames: the assembler keeps no more than a message may have, and no message is longer.
     @Test(arguments: [541, 542] as [UInt64]) func frames(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var assembler = SegmentAssembler(maxBytes: 64)

@@ -7,7 +7,7 @@ import Wire
         ("{\n  \"error\" : \"Permission denied\"\n}\n", "Permission denied"), ("{\"error\":\"a\\nb\"}", "a\nb"),
         ("{\"correctUrl\":\"https://x\",\"error\":\"elsewhere\"}", "elsewhere"),
         ("{\"error\":\"a\",\"error\":\"b\"}", "b"),
-        // Not the protocol's form: what is there is shown, up to the end of its first line.
+        // Without the protocol's format, the first line of the text is shown.
         (
             "append .json to your request URI to use the REST API.\n",
             "append .json to your request URI to use the REST API."

@@ -70,7 +70,7 @@ import Wire
         #expect(try parse("shallow=true&limitToFirst=3").query?.index == .key)
     }
 
-    /// The JavaScript SDK's REST client names the places before and after all keys.
+    /// The JavaScript SDK's REST client uses names for the positions before and after all keys.
     @Test func boundsBeforeAndAfterAllKeys() throws {
         let two = Query.IndexValue(.int(2))
         for (text, bound) in [

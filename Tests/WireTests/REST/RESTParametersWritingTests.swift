@@ -45,7 +45,7 @@ import Wire
         #expect(longer.text == "", "no limit that there is gives so much time")
     }
 
-    /// A query that a URL may ask: the keys of its bounds are valid.
+    /// Returns a query that a URL may contain: the keys of its bounds are valid.
     private func query(_ generator: inout MessageGenerator) -> Query {
         while true {
             let query = generator.query()

@@ -59,7 +59,7 @@ import Wire
         #expect(refusal("/\(long)x.json") == .invalidPath)
     }
 
-    /// Every path that can be stored can be asked for, percent-encoded or not.
+    /// Every path that can be stored can be requested, percent-encoded or not.
     @Test(arguments: [1, 2] as [UInt64])
     func everyPathComesBack(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
@@ -74,7 +74,7 @@ import Wire
         }
     }
 
-    /// Any bytes at all: a path or a refusal.
+    /// Any bytes at all result in a path or a refusal.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func anyBytes(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

@@ -4,7 +4,7 @@ import Tree
 import Wire
 
 @Suite struct CompoundHashTests {
-    /// Values of the protocol reference (3.7): one part, whose hash is known.
+    /// Checks values of the protocol reference (3.7): one part, whose hash is known.
     @Test(arguments: [
         ("{\"foo\":\"bar\"}", "foo", "LmKmJmXugtGlEGoulMbz86myDNw="),
         ("\"hello\"", "/", "kQE7uvpgdWqH+IH1/0AuDvIfiWI="),
@@ -26,7 +26,7 @@ import Wire
         let node = try JSONParser.parse("{\"1\":\"one\",\"2\":\"two\",\"10\":\"ten\"}")
         let each = CompoundHash(of: node, partBytes: 0)
         #expect(each.posts.map(\.description) == ["/1", "/2", "/10"])
-        // Cut behind "2", as in the reference: the first two are 36 bytes long.
+        // Split after "2", as in the reference: the first two are 36 bytes long.
         let two = CompoundHash(of: node, partBytes: 30)
         #expect(two.posts.map(\.description) == ["/2", "/10"])
         #expect(two.hashes == ["YkodEihR5l3UXCbbKSqqVp082GU=", "pfduDpANk3ljVHkUt4HdLwrlDao=", ""])
@@ -52,7 +52,7 @@ import Wire
         }
     }
 
-    /// Numbers of posts and hashes that don't fit say nothing.
+    /// Posts and hashes whose numbers don't match are rejected.
     @Test func countsMustFit() {
         #expect(CompoundHash(posts: [], hashes: []) == nil)
         #expect(CompoundHash(posts: [.root], hashes: [""]) == nil)

@@ -1,7 +1,7 @@
 import Testing
 import Wire
 
-/// What clients send when they connect (rtdb-protocol 1.1).
+/// Checks the parameters that clients send when they connect (rtdb-protocol 1.1).
 @Suite struct ConnectionParametersTests {
     private func read(_ text: String) -> RealtimeParameters { RealtimeParameters(Array(text.utf8)[...]) }
 
@@ -19,7 +19,7 @@ import Wire
         #expect(read(parameters.text) == parameters)
     }
 
-    /// What SDKs were seen to send.
+    /// Checks recorded parameters of SDKs.
     @Test func recorded() {
         let web = read("v=5&p=1:1:web:1&ns=demo")
         #expect(web.version == "5" && web.namespace == "demo" && web["p"] == "1:1:web:1" && web.lastSession == nil)

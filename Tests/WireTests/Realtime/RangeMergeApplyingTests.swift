@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// What a client makes of the ranges that it is sent (rtdb-protocol 3.7).
+/// Checks how a client applies the ranges that it receives (rtdb-protocol 3.7).
 @Suite struct RangeMergeApplyingTests {
     private func ranges(_ text: String) throws -> [RangeMerge] {
         let message = "{\"t\":\"d\",\"d\":{\"a\":\"rm\",\"b\":{\"p\":\"x\",\"d\":\(text)}}}"
@@ -29,29 +29,29 @@ import Wire
     }
 
     @Test(arguments: [
-        // Everything is replaced; nothing is.
+        // All data is replaced; no data is replaced.
         ("[{\"m\":{\"z\":1}}]", "{\"a\":1,\"b\":2}", "{\"z\":1}"), ("[]", "{\"a\":1}", "{\"a\":1}"),
         ("[{\"m\":null}]", "{\"a\":1}", "null"), ("[{\"m\":5}]", "{\"a\":1}", "5"),
         ("[{\"m\":{\"a\":1}}]", "5", "{\"a\":1}"),
-        // The start is not in the range, the end is.
+        // The start is excluded from the range, and the end is included.
         (
             "[{\"s\":\"a\",\"e\":\"c\",\"m\":null}]", "{\"a\":1,\"b\":2,\"c\":3,\"d\":4}", "{\"a\":1,\"d\":4}"
         ),
-        // What is below the start is in the range, what is below the end is not.
+        // Paths below the start are in the range, and paths below the end are not.
         (
             "[{\"s\":\"a\",\"e\":\"c\",\"m\":{\"b\":9}}]",
             "{\"a\":{\"x\":1},\"b\":2,\"c\":{\"y\":3}}", "{\"b\":9,\"c\":{\"y\":3}}"
         ),
-        // A leaf at the end comes in the place of what was below it.
+        // A leaf at the end replaces the data below it.
         ("[{\"s\":\"a\",\"e\":\"c\",\"m\":{\"c\":7}}]", "{\"a\":1,\"c\":{\"y\":3}}", "{\"a\":1,\"c\":7}"),
-        // Integers come first, and in their order.
+        // Integers come first, in numeric order.
         ("[{\"s\":\"9\",\"e\":\"10\",\"m\":null}]", "{\"9\":1,\"10\":2,\"a\":3}", "{\"9\":1,\"a\":3}"),
         // The priority of an inner node is a leaf of its own.
         (
             "[{\"s\":\"!\",\"m\":{\".priority\":7}}]", "{\"!\":1,\"a\":2,\"b\":3}",
             "{\"!\":1,\".priority\":7}"
         ),
-        // Leaves and priorities outside the range change nothing.
+        // Leaves and priorities outside the range have no effect.
         (
             "[{\"s\":\"a\",\"e\":\"c\",\"m\":{\"a\":9,\"b\":1,\"d\":8,\".priority\":7}}]", "{\"a\":2,\"c\":3,\"d\":4}",
             "{\"a\":2,\"b\":1,\"d\":4}"
@@ -65,15 +65,15 @@ import Wire
         #expect(try applied(sent, to: had) == has)
     }
 
-    /// The leaves of a range may come in any order; so may members of the range.
+    /// The leaves of a range may come in any order, as may members of the range.
     @Test func orderDoesNotMatter() throws {
         let one = try ranges("[{\"m\":{\"a\":{\"b\":1,\"c\":2},\"d\":3},\"e\":\"d\"}]")
         let other = try ranges("[{\"e\":\"d\",\"m\":{\"d\":3,\"a\":{\"c\":2,\"b\":1}}}]")
         #expect(one == other)
     }
 
-    /// A client that has one tree and is told in what the server's differs has the server's afterwards, however it cuts its
-    /// hashes, and over the wire.
+    /// A client that receives the differences between its tree and the server's has the server's tree afterwards, with
+    /// any division of its hashes, and also over the wire.
     @Test(arguments: [201, 202, 203, 204, 205, 206] as [UInt64]) func bothSidesAgree(seed: UInt64) throws {
         var generator = TreeGenerator(seed: seed)
         for round in 0..<150 {
@@ -98,7 +98,7 @@ import Wire
         }
     }
 
-    /// Only what differs is sent: one changed leaf of many is a small part of them.
+    /// Only differences are sent: one changed leaf of many causes a small message.
     @Test func littleIsSentForALittleChange() throws {
         let server = Node(
             children: (0..<2_000).map { (Key("k\($0)"), Node.string("value \($0)")) })

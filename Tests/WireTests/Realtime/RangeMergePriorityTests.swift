@@ -4,9 +4,9 @@ import Tree
 
 @testable import Wire
 
-/// Priorities after a range merge, in the caches of the Java, Android and Apple SDKs (rtdb-protocol 3.7).
+/// Checks priorities after a range merge, in the caches of the Java, Android and Apple SDKs (rtdb-protocol 3.7).
 @Suite struct RangeMergePriorityTests {
-    /// The `d` of the message for a client with these hashes.
+    /// Returns the `d` of the message for a client with these hashes.
     private func message(_ server: Node, _ hash: CompoundHash) throws -> RawJSON {
         let push = ServerMessage.finish(
             ServerMessage.rangeMerge(RangeMerge.differences(server, hash), listener: .root), tag: nil)
@@ -25,7 +25,7 @@ import Tree
         let message: String
     }
 
-    /// A range ends with each leaf of the client.
+    /// The cases, in each of which a range ends with each leaf of the client.
     private static let cases: [Case] = [
         Case(
             testDescription: "the leaf at the start of a range",
@@ -84,7 +84,7 @@ import Tree
         #expect(cache.value == server)
     }
 
-    /// What this client library makes of the same messages.
+    /// Checks how this project's client library applies the same messages.
     @Test(arguments: cases) private func ownClients(_ one: Case) throws {
         let server = try JSONParser.parse(one.server)
         let client = try JSONParser.parse(one.client)
@@ -97,9 +97,9 @@ import Tree
         #expect(RangeMerge.apply(read, to: client) == server)
     }
 
-    // MARK: By chance
+    // MARK: Random trees
 
-    /// Keys that sort before and after `.priority`, integers among them.
+    /// Keys that sort before and after `.priority`, including integers.
     private static let keys = ["0", "2", "10", "-1", "!", "-Na", "-Nb", "a", "b", "z"].map { Key($0) }
 
     private func tree(_ random: inout SeededGenerator, depth: Int) -> Node {
@@ -124,7 +124,7 @@ import Tree
         }
     }
 
-    /// Without the priorities that the client does not name and the server does not know of any more.
+    /// Returns the client's value without the priorities that its hashes omit and the server has removed.
     private func withoutHidden(_ client: Node, beside server: Node) -> Node {
         guard case .branch(let mine) = client, case .branch(let theirs) = server else { return client }
         let isHidden = theirs.priority.isNull && mine.children.allSatisfy { $0.key < .priority }
@@ -133,7 +133,7 @@ import Tree
             priority: isHidden ? .null : mine.priority)
     }
 
-    /// A client that missed some changes has the server's value after the message, priorities included.
+    /// A client that missed some changes has the server's value after the message, including priorities.
     @Test(arguments: 1...6 as ClosedRange<UInt64>) func everyPriorityArrives(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed &* 7919)
         for round in 0..<300 {
@@ -148,7 +148,7 @@ import Tree
             let here: Comment = """
                 seed \(seed), round \(round): \(text(old)) to \(text(server)) by \(string(message.bytes))
                 """
-            // The value is sent whole with the next listen whose hashes of ranges agree.
+            // The whole value is sent with the next listen whose range hashes agree.
             #expect(withoutHidden(cache.value, beside: server) == server, here)
             #expect(cache.value.hash != server.hash, here)
         }
@@ -156,7 +156,7 @@ import Tree
 
     private func text(_ node: Node) -> String { string(JSONWriter.encode(node, form: .export)) }
 
-    /// The ranges of a message follow each other, do not overlap, and hold only leaves of theirs.
+    /// The ranges of a message are in order, do not overlap, and contain only leaves within their bounds.
     @Test(arguments: 11...14 as ClosedRange<UInt64>) func rangesAreInOrder(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed &* 7919)
         for _ in 0..<100 {

@@ -4,7 +4,8 @@ import Tree
 
 @testable import Wire
 
-/// What clients keep for the same purpose (reference: rtdb-protocol 9): a tree with a value at some places.
+/// The clients' data structure for disconnect operations (reference: rtdb-protocol 9): a tree with values at some
+/// paths.
 private struct SparseTree {
     private var value: Node?
     private var children: [Key: SparseTree] = [:]
@@ -22,11 +23,11 @@ private struct SparseTree {
         }
     }
 
-    /// True when nothing is left.
+    /// Removes the values at a path. Returns true if the tree is then empty.
     mutating func forget(_ path: ArraySlice<Key>) -> Bool {
         guard let first = path.first else { return true }
         if let value {
-            // A leaf, or a removal, has no part that could be taken out.
+            // A leaf, or a removal, has no part that could be removed.
             guard case .branch(let branch) = value else { return false }
             self.value = nil
             for entry in branch.children { remember([entry.key], entry.node) }
@@ -106,7 +107,7 @@ private struct SparseTree {
         #expect(DisconnectQueue(queue.operations.map(\.changes)) == queue)
     }
 
-    /// What is done in the end is what the clients' own model of it does, on any tree.
+    /// The final effect equals that of the clients' own model, on any tree.
     @Test(arguments: [41, 42, 43, 44, 45, 46] as [UInt64]) func theSameAsTheClientsModel(seed: UInt64) {
         var generator = TreeGenerator(seed: seed)
         for round in 0..<400 {
@@ -129,8 +130,8 @@ private struct SparseTree {
                 }
             }
             for order in queue.operations { #expect(Change.overlap(in: order.changes) == nil) }
-            // Without priorities: that of a node which loses all children and gets others depends on the order of writes,
-            // which the clients' model doesn't have.
+            // Priorities are left out: that of a node which loses all children and gets others depends on the order of
+            // writes, which the clients' model doesn't have.
             let before = plain(generator.tree(depth: 3))
             var expected = before
             model.apply(Path(), to: &expected)

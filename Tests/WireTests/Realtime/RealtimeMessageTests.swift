@@ -56,7 +56,7 @@ import Tree
                 #expect(isRefused(request.action) && request.name == nil, "\(wrong)")
             }
         }
-        // What is no write has none.
+        // A message that is not a write has no name.
         #expect(try request("o", ",\"w\":\"writer-1.5\"")?.name == nil)
     }
 
@@ -161,14 +161,15 @@ import Tree
         #expect(login.override.map { String(decoding: $0, as: UTF8.self) } == "{\"uid\":\"x\"}")
     }
 
-    /// An echo, and the query in a cancel, go back as they came: the fuzzer sent what made them no JSON.
+    /// An echo, and the query in a cancel, are sent back as received: the fuzzer found texts that made them invalid
+    /// JSON.
     @Test(arguments: ["1.5e-\"q\":07", "tru", "[1 2]", "{\"a\":}", "[\"\\x\"]", "{\"a\":[1,]}"])
     func whatGoesBackIsJSON(text: String) throws {
         #expect(isRefused(try action("{\"d\":\(text)}", "echo")), "\(text)")
         #expect(isRefused(try action("{\"p\":\"a\",\"q\":{\"l\":2,\"z\":\(text)}}", "q")), "\(text)")
     }
 
-    /// Whatever comes, it is a message, a refusal or an error; and nothing else happens.
+    /// Every input is a message, a refusal or an error.
     @Test(arguments: [11, 12, 13, 14] as [UInt64]) func noise(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let seeds = [

@@ -20,7 +20,7 @@ import Testing
 
     @Test func piecesOutOfOrderAndTwice() {
         var segments = LongPollSegments(maxBytes: 1_000)
-        // "abcdef" in three pieces, then "x"; each request comes when it likes, and some again.
+        // "abcdef" in three pieces, then "x"; the requests arrive in any order, and some twice.
         #expect(take(&segments, "seg0=2&ts0=3&d0=ZWY.") == [])
         #expect(take(&segments, "seg0=3&ts0=1&d0=eA..") == [])
         #expect(take(&segments, "seg0=0&ts0=3&d0=YWI") == [])

@@ -31,7 +31,7 @@ import Tree
         let both = try #require(try query("{\"sp\":1,\"sn\":\"a\",\"sin\":false,\"ep\":\"z\",\"en\":\"[MAX_NAME]\"}"))
         #expect(both.start == .init(value: .init(.int(1)), key: Key("a"), isInclusive: false))
         #expect(both.end == .init(value: .init(.string("z")), key: Key("[MAX_NAME]"), isInclusive: true))
-        // A bound may be null, and its name anything at all: clients make names up (reference: rtdb-protocol 3.1).
+        // A bound may be null, and its name any text: clients invent names (reference: rtdb-protocol 3.1).
         #expect(try query("{\"sp\":null}")?.start == .init(value: .init(.null)))
         let long = String(repeating: "\u{FFFF}", count: 786)
         #expect(try query("{\"ep\":1,\"en\":\"\(long)\"}")?.end?.key == Key(long))

@@ -54,7 +54,7 @@ import Tree
         }
     }
 
-    /// The quirk of clients: a priority that all keys come before is missing in their text. Then the range is sent again.
+    /// Clients omit from their text a priority that sorts after all keys. The range is then sent again.
     @Test func aPriorityBehindAllKeysIsHashed() throws {
         let node = try JSONParser.parse("{\"-Nabc\":{\"n\":1},\".priority\":7}")
         let quirk = try #require(
@@ -92,7 +92,7 @@ import Tree
         #expect(RangeMerge.differences(.null, try #require(CompoundHash(posts: [], hashes: [""]))).isEmpty)
     }
 
-    /// All ranges together are the whole tree, whatever the posts.
+    /// All ranges together are the whole tree, with any posts.
     @Test(arguments: [31, 32, 33, 34] as [UInt64]) func rangesArePartsOfTheWhole(seed: UInt64) throws {
         var generator = TreeGenerator(seed: seed)
         for _ in 0..<150 {
@@ -107,11 +107,11 @@ import Tree
             #expect(found.count <= posts.count + 1 && found.first?.start == nil && found.last?.end == nil)
             #expect(found.flatMap(\.rows) == rows)
             var rebuilt = Node.null
-            // Priorities of inner nodes last: nothing has no priority.
+            // Priorities of inner nodes come last: an empty node has no priority.
             for row in rows where !row.path.namesPriority { rebuilt = rebuilt.replacing(row.path, with: row.value) }
             for row in rows where row.path.namesPriority { rebuilt = rebuilt.replacing(row.path, with: row.value) }
             #expect(rebuilt == node)
-            // With the right hashes nothing differs.
+            // With the right hashes there are no differences.
             let right = zip([nil] + posts, posts + [nil]).map { start, end in
                 let part = RangeMerge(start: start, end: end, rows: [])
                 return RangeText(rows.filter { part.includes($0.path) }[...]).hash

@@ -2,7 +2,7 @@ import Testing
 import Tree
 import Wire
 
-/// What one side writes the other reads as the same value, and writes again as the same bytes.
+/// Checks that each side reads the other's messages as the same values, and writes them again as the same bytes.
 @Suite struct RealtimeRoundTripTests {
     @Test(arguments: [101, 102, 103, 104] as [UInt64]) func serverMessages(seed: UInt64) throws {
         var generator = MessageGenerator(seed: seed)
@@ -35,7 +35,7 @@ import Wire
         #expect(try ServerMessageParser.parse(merge.text) == merge)
     }
 
-    /// What a listen is told apart by, and what it carries besides.
+    /// Checks the identity of a listen, and the additional data that it carries.
     @Test(arguments: [121, 122] as [UInt64]) func listenTargets(seed: UInt64) throws {
         var generator = MessageGenerator(seed: seed)
         for _ in 0..<300 {
@@ -70,7 +70,7 @@ import Wire
         }
     }
 
-    /// What is only found out by reading is nothing that anybody sends.
+    /// Actions that only a reader produces have no message text.
     @Test func whatReadersComeToIsNoMessage() {
         for action in [ClientAction.denied, .refused("no")] {
             #expect(ClientMessage.request(ClientRequest(number: 1, action: action)).text == nil)
@@ -79,7 +79,7 @@ import Wire
 }
 
 extension ClientMessage {
-    /// The same message as if nobody had counted the bytes of its data: only a reader knows them.
+    /// A copy of the message without the byte counts of its data, which only a reader knows.
     fileprivate var withoutSizes: ClientMessage {
         guard case .request(let request) = self else { return self }
         switch request.action {

@@ -11,7 +11,7 @@ import Testing
         #expect(assembler.take(Array("0".utf8)) == .nothing)
         #expect(assembler.take(Array("{\"t\":1}".utf8)) == .message(Array("{\"t\":1}".utf8)))
         #expect(assembler.take([]) == .message([]))
-        // Seven characters are no count.
+        // Seven digits are not a count.
         #expect(assembler.take(Array("1234567".utf8)) == .message(Array("1234567".utf8)))
     }
 
@@ -52,7 +52,7 @@ import Testing
                 #expect(text(pieces.dropFirst().joined()) == long)
                 for piece in pieces.dropFirst() {
                     #expect(text(piece).utf16.count <= Segments.maxUnits)
-                    // Whole characters: nothing had to be replaced.
+                    // The piece contains whole characters: none had to be replaced.
                     #expect(Array(text(piece).utf8) == Array(piece))
                 }
             }

@@ -2,7 +2,7 @@ import Testing
 import Tree
 import Wire
 
-/// Messages that SDKs were seen to send (rtdb-protocol 2.3, 10.1): read, and written again as the same bytes.
+/// Checks that recorded messages of SDKs (rtdb-protocol 2.3, 10.1) are read, and written again as the same bytes.
 @Suite struct RecordedClientTests {
     static let session = [
         #"{"t":"d","d":{"r":1,"a":"s","b":{"c":{"sdk.node.12-18-0":1}}}}"#,
@@ -40,7 +40,7 @@ import Wire
         #expect(try ClientMessageParser.parse(Array(text.utf8)) == message)
     }
 
-    /// What other SDKs write otherwise means the same: without leading slashes, members in another order.
+    /// Other spellings of SDKs have the same meaning: without leading slashes, or with members in another order.
     @Test(arguments: [
         (
             #"{"t":"d","d":{"r":1,"a":"q","b":{"p":"a/b","h":""}}}"#,

@@ -2,7 +2,7 @@ import Testing
 import Tree
 import Wire
 
-/// What realtime servers send, as it was recorded: most lines are the protocol reference's (rtdb-protocol 1 to 3, 10).
+/// Checks recorded messages of realtime servers: most lines are from the protocol reference (rtdb-protocol 1 to 3, 10).
 @Suite struct ServerMessageReadingTests {
     private func read(_ text: String) throws -> ServerMessage { try ServerMessageParser.parse(Array(text.utf8)) }
 
@@ -26,7 +26,7 @@ import Wire
             ("{\"t\":\"c\",\"d\":{\"t\":\"a\",\"d\":{}}}", .upgradeOffer),
             ("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}", .endOfTransmission),
             ("{\"t\":\"c\",\"d\":{\"t\":\"x\",\"d\":[1,2]}}", .unknown(type: "x")),
-            // A reason that is no text says nothing; the message means the same.
+            // A reason that is not a text is ignored; the message has the same meaning.
             ("{\"t\":\"c\",\"d\":{\"t\":\"s\",\"d\":5}}", .shutdown(reason: "")),
         ]
         for (text, control) in expected { #expect(try read(text) == .control(control), "\(text)") }

@@ -2,7 +2,7 @@ import Testing
 import Tree
 import Wire
 
-/// What is no message of a server: refused with a reason, and nothing of it is used.
+/// Checks that an invalid server message is refused with a reason, and that no part of it is used.
 @Suite struct ServerMessageRefusalTests {
     private func reason(_ text: String) -> String? {
         do throws(MessageError) {
@@ -90,7 +90,7 @@ import Wire
         }
     }
 
-    /// The depth of a place and what is below it, together, in each kind of push.
+    /// The depth limit applies to a path plus its data, in each kind of push.
     @Test(arguments: [0, 1, 16, 31, 32]) func depths(of place: Int) {
         let path = String(repeating: "a/", count: place)
         func nested(_ levels: Int) -> String {
@@ -108,7 +108,7 @@ import Wire
         }
     }
 
-    /// Nesting costs no stack, whatever part of a message nests.
+    /// Nesting costs no stack, in any part of a message.
     @Test(arguments: ["{\"a\":", "["]) func deepNesting(open: String) {
         let deep = String(repeating: open, count: 200_000)
         for text in [

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import Wire
 
-/// The framing of event streams (HTML standard, "Server-sent events").
+/// Checks the framing of event streams (HTML standard, "Server-sent events").
 @Suite struct EventStreamParserTests {
     private func events(_ bytes: [UInt8], maxBytes: Int = 10_000) throws -> [ServerSentEvent] {
         var parser = EventStreamParser(maxBytes: maxBytes)
@@ -18,23 +18,23 @@ import Wire
     @Test(arguments: [
         ("", []), ("\n\n\n", []), ("data: a\n\n", ["message|a|"]), ("event: put\ndata: a\n\n", ["put|a|"]),
         ("data: a\nevent: put\n\n", ["put|a|"]),
-        // One blank is the field's, more are the value's; without a colon the value is empty.
+        // One space belongs to the field, further ones to the value; without a colon the value is empty.
         ("data:a\n\n", ["message|a|"]), ("data:  a \n\n", ["message| a |"]), ("data\n\n", ["message||"]),
         ("data: \n\n", ["message||"]), ("data:\n\n", ["message||"]),
         // Several lines of data are one text.
         ("data: a\ndata: b\ndata\ndata: c\n\n", ["message|a\nb\n\nc|"]), ("data\ndata\n\n", ["message|\n|"]),
-        // Without data there is no event, and its name is forgotten.
+        // Without data there is no event, and its name is discarded.
         ("event: put\n\ndata: a\n\n", ["message|a|"]), ("event: a\nevent: b\ndata: x\n\n", ["b|x|"]),
         ("event:\ndata: x\n\n", ["message|x|"]),
-        // Ids last until another comes.
+        // An id is kept until the next one.
         ("id: 7\ndata: a\n\ndata: b\n\nid\ndata: c\n\n", ["message|a|7", "message|b|7", "message|c|"]),
         ("id: 7\n\ndata: a\n\n", ["message|a|7"]), ("id: 1\u{0}2\ndata: a\n\n", ["message|a|"]),
-        // Comments and unknown fields say nothing.
+        // Comments and unknown fields are ignored.
         (": comment\ndata: a\n:\n: data: b\n\n", ["message|a|"]),
         ("other: x\ndata: a\nDATA: b\n data: c\n\n", ["message|a|"]),
-        // The end of the stream ends no event.
+        // The end of the stream does not complete an event.
         ("data: a", []), ("data: a\n", []), ("data: a\n\ndata: b\n", ["message|a|"]),
-        // Names and texts may hold anything else.
+        // Names and texts may contain any other characters.
         ("event: é 😀\ndata: {\"a\":\"b: c\"}\n\n", ["é 😀|{\"a\":\"b: c\"}|"]),
         ("\u{FEFF}data: a\n\n\u{FEFF}data: b\n\n", ["message|a|"]),
     ]) func framing(text: String, expected: [String]) throws {
@@ -46,7 +46,7 @@ import Wire
 
     @Test func endsOfLinesMayMix() throws {
         #expect(try events("data: a\rdata: b\r\ndata: c\n\r\ndata: d\n\r") == ["message|a\nb\nc|", "message|d|"])
-        // CR LF is one end and not two, also at the end of an event.
+        // CR LF is one line end and not two, also at the end of an event.
         #expect(try events("event: x\r\ndata: a\r\n\r\n") == ["x|a|"])
         #expect(try events("event: x\r\n\ndata: a\n\n") == ["message|a|"])
     }
@@ -70,7 +70,7 @@ import Wire
         #expect(named.name == "\u{FFFD}")
     }
 
-    /// However the bytes are cut into pieces, the events are the same.
+    /// With any division of the bytes into pieces, the events are the same.
     @Test(arguments: [301, 302, 303, 304] as [UInt64]) func piecesOfAnySize(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let parts = [
@@ -102,12 +102,12 @@ import Wire
                 try events(Array(text.utf8), maxBytes: 100)
             }
         }
-        // What fits one by one goes on for ever.
+        // The limit applies to each event, not to their sum.
         #expect(
             try events(Array(String(repeating: "data: \(line)\n\n", count: 1_000).utf8), maxBytes: 100).count == 1_000)
     }
 
-    /// What came before the line that is too long is an event all the same; nothing comes after it.
+    /// Events before a line that is too long are returned; none comes after it.
     @Test func eventsBeforeAnErrorCount() throws {
         var parser = EventStreamParser(maxBytes: 10)
         var events: [ServerSentEvent] = []

@@ -24,7 +24,7 @@ import Wire
         #expect(text(StreamEvent.keepAlive) == "event: keep-alive\ndata: null\n\n")
     }
 
-    /// SDKs compare the data of these events with texts of their own, byte by byte.
+    /// SDKs compare the data of these events with fixed texts, byte by byte.
     @Test func theLastEventsAreThoseOfFirebase() {
         #expect(text(StreamEvent.cancel) == "event: cancel\ndata: null\n\n")
         #expect(text(StreamEvent.authRevoked) == "event: auth_revoked\ndata: credential is no longer valid\n\n")
@@ -48,7 +48,7 @@ import Wire
         #expect(text(StreamEvent.encode(.put(.root, value), id: "1", form: .export)).contains("\".priority\":3"))
     }
 
-    /// Whatever is in keys and values: one line each, a blank line only at the end, and the JSON is the value.
+    /// With any keys and values, each field is one line, a blank line comes only at the end, and the JSON is the value.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func oneLineOfJSON(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
@@ -61,7 +61,7 @@ import Wire
             #expect(lines.suffix(2) == ["", ""])
             #expect(!framed.utf8.contains(0x0D) && !framed.utf8.contains(0))
             let data = String(try #require(lines.dropFirst(2).first).dropFirst("data: ".count))
-            // `data` is again what was put in: it is read the way a client would, one level down.
+            // `data` is parsed as a client would, one level down, and equals the encoded value.
             let prefix = "\"data\":"
             let start = try #require(data.range(of: prefix, options: place))
             #expect(try JSONParser.parse(String(data[start...].dropLast())) == value)
@@ -70,7 +70,7 @@ import Wire
 }
 
 extension String {
-    /// Where the text behind `prefix` begins, after the path that comes before it.
+    /// Returns the index of the text after `prefix`, which follows the path.
     fileprivate func range(of prefix: String, options path: Path) -> String.Index? {
         var writer = JSONWriter(form: .plain)
         writer.writeString(path.description)

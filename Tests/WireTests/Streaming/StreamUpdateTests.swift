@@ -3,7 +3,7 @@ import Testing
 import Tree
 import Wire
 
-/// What REST streams say: as the protocol reference (8) has it, and as this server writes it.
+/// Checks the updates of REST streams, as in the protocol reference (8) and as this server writes them.
 @Suite struct StreamUpdateTests {
     private func update(_ name: String, _ data: String) throws -> StreamUpdate {
         try StreamUpdate(ServerSentEvent(name: name, data: Array(data.utf8)))
@@ -37,7 +37,7 @@ import Wire
         #expect(try update("log", "{}") == .unknown(name: "log"))
     }
 
-    /// Plain form makes arrays of some objects; they are read as the objects that they were.
+    /// Plain form turns some objects into arrays; the reader restores the objects.
     @Test func arraysAreChildren() throws {
         #expect(
             try update("put", "{\"path\":\"/\",\"data\":[null,\"a\",{\"b\":[1]}]}")
@@ -56,7 +56,7 @@ import Wire
         #expect(throws: MessageError.self) { try update(name, data) }
     }
 
-    /// Changes come back from the server's own text as they were.
+    /// Changes are read back unchanged from the server's own text.
     @Test(arguments: [311, 312, 313, 314] as [UInt64]) func roundTrip(seed: UInt64) throws {
         var generator = MessageGenerator(seed: seed)
         var parser = EventStreamParser(maxBytes: 1 << 20)
@@ -69,7 +69,7 @@ import Wire
         }
     }
 
-    /// In plain form only priorities are lost.
+    /// Plain form loses only priorities.
     @Test(arguments: [321, 322] as [UInt64]) func plainForm(seed: UInt64) throws {
         var generator = TreeGenerator(seed: seed)
         for _ in 0..<300 {

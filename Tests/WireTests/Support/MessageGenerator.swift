@@ -2,7 +2,7 @@ import TestSupport
 import Tree
 import Wire
 
-/// Random messages of both sides, from the random values and places of `TreeGenerator`.
+/// Random messages of both sides, from the random values and paths of `TreeGenerator`.
 struct MessageGenerator {
     var tree: TreeGenerator
 
@@ -47,7 +47,7 @@ struct MessageGenerator {
         return query
     }
 
-    /// A query that selects something less than everything.
+    /// Returns a query that does not select everything.
     mutating func narrowQuery() -> Query {
         while true {
             let query = query()
@@ -63,7 +63,7 @@ struct MessageGenerator {
         return ListenTarget(path: path, query: narrowQuery(), tag: number())
     }
 
-    /// A value as a client may write it: with server values now and then.
+    /// Returns a value as a client may write it, sometimes with server values.
     mutating func written() -> Node {
         switch below(8) {
         case 0: .serverValue(ServerValue(.timestamp))
@@ -189,7 +189,7 @@ struct MessageGenerator {
 }
 
 extension Node {
-    /// Whether anything in it is known to the server only.
+    /// Whether the node contains a value that only the server can resolve.
     var hasServerValue: Bool {
         switch self {
         case .serverValue: true
@@ -200,5 +200,5 @@ extension Node {
     }
 }
 
-/// Bytes as text, for comparisons that can be read.
+/// Returns bytes as text, for readable comparisons.
 func string(_ bytes: some Sequence<UInt8>) -> String { String(decoding: Array(bytes), as: UTF8.self) }

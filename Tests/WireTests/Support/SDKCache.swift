@@ -4,11 +4,11 @@ import Tree
 
 @testable import Wire
 
-/// What the Java, Android and Apple SDKs have of one listen, by what their public behaviour is (rtdb-protocol 3.7): how they
-/// hash the ranges of a value, read the ranges of a message, and apply them.
+/// The state of one listen in the Java, Android and Apple SDKs, following their public behaviour (rtdb-protocol 3.7):
+/// how they hash the ranges of a value, read the ranges of a message, and apply them.
 struct SDKCache {
     var value: Node
-    /// The order in which children of a node are changed, which SDKs leave to their sets.
+    /// The order in which children of a node are changed, which in SDKs is the order of their sets.
     var random: SeededGenerator
 
     init(_ value: Node, seed: UInt64) {
@@ -18,10 +18,11 @@ struct SDKCache {
 
     // MARK: Hashing
 
-    /// The hashes of the ranges. A range ends with a leaf, not with a priority, that makes its text longer than `partBytes`.
+    /// Returns the hashes of the ranges. A range ends with a leaf, not with a priority, that makes its text longer than
+    /// `partBytes`.
     ///
-    /// The priority of a node is visited before the first key that sorts after `.priority`. It is not visited if there is
-    /// none.
+    /// The priority of a node is visited before the first key that sorts after `.priority`. It is not visited if there
+    /// is no such key.
     func compoundHash(partBytes: Int) throws -> CompoundHash {
         var posts: [Path] = []
         var hashes: [String] = []
@@ -49,7 +50,7 @@ struct SDKCache {
 
     // MARK: Reading
 
-    /// A value as SDKs read it: nodes without leaves are nothing, whatever their priority.
+    /// Returns a value as SDKs read it: nodes without leaves are null, even with a priority.
     static func read(_ json: RawJSON) -> Node {
         guard let members = json.members else { return leaf(json) }
         let priority = members.first { $0.key == ".priority" }.map { leaf($0.value) } ?? .null
@@ -62,7 +63,7 @@ struct SDKCache {
 
     // MARK: Applying
 
-    /// Applies the ranges of an `rm` message, given as the JSON text of its `d`, one after the other.
+    /// Applies the ranges of an `rm` message in order, given as the JSON text of its `d`.
     mutating func apply(_ ranges: RawJSON) {
         for range in ranges.elements ?? [] {
             let fields = MessageFields(range.members ?? [])
@@ -77,17 +78,17 @@ struct SDKCache {
         let start: [Key]?
         let end: [Key]?
 
-        /// What becomes of `node` at `path`, of which the message says `news`.
+        /// Returns `node` at `path` after the merge, for which the message contains `news`.
         func apply(_ news: Node, to node: Node, at path: [Key], _ random: inout SeededGenerator) -> Node {
             let isPastStart = start.map { Self.isBefore($0, path) } ?? true
             let holdsStart = start.map { Self.begins($0, with: path) } ?? false
             let holdsEnd = end.map { Self.begins($0, with: path) } ?? false
             if isPastStart, !holdsEnd {
-                // Completely inside or completely after.
+                // The node is completely inside the range or completely after it.
                 return end.map { Self.isBefore(path, $0) } ?? true ? news : node
             }
             if isPastStart, Self.isLeaf(news) { return news }
-            // At the end, a leaf is deleted, and what is below is not in the range.
+            // At the end, a leaf is deleted, and data below it is outside the range.
             if isPastStart, path == end { return Self.isLeaf(node) ? .null : node }
             guard holdsStart || holdsEnd else { return node }
             var changed = node
@@ -114,7 +115,7 @@ struct SDKCache {
             return branch.children.map(\.key)
         }
 
-        /// A leaf that gets children keeps its priority; a node without children is nothing.
+        /// Replaces a child. A leaf that gets children keeps its priority; a node without children is null.
         private static func replacing(_ key: Key, in node: Node, with child: Node) -> Node {
             var children: [(Key, Node)] = []
             if case .branch(let branch) = node {
