@@ -50,7 +50,7 @@ struct AddressTests {
         }
     }
 
-    /// The refusal comes over TLS, behind the handshake.
+    /// The refusal is sent over TLS, after the handshake.
     @Test func refusalOverTLS() throws {
         let certificate = try TestCertificate()
         let identity = try TLSIdentity(certificateFile: certificate.certificateFile, keyFile: certificate.keyFile)

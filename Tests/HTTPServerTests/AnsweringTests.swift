@@ -1,7 +1,7 @@
 import HTTPServer
 import Testing
 
-/// Ordinary requests and their answers over real sockets.
+/// Checks ordinary requests and their answers over real sockets.
 @Suite struct AnsweringTests {
     @Test func keepAliveServesOneAfterTheOther() throws {
         let server = try TestServer(TestServer.echo)
@@ -96,7 +96,7 @@ import Testing
         let server = try TestServer { request, exchange in
             let reference = exchange.reference
             let text = request.targetText
-            // Twice over the loop's queue; the second answer finds nothing.
+            // Both are queued on the loop; the second answer finds no open exchange.
             reference.perform { $0.respond(status: 200, body: Array(text.utf8)) }
             reference.perform { $0.respond(status: 500) }
         }

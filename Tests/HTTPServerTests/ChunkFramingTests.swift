@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// The lines around chunks, where proxies and servers come to disagree about where a request ends.
+/// Checks the lines around chunks, where proxies and servers may disagree about the end of a request.
 @Suite struct ChunkFramingTests {
     typealias Bench = RequestParserTests.Bench
 
@@ -72,7 +72,7 @@ import Testing
         #expect(outcome(ChunkFraming.maxLineBytes - 1) == .failed(.malformed("a chunk's extensions are too long")))
     }
 
-    /// What ends the headers of any request is a line feed and nothing else.
+    /// Only a line feed ends the headers of a request.
     @Test(arguments: ["GET / HTTP/1.1\r\nHost: a\r\n\rX", "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\rXa"])
     func theEndOfTheHeaders(_ text: String) {
         let bytes = Array(text.utf8)

@@ -1,7 +1,7 @@
 import HTTPServer
 import Testing
 
-/// Peers that are slow or say nothing.
+/// Checks peers that are slow or silent.
 @Suite struct DeadlineTests {
     @Test func slowHeaders() throws {
         let server = try TestServer({ $0.headerTimeoutMilliseconds = 80 }, TestServer.echo)
@@ -14,13 +14,13 @@ import Testing
         #expect(server.server.statistics.timeouts == 1)
     }
 
-    /// A byte now and then does not move the deadline.
+    /// Occasional bytes do not extend the deadline.
     @Test func drippedHeaders() throws {
         let server = try TestServer({ $0.headerTimeoutMilliseconds = 80 }, TestServer.echo)
         let client = try TestClient(port: server.port)
         do {
             for byte in Array("GET / HTTP/1.1\r\nX: ".utf8) { try client.send([byte]) }
-            // At full speed the headers would be too long before the time is over.
+            // Sent at full speed, the headers would exceed their size limit before the deadline.
             let clock = ContinuousClock()
             var next = clock.now
             while server.server.statistics.timeouts == 0 {
@@ -29,7 +29,7 @@ import Testing
                 next = clock.now + .milliseconds(1)
             }
         } catch {
-            // The server may be gone by now.
+            // The server may have closed the connection by now.
         }
         eventually { server.server.statistics.timeouts == 1 }
         #expect(server.server.statistics.requests == 0)
@@ -47,7 +47,7 @@ import Testing
         #expect(client.isClosedByServer())
     }
 
-    /// As long as enough comes, a body may take longer than `bodyTimeoutMilliseconds`.
+    /// A body that is fast enough may take longer than `bodyTimeoutMilliseconds`.
     @Test func aBodyThatIsFastEnough() throws {
         let server = try TestServer(
             {
@@ -58,7 +58,8 @@ import Testing
         try client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3001\r\n\r\n")
         let clock = ContinuousClock()
         let start = clock.now
-        // 1,000 bytes earn a second; the last byte is sent only after several times `bodyTimeoutMilliseconds`.
+        // 1,000 bytes extend the deadline by a second; the last byte is sent after several times
+        // `bodyTimeoutMilliseconds`.
         try client.send(String(repeating: "x", count: 3000))
         while clock.now - start < .milliseconds(300) {
             #expect(server.server.statistics.timeouts == 0)
@@ -77,7 +78,7 @@ import Testing
         #expect(server.server.statistics.timeouts == 0, "nothing was late")
     }
 
-    /// A request that its handler takes long over is no idle connection.
+    /// A request whose handler takes long does not make its connection idle.
     @Test func answeringTakesAsLongAsItTakes() throws {
         let handle: TestServer.Handle = { _, exchange in
             let reference = exchange.reference

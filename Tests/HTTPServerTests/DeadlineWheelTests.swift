@@ -2,17 +2,17 @@ import Testing
 
 @testable import HTTPServer
 
-/// Goal: whatever is filed is looked at in time, once, and never lost.
+/// Checks that every filed deadline is checked in time, once, and never lost.
 @Suite struct DeadlineWheelTests {
-    /// As a connection uses the wheel: a deadline that may move, one entry that counts, stale ones beside it.
+    /// A connection's use of the wheel: a deadline that may move, one valid entry, and stale ones.
     private struct Connection {
         var deadline: Int
         var tick: Int
         var expiredAt: Int?
     }
 
-    /// Random deadlines that move both ways, against the rule itself: a connection expires at the first look at or
-    /// behind its deadline, and looks come at least every tick.
+    /// Compares random deadlines that move both ways with the rule itself: a connection expires at the first check at
+    /// or after its deadline, and checks come at least every tick.
     @Test(arguments: 0..<200) func nobodyIsForgotten(_ seed: UInt64) {
         var dice = SeededGenerator(seed: seed &* 31 + 1)
         let tickLength = [1, 7, 10, 1_000].randomElement(using: &dice) ?? 1
@@ -37,7 +37,7 @@ import Testing
                 else { continue }
                 let deadline = now + Int.random(in: 0...(tickLength * bucketCount * 2), using: &dice)
                 connections[id]?.deadline = deadline
-                // Only an earlier one is filed at once.
+                // Only an earlier deadline is filed at once.
                 let tick: Int = numericCast(wheel.tick(of: numericCast(deadline)))
                 if tick < connections[id]?.tick ?? .max { file(id) }
             default:
@@ -53,7 +53,7 @@ import Testing
                         file(entry.connection)
                     }
                 }
-                // Who is overdue by more than a tick was forgotten.
+                // A connection that is overdue by more than a tick was lost.
                 for (id, connection) in connections where connection.expiredAt == nil {
                     #expect(connection.deadline + tickLength > now, "connection \(id) of seed \(seed)")
                 }

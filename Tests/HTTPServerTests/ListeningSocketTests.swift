@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// A port belongs to one server at a time, however many loops each server has.
+/// Checks that a port belongs to one server at a time, however many loops each server has.
 @Suite struct ListeningSocketTests {
     private static func settings(_ port: UInt16, loops: Int, sharing: Bool = false) -> HTTPServerSettings {
         var settings = HTTPServerSettings()
@@ -20,7 +20,7 @@ import Testing
         for socket in sockets.joined() { socket.closeDescriptor() }
     }
 
-    /// How many of several servers that begin at the same moment get a port.
+    /// Returns how many of several servers that start at the same moment get a port.
     private static func winners(among contenders: Int, at port: UInt16, loops: Int, sharing: Bool = false) -> Int {
         let won = MutexBox<[[[ListeningSocket]]]>([])
         let wrong = MutexBox<[String]>([])
@@ -69,7 +69,7 @@ import Testing
             for socket in sockets {
                 while true {
                     let accepted = accept(socket.descriptor, nil, nil)
-                    // The sockets do not block.
+                    // The sockets are non-blocking.
                     guard accepted >= 0 else { break }
                     Glibc.close(accepted)
                     count += 1
@@ -81,8 +81,8 @@ import Testing
     }
 }
 
-/// A port of 127.0.0.1 that the kernel gives to nobody who asks for any free one. Servers may listen at it: the socket that
-/// holds it does not.
+/// A port of 127.0.0.1 that the kernel does not assign to sockets that request any free port. Servers can listen on it,
+/// because the socket that holds it does not listen.
 private final class BoundPort {
     let number: UInt16
     private let holder: Int32
@@ -100,7 +100,7 @@ private final class BoundPort {
     deinit { close(holder) }
 }
 
-/// Lets threads go on together once all of them are there.
+/// Releases threads together once all of them have arrived.
 private final class Gate: Sendable {
     private let missing: Atomic<Int>
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Many connections, bad ones, and the server's end.
+/// Checks many connections, malformed input, and the server's end.
 @Suite struct LoadAndEndTests {
     private static let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -32,7 +32,8 @@ import Testing
         #expect(try TestClient(port: server.port).exchange(Self.get).status == 200)
     }
 
-    /// However many come too many, only a bounded number of them takes up memory, and those within the limit go on.
+    /// However many connections exceed the limit, only a bounded number of them uses memory, and those within the limit
+    /// continue.
     @Test func aFloodOverTheLimit() throws {
         let server = try TestServer(
             {
@@ -49,7 +50,7 @@ import Testing
         for client in flood { client.close() }
     }
 
-    /// Random bytes, and real requests with random damage; meanwhile others are served.
+    /// Sends random bytes, and valid requests with random damage, while other clients are served.
     @Test(arguments: [1, 2, 3, 4] as [UInt64]) func garbageHurtsNobodyElse(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let server = try TestServer(
@@ -162,7 +163,7 @@ import Testing
         #expect(mistakes.count == 3)
     }
 
-    /// In a process of its own, as it takes all descriptors away.
+    /// Runs in a process of its own, as the test uses up all descriptors.
     @Test func withoutDescriptorsTheServerNeitherSpinsNorDies() async {
         await #expect(processExitsWith: .success) {
             let server = try TestServer(TestServer.echo)
@@ -170,7 +171,7 @@ import Testing
             #expect(try client.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             var limit = rlimit()
             getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            // One descriptor is left for the client that is to be turned away.
+            // One descriptor is left for the client that is to be refused.
             let next = dup(0)
             close(next)
             limit.rlim_cur = rlim_t(next + 1)

@@ -15,13 +15,13 @@ import Testing
         let other = try #require(budget.take(300, for: there))
         #expect(budget.taken == 600)
         #expect(budget.refused == 2)
-        // Who is not held to a share is held to the whole.
+        // A request without a share of its own is limited by the total only.
         let free = try #require(budget.take(400, for: nil))
         #expect(budget.take(1, for: nil) == nil)
         withExtendedLifetime((first, other, free)) {}
     }
 
-    /// A restore is not refused for ever because it is large, as long as there is not much else.
+    /// A restore is not refused forever because of its size, as long as other requests take little.
     @Test func whoIsNotHeldToAShareIsServedWhileOthersTakeLittle() throws {
         let budget = MemoryBudget(bytes: 1_000, bytesPerAddress: 800)
         let other = try #require(budget.take(500, for: here))
@@ -45,7 +45,7 @@ import Testing
         #expect(budget.taken == 0)
     }
 
-    /// A request that is larger than all there is must not be refused for ever.
+    /// A request that is larger than the whole budget must not be refused forever.
     @Test func oneIsServedHoweverLarge() throws {
         let budget = MemoryBudget(bytes: 1_000, bytesPerAddress: 300)
         let share = try #require(budget.take(5_000, for: here))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Goal: what goes out in a head is what was meant, and nothing that a peer said can add a line to it.
+/// Checks that a head contains the intended fields, and that no text of a peer can add a line to it.
 @Suite struct HTTPHeadersTests {
     private static func text(_ headers: HTTPHeaders) -> String { String(decoding: headers.encoded, as: UTF8.self) }
 
@@ -12,7 +12,7 @@ import Testing
         #expect(Self.text(headers) == "B: 2\r\nA: 1\r\nB: 3\r\n")
         #expect(Self.text(HTTPHeaders([("B", "2"), ("A", "1")])) == "B: 2\r\nA: 1\r\n")
         #expect(Self.text(headers.adding("C", "4")) == "B: 2\r\nA: 1\r\nB: 3\r\nC: 4\r\n")
-        // A copy: the first stays as it was.
+        // The headers are a copy: the first value is unchanged.
         #expect(Self.text(headers) == "B: 2\r\nA: 1\r\nB: 3\r\n")
         #expect(HTTPHeaders().isEmpty && !headers.isEmpty)
     }
@@ -40,7 +40,7 @@ import Testing
 }
 
 @Suite struct HTTPDateTests {
-    /// Against the system's own, over two centuries.
+    /// The date agrees with the system's own over two centuries.
     @Test func agreesWithTheSystem() {
         var dice = SeededGenerator(seed: 5)
         var date = HTTPDate()
@@ -60,7 +60,7 @@ import Testing
 }
 
 @Suite struct StatusLineTests {
-    /// The ready ones say what the parser's table says.
+    /// The prepared status lines equal those of the parser's table.
     @Test(arguments: 100..<600) func reasons(_ status: Int) {
         guard let ready = StatusLine.ready(status) else { return }
         let text = String(
@@ -95,7 +95,7 @@ import Testing
     }
 }
 
-/// Goal: what decides where a request ends is judged by one table.
+/// Checks the facts that decide the end of a request with one table.
 @Suite struct HeadFactsTests {
     struct Facts: Equatable {
         var keepsAlive: Bool
@@ -131,7 +131,7 @@ import Testing
                 "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 0\r\n\r\n",
                 Facts(keepsAlive: true, expectsContinue: true)
             ),
-            // An older peer knows no interim answers.
+            // A peer with an older version does not understand interim answers.
             ("PUT / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n", Facts(keepsAlive: false, minor: 0)),
         ] as [(String, Facts)]) func heads(_ text: String, _ expected: Facts)
     {
@@ -163,7 +163,7 @@ import Testing
         #expect(Array(text.utf8)[...].equalsIgnoringCase("chunked") == isEqual)
     }
 
-    /// No byte but a letter's other case is taken for it.
+    /// Only a letter's other case is equal to the letter.
     @Test func onlyLettersHaveCases() {
         for byte in UInt8.min...UInt8.max {
             #expect([byte][...].equalsIgnoringCase("a") == (byte == 0x61 || byte == 0x41))
@@ -188,7 +188,7 @@ import Testing
     }
 }
 
-/// Goal: a target's parts lie where the bytes say, for any bytes.
+/// Checks that a target's parts are at the right offsets, for any bytes.
 @Suite struct RequestTargetTests {
     @Test(arguments: 0..<300) func partsAreInOrderAndWithin(_ seed: UInt64) {
         var dice = SeededGenerator(seed: seed &* 7 + 3)

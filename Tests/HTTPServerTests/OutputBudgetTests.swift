@@ -3,17 +3,17 @@ import Testing
 
 @testable import HTTPServer
 
-/// What waits for peers that read nothing is bounded, of all connections together.
+/// Checks that output for peers that read nothing is bounded, for all connections together.
 @Suite struct OutputBudgetTests {
     private static let mebibyte = 1 << 20
-    /// More than the buffers of two sockets take.
+    /// A body larger than the buffers of two sockets.
     private static let body = [UInt8](repeating: 0x78, count: 12 * mebibyte)
 
     private static func account(_ namespace: String, _ address: String = "192.0.2.1") throws -> OutputBudget.Account {
         OutputBudget.Account(namespace: namespace, address: try #require(IPAddress(address)))
     }
 
-    /// Answers with a large body; the target is the namespace.
+    /// Starts a server that answers with a large body; the target is the namespace.
     private static func server(_ mebibytes: Int) throws -> (TestServer, OutputBudget) {
         let budget = OutputBudget(bytes: mebibytes * mebibyte)
         let answer: TestServer.Handle = { request, exchange in
@@ -32,7 +32,7 @@ import Testing
 
     @Test func responsesThatNobodyReads() throws {
         let (server, budget) = try Self.server(128)
-        // By the rule of the ledger an address has a quarter: two of these.
+        // By the rule of the ledger an address has a quarter: two of these bodies.
         let first = try (0..<2).map { _ in try Self.ask(server, "/a") }
         eventually { budget.taken == 24 * Self.mebibyte }
         let refused = try (0..<20).map { _ in try Self.ask(server, "/a") }
@@ -43,15 +43,15 @@ import Testing
         }
         #expect(budget.taken == 24 * Self.mebibyte)
         #expect(budget.refused == 20)
-        // There is room for another namespace.
+        // The budget has space for another namespace.
         let other = try Self.ask(server, "/b")
         #expect(try other.receiveResponse().body.count == Self.body.count)
-        // A connection that was refused goes on, and there is room for it when one of the others has read.
+        // A refused connection stays open, and its next request is accepted when another client has read.
         #expect(try first[0].receiveResponse().body.count == Self.body.count)
         eventually { budget.taken == 12 * Self.mebibyte }
         try refused[0].send("GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
         #expect(try refused[0].receiveResponse().status == 200)
-        // What is cut off gives its room back.
+        // A connection that is reset releases its share.
         first[1].reset()
         eventually { budget.taken == 0 }
     }
@@ -81,7 +81,7 @@ import Testing
         #expect(budget.taken == 0)
     }
 
-    /// A queue keeps nothing of what was sent or dropped in the budget.
+    /// A queue releases the budget of sent and dropped output.
     @Test func queuesGiveBack() throws {
         let budget = OutputBudget(bytes: 100_000)
         var queue = OutputQueue()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Goal: what waits to be sent goes out in order, each byte once, whatever is dropped between.
+/// Checks that queued output is sent in order, each byte once, with drops in between.
 @Suite struct OutputQueueModelTests {
     private struct Model {
         var chunks: [(bytes: [UInt8], isDroppable: Bool, isBegun: Bool)] = []
@@ -86,7 +86,7 @@ import Testing
     }
 }
 
-/// Goal: a response is put together byte for byte, however large it grows.
+/// Checks that a response is built byte for byte, however large it grows.
 @Suite struct OutputScratchTests {
     @Test(arguments: [1, 2, 16, 64 * 1_024]) func grows(_ capacity: Int) {
         let scratch = OutputScratch(capacity: capacity)
@@ -114,7 +114,7 @@ import Testing
         #expect(Array(scratch.bytes(from: scratch.count)).isEmpty)
     }
 
-    /// Like a stack: who takes off what it put on leaves what was there before.
+    /// The scratch buffer is a stack: a caller that removes its own output leaves the earlier output.
     @Test func isAStack() {
         let scratch = OutputScratch(capacity: 4)
         scratch.append("below")

@@ -4,14 +4,14 @@ import Testing
 
 @testable import HTTPServer
 
-/// The small parts by themselves.
+/// Checks small parts in isolation.
 @Suite struct PartsTests {
     @Test func wheelHandsOverWhatIsDueAndNothingElse() {
         var wheel = DeadlineWheel(tickMilliseconds: 10, bucketCount: 8, nowMilliseconds: 1000)
         #expect(wheel.file(1, deadlineMilliseconds: 1015) == 102)
         #expect(wheel.file(2, deadlineMilliseconds: 1020) == 102)
         #expect(wheel.file(3, deadlineMilliseconds: 1031) == 104)
-        // In the past: at the next tick. Beyond reach: at the last bucket.
+        // A past deadline is filed at the next tick, a distant one in the last bucket.
         #expect(wheel.file(4, deadlineMilliseconds: 5) == 101)
         #expect(wheel.file(5, deadlineMilliseconds: 99_999) == 107)
         #expect(wheel.take(nowMilliseconds: 1009).isEmpty)
@@ -19,7 +19,7 @@ import Testing
         #expect(wheel.take(nowMilliseconds: 1020).flatMap { $0 }.map(\.connection) == [1, 2])
         #expect(wheel.take(nowMilliseconds: 1020).isEmpty)
         #expect(wheel.count == 2)
-        // A loop that slept long gets everything once.
+        // A loop that slept for long gets all entries once.
         #expect(wheel.take(nowMilliseconds: 5000).flatMap { $0 }.map(\.connection) == [3, 5])
         #expect(wheel.count == 0)
     }
@@ -49,7 +49,7 @@ import Testing
         #expect(queue.dropUnsent(committedBytes: 0).isEmpty)
     }
 
-    /// What a TLS session has encrypted already can't be taken back, although nothing of it counts as sent.
+    /// Output that a TLS session has encrypted can't be dropped, although it does not count as sent.
     @Test func committedChunksStay() {
         var queue = OutputQueue()
         for text in ["abcd", "ef", "gh", "ij"] { queue.append(SharedBytes(utf8: text), isDroppable: true) }

@@ -1,7 +1,7 @@
 import HTTPServer
 import Testing
 
-/// Requests sent before their predecessors are answered.
+/// Checks requests sent before their predecessors are answered.
 @Suite struct PipeliningTests {
     private static func requests(_ count: Int) -> String {
         (0..<count).map { "PUT /\($0) HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi" }.joined()
@@ -42,7 +42,8 @@ import Testing
         try expectAnswers(client, 100)
     }
 
-    /// Far more than is kept: the rest stays in the socket and is read later. No stack may grow with it.
+    /// Sends far more requests than are buffered: the rest stays in the socket and is read later. The stack must not
+    /// grow with their number.
     @Test(arguments: [false, true]) func manyThousand(_ later: Bool) throws {
         let server = try TestServer { request, exchange in
             if later {
@@ -59,7 +60,7 @@ import Testing
         #expect(server.server.statistics.requests == 10_000)
     }
 
-    /// Answers larger than the socket takes: the next request waits until they are out.
+    /// If answers are larger than the socket's buffer, the next request waits until they are sent.
     @Test func largeAnswersInARow() throws {
         let body = [UInt8](repeating: 0x78, count: 1_000_000)
         let server = try TestServer { _, exchange in exchange.respond(status: 200, body: body) }

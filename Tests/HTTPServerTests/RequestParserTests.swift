@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// The parser alone, without a socket.
+/// Checks the parser alone, without a socket.
 @Suite struct RequestParserTests {
     /// A parser with its table of callbacks.
     final class Bench {
@@ -16,7 +16,7 @@ import Testing
             parser = pool.take()
         }
 
-        /// Feeds pieces until an outcome; the outcome and the bytes not taken.
+        /// Feeds pieces until an outcome; returns the outcome and the bytes not consumed.
         func feed(_ pieces: [[UInt8]]) -> (RequestParser.Outcome, [UInt8]) {
             for (index, piece) in pieces.enumerated() where !piece.isEmpty {
                 let (consumed, outcome) = piece.withUnsafeBytes { parser.feed($0) }

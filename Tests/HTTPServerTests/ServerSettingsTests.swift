@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Goal: settings that can't work are refused by name, all at once.
+/// Checks that invalid settings are refused by name, all at once.
 @Suite struct ServerSettingsTests {
     struct Mistake: Sendable, CustomTestStringConvertible {
         let said: String
@@ -69,7 +69,7 @@ import Testing
         #expect(settings.mistakes().isEmpty)
     }
 
-    /// Often enough for the shortest timeout, and not more often than needed.
+    /// The tick is short enough for the shortest timeout, and no shorter than needed.
     @Test(arguments: [(1, 10), (40, 10), (41, 10), (400, 100), (2_000, 500), (86_400_000, 500)])
     func howOftenDeadlinesAreLookedAt(_ shortest: Int, _ tick: Int) {
         var settings = HTTPServerSettings()
@@ -129,7 +129,8 @@ import Testing
     }
 }
 
-/// Goal: the number of connections, in all and of one address, is what was allowed; what was taken comes back.
+/// Checks that the number of connections, in total and per address, is limited as configured, and that ended ones are
+/// released.
 @Suite struct SharedBudgetTests {
     private static func budget(_ most: Int, perAddress: Int?, except: [String] = []) -> SharedBudget {
         var settings = HTTPServerSettings()
@@ -162,16 +163,16 @@ import Testing
         #expect(Self.refusal(budget.takeConnection(other)) == nil)
         budget.releaseConnection(permits)
         #expect(Self.refusal(budget.takeConnection(one)) == nil)
-        // Proxies speak for many.
+        // Proxies represent many clients.
         let proxy = try #require(IPAddress("10.1.2.3"))
         for _ in 0..<50 { #expect(Self.refusal(budget.takeConnection(proxy)) == nil) }
-        // A network of IPv6 counts as one.
+        // An IPv6 network counts as one address.
         #expect(Self.refusal(budget.takeConnection(try #require(IPAddress("2001:db8::1")))) == nil)
         #expect(Self.refusal(budget.takeConnection(try #require(IPAddress("2001:db8::2")))) == .tooManyFromAddress)
         #expect(Self.refusal(budget.takeConnection(try #require(IPAddress("2001:db8:0:1::1")))) == nil)
     }
 
-    /// Whoever is refused has taken nothing: of the whole, either.
+    /// A refused connection takes no share, neither of its address nor of the total.
     @Test func aRefusalTakesNothing() throws {
         let budget = Self.budget(2, perAddress: 1)
         let one = try #require(IPAddress("192.0.2.1"))
@@ -198,13 +199,13 @@ import Testing
         let address = try #require(IPAddress("192.0.2.1"))
         let share = budget.takeLargeBody(500, address)
         #expect(share != nil && budget.takeLargeBody(1, address) == nil)
-        // Not held to a share.
+        // This address is not limited to a share.
         #expect(budget.takeLargeBody(500, try #require(IPAddress("10.0.0.1"))) != nil)
         withExtendedLifetime(share) {}
     }
 }
 
-/// Goal: it is known where one peer's frames end, however its bytes are cut.
+/// Checks that the ends of one peer's frames are recognized, with any division of its bytes.
 @Suite struct FrameBoundaryTests {
     static func frame(_ head: UInt8, _ count: Int, isMasked: Bool = true) -> [UInt8] {
         var bytes = [head]
@@ -221,7 +222,7 @@ import Testing
     @Test(arguments: [0, 1, 125, 126, 127, 65_535, 65_536, 70_000], [true, false])
     func oneMessage(_ count: Int, _ isMasked: Bool) {
         let bytes = Self.frame(0x81, count, isMasked: isMasked)
-        // Every cut where the head is, and some behind it.
+        // Every cut within the head, and some after it.
         for cut in Array(0...min(bytes.count, 20)) + [bytes.count / 2, bytes.count - 1] {
             var boundary = FrameBoundary()
             bytes[..<cut].withUnsafeBytes { boundary.take($0) }
@@ -248,7 +249,7 @@ import Testing
         #expect(take(0x80, 70_000))
     }
 
-    /// Against a plain reading of the whole: after each prefix the answer is the same, bytes coming one by one.
+    /// After each prefix, fed byte by byte, the answer equals that of a plain reader of all bytes.
     @Test(arguments: 0..<60) func everyPrefix(_ seed: UInt64) {
         var dice = SeededGenerator(seed: seed &* 977 + 11)
         var bytes: [UInt8] = []
@@ -277,7 +278,7 @@ import Testing
     }
 }
 
-/// Goal: frames that the server makes are frames that a reader of the standard takes apart again.
+/// Checks that a reader of the standard can parse the frames that the server builds.
 @Suite struct WebSocketFrameTests {
     @Test(arguments: [0, 1, 125, 126, 65_535, 65_536, 100_000]) func text(_ count: Int) throws {
         let payload = [UInt8](repeating: 0x61, count: count)

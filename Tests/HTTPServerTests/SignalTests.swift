@@ -2,7 +2,7 @@ import Glibc
 import HTTPServer
 import Testing
 
-/// Signals are the main thread's, but not those by which a thread's own mistake is told.
+/// Checks that loop threads block signals for the main thread, but not those that report a thread's own error.
 @Suite struct SignalTests {
     @Test func aLoopBlocksWhatOthersSendOnly() throws {
         let server = try TestServer { _, exchange in

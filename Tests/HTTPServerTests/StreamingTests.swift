@@ -3,11 +3,11 @@ import Testing
 
 @testable import HTTPServer
 
-/// Responses without an end, and peers that leave.
+/// Checks responses without an end, and peers that disconnect.
 @Suite struct StreamingTests {
     private static let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-    /// Streams of one loop, reached by their references.
+    /// Streams of one loop, accessed by their references.
     private final class Audience: Sendable {
         let references = Notes<ExchangeReference>()
         let closed = Notes<UInt64>()
@@ -106,7 +106,7 @@ import Testing
             exchange.send(SharedBytes(utf8: "fresh\n"))
             exchange.close()
         }
-        // Nothing is read before everything is queued.
+        // The client reads nothing before everything is queued.
         eventually { dropped.count == 1 }
         let lines = String(decoding: try client.receiveAll(), as: UTF8.self).split(separator: "\n")
         #expect(lines.last == "fresh")
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    /// Dropping everything that waits leaves a stream that can go on, and a loop that does not spin on it.
+    /// Dropping the whole queue leaves a usable stream, and a loop that does not spin on it.
     @Test func aQueueDroppedToNothing() throws {
         let audience = Audience()
         let left = Notes<Int>()
@@ -129,7 +129,7 @@ import Testing
         _ = try client.receiveHead()
         eventually { audience.references.count == 1 }
         audience.eachStream { exchange in
-            // Fill the socket until a chunk goes whole and the next not at all, or give up trying.
+            // Fills the socket until one chunk is sent completely and the next not at all, or gives up.
             for _ in 0..<100_000 where exchange.queuedOutputBytes == 0 { exchange.send(SharedBytes(utf8: "abcd")) }
             exchange.dropQueuedOutput()
             left.add(exchange.queuedOutputBytes)
@@ -158,7 +158,7 @@ import Testing
         #expect(audience.closed.count == 1)
     }
 
-    /// Sending to a peer that is gone must not call back into the middle of the sender.
+    /// Sending to a disconnected peer must not call back into the middle of the sender.
     @Test func aFailedSendIsReportedLater() throws {
         let audience = Audience()
         let order = Notes<String>()
@@ -175,7 +175,7 @@ import Testing
         let reference = audience.references.all[0]
         reference.loop.post {
             guard let exchange = reference.loop.exchange(for: reference) else { return }
-            // The loop is held here until the client is gone.
+            // The loop is blocked here until the client has disconnected.
             held.add(true)
             while broken.count == 0 { usleep(100) }
             for _ in 0..<10 { exchange.send(SharedBytes(utf8: "x")) }
@@ -195,7 +195,7 @@ import Testing
         try client.send(Self.get)
         client.finishSending()
         eventually { references.count == 1 }
-        // The end of input reaches the server before the answer is given: it is queued behind this.
+        // The end of input reaches the server before the answer is given: the answer is queued after this request.
         let again = try TestClient(port: server.port)
         try again.send(Self.get)
         eventually { references.count == 2 }
@@ -204,7 +204,7 @@ import Testing
         #expect(client.isClosedByServer())
     }
 
-    /// The end of input alone says nothing, but a reset behind it does.
+    /// The end of input alone does not end an exchange, but a later reset does.
     @Test func aHalfClosedClientThatBreaksIsNoticed() throws {
         let closed = Notes<Int>()
         let references = Notes<ExchangeReference>()

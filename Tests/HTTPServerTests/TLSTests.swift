@@ -30,7 +30,7 @@ struct TLSTests {
         for number in 0..<3 {
             #expect(try client.exchange("GET /\(number) HTTP/1.1\r\nHost: a\r\n\r\n").text == "GET /\(number)|")
         }
-        // The plain port beside it goes on.
+        // The plain port still works.
         #expect(try TestClient(port: server.port).exchange("GET /p HTTP/1.1\r\nHost: a\r\n\r\n").text == "GET /p|")
         #expect(server.server.statistics.handshakes == 1)
     }
@@ -51,7 +51,7 @@ struct TLSTests {
         let answer = try client.exchange("GET /secret.json HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(answer.status == 400 && answer.text.contains("HTTPS"))
         #expect(client.isClosedByServer())
-        // What is not even HTTP is closed.
+        // A connection whose input is not even HTTP is closed.
         let noise = try TestClient(port: server.securePort)
         try noise.send(Array(repeating: 0x2A, count: 5000))
         _ = try? noise.receiveAll()
@@ -89,7 +89,7 @@ struct TLSTests {
         }
     }
 
-    /// A reader so slow that events wait, partly encrypted already, while others are dropped: what arrives is whole
+    /// A reader is so slow that events wait, partly encrypted already, while others are dropped: it receives whole
     /// events in order.
     @Test func slowStreamsLoseOnlyWholeEvents() throws {
         let sent = Notes<Int>()
@@ -140,7 +140,7 @@ struct TLSTests {
         let server = try Self.server(TestCertificate(), { $0.loops = 2 })
         let first = try TestTLS(version: version)
         let client = try TestClient(port: server.securePort, tls: first)
-        // With 1.3 the ticket comes with the first input.
+        // With TLS 1.3 the ticket comes with the first input.
         _ = try client.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         let second = try TestTLS(version: version, resuming: first)
         let again = try TestClient(port: server.securePort, tls: second)
@@ -159,7 +159,7 @@ struct TLSTests {
         try certificate.write("no certificate", to: certificate.certificateFile)
         #expect { try identity.reload() } throws: { "\($0)".contains(certificate.certificateFile) }
         #expect(try Self.serialShown(by: server) == 1)
-        // A pair of which only one half was replaced so far.
+        // Only one of the two files has been replaced so far.
         let mixed = TLSError.mismatch(
             certificateFile: other.certificateFile, keyFile: certificate.keyFile)
         #expect(throws: mixed) {
@@ -190,7 +190,7 @@ struct TLSTests {
         #expect(client.isClosedByServer())
         let closing = try TestClient(port: server.securePort, tls: TestTLS())
         #expect(try closing.exchange("GET /c HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").status == 200)
-        // A goodbye and not only an end.
+        // The server sends close_notify, and not only the end of input.
         #expect(try closing.receiveAll().isEmpty)
         eventually { server.server.statistics.activeConnections == 0 }
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Bodies: chunked, expected, too long, too many, cut off.
+/// Checks bodies: chunked, with Expect, too long, too many, cut off.
 @Suite struct UploadTests {
     private static let head = "PUT /u HTTP/1.1\r\nHost: a\r\n"
 
@@ -37,7 +37,7 @@ import Testing
             #expect(try client.receiveHead().status == 100)
             #expect(try client.exchange("ok").text == "PUT /u|ok")
         }
-        // A body that came along needs no invitation.
+        // A body that arrived with its head needs no interim answer.
         #expect(
             try client.exchange(Self.head + "Content-Length: 2\r\nExpect: 100-continue\r\n\r\nok").text == "PUT /u|ok")
     }
@@ -53,18 +53,18 @@ import Testing
         #expect(client.isClosedByServer())
     }
 
-    /// Before its first chunk a body has announced nothing. The live fuzzer found it refused as if that were everything.
+    /// Before its first chunk a body has no announced length. The live fuzzer found a body refused at this point.
     @Test func aChunkedBodyMayComeAfterItsHead() throws {
         let server = try TestServer({ ($0.maxBodyBytes, $0.maxPlainBodyBytes) = (1_000_000, 1_000) }, TestServer.echo)
         let client = try TestClient(port: server.port)
-        // An answer in between shows that the head was read by itself.
+        // An interim answer shows that the head was read separately.
         try client.send(Self.head + "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
         #expect(try client.receiveHead().status == 100)
         #expect(try client.exchange("2\r\nok\r\n0\r\n\r\n").text == "PUT /u|ok")
         #expect(try client.exchange(Self.head + "Content-Length: 1001\r\n\r\n").status == 413)
     }
 
-    /// The refusal must be readable although the client goes on sending.
+    /// The refusal must be readable although the client continues to send.
     @Test func aRefusedClientThatKeepsSendingCanReadWhy() throws {
         let server = try TestServer({ $0.maxBodyBytes = 1000 }, TestServer.echo)
         let client = try TestClient(port: server.port)
@@ -90,7 +90,7 @@ import Testing
         #expect(try first.exchange("y").status == 200)
         eventually { server.server.budget.bodyBytesTaken == 0 }
         #expect(server.server.statistics.rejected == 1)
-        // Those that are cut off give theirs back too.
+        // Connections that are cut off release their shares, too.
         let third = try TestClient(port: server.port)
         try third.send(Self.head + "Content-Length: 80000\r\n\r\n" + String(repeating: "x", count: 50_000))
         eventually { server.server.budget.bodyBytesTaken == 50_000 }

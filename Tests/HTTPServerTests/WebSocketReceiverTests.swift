@@ -2,9 +2,11 @@ import Testing
 
 @testable import HTTPServer
 
-/// Connections of a loop share parsers: none may ever see a byte of another's, and who is between messages holds none.
+/// Checks connections of a loop that share parsers: none sees a byte of another's, and none holds a parser between
+/// messages.
 @Suite struct WebSocketReceiverTests {
-    /// Several clients at once: texts whole and in fragments, with pings between, cut anywhere and taken in turns.
+    /// Several clients send whole and fragmented texts at once, with pings between, cut anywhere and processed in
+    /// turns.
     @Test(arguments: 0..<40) func eachGetsItsOwn(seed: UInt64) {
         var dice = ReceiverDice(seed: seed)
         let parsers = WebSocketParsers(maxMessageBytes: 1 << 20)
@@ -28,7 +30,7 @@ import Testing
             #expect([byte].withUnsafeBytes { receiver.take($0) { _ in } })
             #expect(receiver.isWithinMessage == !isLast)
         }
-        // A ping between fragments ends no message.
+        // A ping between fragments does not end a message.
         let frames = [Client.frame(0x01, "a"), Client.frame(0x89, ""), Client.frame(0x80, "b")]
         for (frame, isWithin) in zip(frames, [true, true, false]) {
             #expect(frame.withUnsafeBytes { receiver.take($0) { _ in } })
@@ -36,7 +38,7 @@ import Testing
         }
     }
 
-    /// What breaks the protocol ends that connection; its parser serves nobody else.
+    /// A protocol violation ends that connection; its parser is not reused.
     @Test(arguments: [
         Client.frame(0xC1, "reserved bit"), Client.frame(0x80, "nothing to continue"), Client.frame(0x83, "reserved"),
         Client.frame(0x09, "a ping in fragments"), [0x81, 2, 1, 2],
@@ -99,7 +101,7 @@ import Testing
                 receiver.take(bytes) { if case .text(let text) = $0 { texts.append(text) } }
             }
             #expect(isGood)
-            // A pong: two bytes of head and the ping's one.
+            // A pong has two bytes of head and the ping's one.
             pongs += receiver.takeOutput().count / 3
         }
 
@@ -117,7 +119,7 @@ import Testing
     }
 }
 
-/// Dice that a seed repeats (SplitMix64).
+/// A random generator with a seed (SplitMix64).
 private struct ReceiverDice: RandomNumberGenerator {
     private var state: UInt64
 

@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// A certificate and its key in files of their own, made for one test and removed with it.
+/// A certificate and its key in files of their own, created for one test and removed with it.
 final class TestCertificate {
     let directory: String
     var certificateFile: String { directory + "/certificate.pem" }
@@ -20,7 +20,7 @@ final class TestCertificate {
         rmdir(directory)
     }
 
-    /// Replaces both by new ones.
+    /// Replaces the certificate and the key.
     func write(serial: Int) throws {
         let key = try Self.makeKey()
         defer { EVP_PKEY_free(key) }

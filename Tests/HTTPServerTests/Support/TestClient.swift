@@ -2,12 +2,12 @@ import COpenSSL
 import Glibc
 import Testing
 
-/// What went wrong in a test's own client.
+/// An error of a test's own client.
 struct ClientFailure: Error, CustomStringConvertible {
     var description: String
 }
 
-/// One response as a client saw it.
+/// One response as the client received it.
 struct ClientResponse: Equatable {
     var status: Int
     var headers: [String: String]
@@ -16,15 +16,14 @@ struct ClientResponse: Equatable {
     var text: String { String(decoding: body, as: UTF8.self) }
 }
 
-/// A blocking client that says exactly what it is told to, and nothing else. Every wait ends after ten seconds with an
-/// error.
+/// A blocking client that sends only the given bytes. Every wait ends after ten seconds with an error.
 final class TestClient {
     private(set) var descriptor: Int32
     private var tls: TestTLS?
-    /// Received and not yet looked at.
+    /// Received bytes that were not processed yet.
     private var buffer: [UInt8] = []
 
-    /// `receiveBuffer`: SO_RCVBUF, small for a client that is to be slow.
+    /// `receiveBuffer`: SO_RCVBUF, small for a slow client.
     init(port: UInt16, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, 1, 0)
         guard descriptor >= 0 else { throw ClientFailure(description: "socket: errno \(errno)") }
@@ -46,7 +45,7 @@ final class TestClient {
         guard result == 0 else { throw ClientFailure(description: "connect: errno \(errno)") }
     }
 
-    /// The same over TLS, its handshake done.
+    /// Connects over TLS, and completes the handshake.
     convenience init(port: UInt16, tls: TestTLS, receiveBuffer: Int32? = nil) throws {
         try self.init(port: port, receiveBuffer: receiveBuffer)
         try tls.connect(descriptor)
@@ -62,7 +61,7 @@ final class TestClient {
         descriptor = -1
     }
 
-    /// Breaks the connection: the server gets a reset.
+    /// Aborts the connection: the server gets a reset.
     func reset() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
@@ -88,7 +87,7 @@ final class TestClient {
         }
     }
 
-    /// One more piece of input into the buffer; false at its end.
+    /// Reads one more piece of input into the buffer; returns false at its end.
     private func receiveMore() throws -> Bool {
         var piece = [UInt8](repeating: 0, count: 65536)
         let count = piece.withUnsafeMutableBytes {
@@ -100,7 +99,7 @@ final class TestClient {
         return true
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     func receive(_ count: Int) throws -> [UInt8] {
         while buffer.count < count {
             guard try receiveMore() else { throw ClientFailure(description: "the input ended early") }
@@ -109,14 +108,14 @@ final class TestClient {
         return Array(buffer[..<count])
     }
 
-    /// Everything up to the end of the input.
+    /// Reads everything up to the end of the input.
     func receiveAll() throws -> [UInt8] {
         while try receiveMore() {}
         defer { buffer = [] }
         return buffer
     }
 
-    /// Status line and headers.
+    /// Reads the status line and headers.
     func receiveHead() throws -> (status: Int, headers: [String: String]) {
         var searched = 0
         while true {
@@ -152,7 +151,7 @@ final class TestClient {
         return (status, headers)
     }
 
-    /// A whole response, framed by Content-Length.
+    /// Reads a whole response, framed by Content-Length.
     func receiveResponse(isHead: Bool = false) throws -> ClientResponse {
         let (status, headers) = try receiveHead()
         guard !isHead, status >= 200, status != 204, status != 304 else {
@@ -164,7 +163,7 @@ final class TestClient {
         return ClientResponse(status: status, headers: headers, body: try receive(length))
     }
 
-    /// Whether the server has closed the connection, with nothing left to read. Waits for it.
+    /// Waits for the server to close the connection. Returns whether no bytes were left to read.
     func isClosedByServer() -> Bool {
         do {
             return try receiveAll().isEmpty

@@ -3,7 +3,7 @@ import HTTPServer
 import Synchronization
 import Testing
 
-/// A server on a free loopback port, whose handlers do what a closure says.
+/// A server on a free loopback port, whose handlers run a closure.
 final class TestServer: Sendable {
     typealias Handle = @Sendable (HTTPRequest, HTTPExchange) -> Void
 
@@ -29,7 +29,7 @@ final class TestServer: Sendable {
         }
 
         func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) { handle(request, exchange) }
-        /// Nobody here is an administrator.
+        /// Returns false, as no client of these tests is an administrator.
         func allowsLargeBody(_ head: HTTPRequest) -> Bool { false }
         func loopWillDrain() { seen.drains.wrappingAdd(1, ordering: .relaxed) }
         func loopWillStop() { seen.stops.wrappingAdd(1, ordering: .relaxed) }
@@ -74,7 +74,7 @@ func eventually(_ condition: () -> Bool, sourceLocation: SourceLocation = #_sour
     Issue.record("the condition did not become true in time", sourceLocation: sourceLocation)
 }
 
-/// Values that loop threads write down for a test to look at.
+/// Values that loop threads record for a test.
 final class Notes<Value: Sendable>: Sendable {
     private let values = Mutex<[Value]>([])
 
@@ -83,7 +83,7 @@ final class Notes<Value: Sendable>: Sendable {
     var count: Int { values.withLock { $0.count } }
 }
 
-/// A small generator with a seed, so that a failure can be had again (xorshift64*).
+/// A small random generator with a seed, so that a failure can be reproduced (xorshift64*).
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

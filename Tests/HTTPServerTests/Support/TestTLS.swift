@@ -1,13 +1,13 @@
 import COpenSSL
 import Glibc
 
-/// A client's side of one TLS connection, blocking. Trusts whatever certificate it is shown: what is tested is the server.
+/// A client's side of one TLS connection, blocking. It accepts any certificate, as the server is tested.
 final class TestTLS {
     private let context: OpaquePointer
     private let ssl: OpaquePointer
 
-    /// `version`: the only one it speaks (`TLS1_2_VERSION`, …). `protocols`: what it offers by ALPN. `session`: what
-    /// another said as its `session`, to be resumed.
+    /// `version`: the only supported version (`TLS1_2_VERSION`, …). `protocols`: the protocols offered by ALPN.
+    /// `other`: the connection whose session is resumed.
     init(version: Int32? = nil, protocols: [String] = [], resuming other: TestTLS? = nil) throws {
         // The library writes to the socket by itself.
         signal(SIGPIPE, SIG_IGN)
@@ -19,7 +19,7 @@ final class TestTLS {
         if let version {
             SSL_ctrl(ssl, SSL_CTRL_SET_MIN_PROTO_VERSION, Int(version), nil)
             SSL_ctrl(ssl, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
-            // Old versions are refused by the client itself otherwise.
+            // Otherwise the client itself refuses old versions.
             SSL_set_security_level(ssl, 0)
         }
         let list = protocols.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
@@ -44,13 +44,13 @@ final class TestTLS {
         }
     }
 
-    /// As `send` of a socket.
+    /// Sends bytes, with the result of a socket's `send`.
     func send(_ bytes: UnsafeRawBufferPointer) -> Int {
         ERR_clear_error()
         return Int(SSL_write(ssl, bytes.baseAddress, Int32(clamping: bytes.count)))
     }
 
-    /// As `recv` of a socket: 0 only where the peer said goodbye.
+    /// Receives bytes, with the result of a socket's `recv`: 0 only after the peer's close_notify.
     func receive(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
         ERR_clear_error()
         let count = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))
@@ -58,14 +58,14 @@ final class TestTLS {
         return SSL_get_error(ssl, count) == SSL_ERROR_ZERO_RETURN ? 0 : -1
     }
 
-    /// Says goodbye; the other direction stays open.
+    /// Sends close_notify; the other direction stays open.
     func finishSending() { SSL_shutdown(ssl) }
 
     var isResumed: Bool { SSL_session_reused(ssl) == 1 }
 
     var version: Int32 { SSL_version(ssl) }
 
-    /// What the server chose of the offered protocols.
+    /// The protocol that the server chose, or nil.
     var chosenProtocol: String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -73,7 +73,7 @@ final class TestTLS {
         return name.map { String(decoding: UnsafeBufferPointer(start: $0, count: Int(length)), as: UTF8.self) }
     }
 
-    /// The serial number of the certificate that the server showed.
+    /// The serial number of the server's certificate.
     var serial: Int? {
         guard let certificate = SSL_get1_peer_certificate(ssl) else { return nil }
         defer { X509_free(certificate) }
