@@ -1,7 +1,7 @@
 import JSONText
 import Testing
 
-/// Eight bytes at a time, against one byte at a time.
+/// Compares the scan of eight bytes at a time with a scan of one byte at a time.
 @Suite struct ByteScanTests {
     private func slow(_ bytes: [UInt8], _ start: Int, _ andDelete: Bool) -> (end: Int, isASCII: Bool) {
         var index = start
@@ -23,8 +23,8 @@ import Testing
         return (end, ByteScan.isASCII(seen))
     }
 
-    /// Every byte at every place of texts around eight and sixteen bytes, behind plain letters and behind bytes that are
-    /// next to the ones that matter.
+    /// Checks every byte at every offset of texts around eight and sixteen bytes, after plain letters and after bytes
+    /// adjacent to the significant ones.
     @Test(arguments: [false, true])
     func everyByteAtEveryPlace(andDelete: Bool) {
         for length in [1, 7, 8, 9, 15, 16, 17, 23] {
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    /// Two that matter close to one another: the first is found, however the subtraction borrows.
+    /// Of two significant bytes close together the first is found, however the subtraction borrows.
     @Test func theFirstOfTwoIsFound() {
         let marks: [UInt8] = [0x00, 0x1F, 0x20, 0x21, 0x22, 0x23, 0x5B, 0x5C, 0x5D, 0x7F, 0x80, 0xFF]
         for first in 0..<10 {

@@ -2,15 +2,15 @@ import JSONText
 import Testing
 
 @Suite struct JSONEscapeTests {
-    /// Reads one escape; the scalar, and how far it went.
+    /// Reads one escape; returns the scalar, and the offset of its end.
     private func read(_ text: String) throws -> (scalar: Unicode.Scalar, end: Int) {
         var index = 0
         let scalar = try Array(text.utf8).withUnsafeBufferPointer { try JSONEscape.scalar(in: $0, at: &index) }
         return (scalar, index)
     }
 
-    /// Every scalar outside of the surrogates, written as JSON writes it, comes back: each of the first plane, and a sample
-    /// of the others, in either case of digits.
+    /// Every scalar that is not a surrogate is read back from its JSON escape: all of the first plane, and a sample of
+    /// the others, with digits in either case.
     @Test(arguments: [false, true])
     func everyScalarComesBack(isUppercase: Bool) throws {
         let codes = Array(UInt32(0)..<0x1_0000) + stride(from: UInt32(0x1_0000), through: 0x10_FFFF, by: 0x3F1)
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    /// Half of a pair is refused whatever follows it.
+    /// An unpaired surrogate is refused with any text after it.
     @Test func everyHalfIsRefused() {
         for code in UInt32(0xD800)...0xDFFF {
             let text = "\\u" + String(code, radix: 16)
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    /// Of all single bytes behind a backslash, nine make an escape or begin one.
+    /// Only nine bytes after a backslash make or begin an escape.
     @Test func noOtherEscapes() {
         let known: Set<UInt8> = Set("\"\\/bfnrtu".utf8)
         for byte in UInt8.min...UInt8.max {
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    /// Reading stops at the digit that is none: a parser that counts on `index` says so.
+    /// Reading stops at the first invalid digit: a parser's error position depends on `index`.
     @Test(arguments: [
         ("\\u", 2), ("\\u1", 3), ("\\u12", 4), ("\\u123", 5), ("\\ug", 2), ("\\u12 4", 4), ("\\ud83d\\u1", 9),
     ])

@@ -1,7 +1,7 @@
 import JSONText
 import Testing
 
-/// The strict tokens of JSON text, one table for each.
+/// Checks the strict tokens of JSON text, with one table for each.
 @Suite struct JSONScannerTests {
     /// Runs `body` on the text.
     private func scan<Result>(_ text: String, _ body: (inout JSONScanner) throws -> Result) rethrows -> Result {
@@ -11,7 +11,7 @@ import Testing
         }
     }
 
-    /// What the fault of `body` is, and where.
+    /// Returns the fault of `body` with its position, or nil.
     private func fault(_ text: String, _ body: (inout JSONScanner) throws -> Void) -> JSONFault? {
         do {
             try scan(text, body)
@@ -133,7 +133,7 @@ import Testing
         #expect(found == expected)
     }
 
-    /// Skipping refuses what reading refuses, but for surrogates alone.
+    /// Skipping refuses the same strings as reading, except for unpaired surrogates.
     @Test(arguments: [
         (#"""#, false), (#""abc"#, false), (#""\"#, false), ("\"a\nb\"", false), (#""\x""#, false), (#""\u12""#, false),
         (#""\u12g4""#, false), (#""\ud83d""#, true), (#""\ude00\ud83d""#, true), (#""\ud83dx""#, true),

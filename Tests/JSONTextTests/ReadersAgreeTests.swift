@@ -6,12 +6,12 @@ import Tree
 
 @testable import Mirrors
 
-/// All readers of JSON take the same texts, and what they refuse beyond that is a rule of their own.
+/// Checks that all JSON readers accept the same texts, apart from the additional rules of each.
 @Suite struct ReadersAgreeTests {
-    /// Texts of the grammar's corners, and whether they are JSON (RFC 8259, as Python's `json` has it with constants and
-    /// control characters refused; halves of surrogate pairs are text to it, and not here).
+    /// Texts at the limits of the grammar, and whether they are JSON. The verdicts follow RFC 8259, as Python's `json`
+    /// does with constants and control characters refused; Python accepts unpaired surrogates, these readers don't.
     static let verdicts: [(text: String, isJSON: Bool)] = [
-        // Values.
+        // Valid values.
         ("0", true), ("-0", true), ("1", true), ("-1", true), ("10", true), ("1.0", true), ("1.5e3", true),
         ("1E3", true), ("1e+3", true),
         ("1e-3", true), ("0.1", true), ("0e1", true), ("-0.0e-0", true), ("123456789012345678901234567890", true),
@@ -21,14 +21,14 @@ import Tree
         ("[1]", true), ("[1,2]", true), ("[ 1 , 2 ]", true), ("[[]]", true), ("[{}]", true), ("{\"a\":1}", true),
         ("{ \"a\" : 1 }", true),
         ("{\"a\":1,\"b\":[true,false,null]}", true), ("{\"\":1}", true), ("{\"a\":{\"b\":{\"c\":{}}}}", true),
-        // Numbers that are none.
+        // Invalid numbers.
         ("", false), (" ", false), ("-", false), ("+1", false), ("01", false), ("-01", false), ("00", false),
         (".5", false), ("5.", false),
         ("1.e1", false), ("1e", false), ("1e+", false), ("1e1.5", false), ("0x1", false), ("1_000", false),
         ("--1", false), ("1-", false),
         ("1 2", false), ("NaN", false), ("Infinity", false), ("-Infinity", false), ("１", false), ("1e１", false),
         ("- 1", false),
-        // Words that are none.
+        // Invalid words.
         ("tru", false), ("True", false), ("TRUE", false), ("truee", false), ("nul", false), ("undefined", false),
         ("fals", false), ("nil", false),
         // Strings.
@@ -68,7 +68,7 @@ import Tree
         }
     }
 
-    /// Whether the parser of data takes a text as far as grammar goes: keys and sizes are rules of its own.
+    /// Whether the parser of data accepts a text's grammar: keys and sizes have additional rules.
     private func isSyntax(_ bytes: [UInt8]) -> Bool {
         do {
             _ = try JSONParser.parse(bytes)
@@ -97,14 +97,14 @@ import Tree
         #expect(RawJSON(bytes).isJSON == isJSON)
         #expect(isTaken { _ = try ClaimsReader.value(bytes) } == isJSON)
         #expect(isTaken { _ = try SourceText.read(bytes) } == isJSON)
-        // An empty key is JSON, and no key of data.
+        // An empty key is valid JSON, but not a valid key of data.
         #expect(isSyntax(bytes) == isJSON)
         if text != "{\"\":1}" {
             for piece in [1, 2, 3, 1_000] { #expect(rows(bytes, piece: piece) == isJSON, "in pieces of \(piece)") }
         }
     }
 
-    /// Bytes that are no UTF-8 are refused wherever they stand.
+    /// Bytes that are not UTF-8 are refused at any offset.
     @Test(
         arguments: [
             [0x80], [0xC0, 0x80], [0xC3], [0xE2, 0x82], [0xED, 0xA0, 0x80], [0xF0, 0x9F, 0x98],
@@ -123,7 +123,7 @@ import Tree
         }
     }
 
-    /// Half of a surrogate pair is no text; only what is passed on as it came may hold one.
+    /// An unpaired surrogate is not text; only raw JSON that is passed on unchanged may contain one.
     @Test(arguments: ["\"\\ud83d\"", "\"\\ude00\"", "\"\\ude00\\ud83d\"", "\"\\ud83d\\u0041\"", "\"\\ud83dx\""])
     func halvesOfPairs(text: String) {
         let bytes = Array(text.utf8)
@@ -134,7 +134,7 @@ import Tree
         #expect(!rows(bytes, piece: 3))
     }
 
-    /// A name twice: data takes the last, all others refuse.
+    /// With a repeated name, data keeps the last value, and all other readers refuse the text.
     @Test func equalNames() {
         let bytes = Array(#"{"a":1,"\u0061":2}"#.utf8)
         #expect(RawJSON(bytes).isJSON)
@@ -155,9 +155,9 @@ import Tree
         #expect(isTaken { _ = try SourceText.read(Array(text.utf8)) } == isSource)
     }
 
-    // MARK: Texts that are made
+    // MARK: Generated texts
 
-    /// A random JSON text, with white space and escapes wherever they may stand.
+    /// Returns a random JSON text, with white space and escapes wherever they are allowed.
     private func text(_ generator: inout SeededGenerator, depth: Int = 0) -> String {
         func space() -> String { [" ", "\n", "\t ", "", "", ""].randomElement(using: &generator) ?? "" }
         func string() -> String {
@@ -207,7 +207,7 @@ import Tree
         }
     }
 
-    /// After a byte is changed, taken out or put in, they still agree, whatever the verdict.
+    /// After a byte is changed, removed or inserted, the readers still agree on the verdict.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func spoiltTextsAreJudgedAlike(seed: UInt64) {
         var generator = SeededGenerator(seed: seed &* 77)
         let marks = Array("{}[]\",:\\ue0123-+.tfn \n\u{1}'/".utf8) + [0x80, 0xFF]
@@ -229,8 +229,8 @@ import Tree
             let isParsed = isTaken { _ = try JSONParser.parse(bytes) }
             let raw = RawJSON(bytes).isJSON
             if !raw { refused += 1 }
-            // The same grammar. What else is refused: numbers that no double holds (a definition keeps them as text), names that
-            // come twice, halves of pairs, and keys that data may not have.
+            // The grammar is the same. Additional refusals: numbers that no double can represent (a definition keeps
+            // them as text), repeated names, unpaired surrogates, and keys that data may not have.
             if (claims && !(source && data && raw)) || (source && !(raw && data)) || (isParsed && !raw) {
                 Issue.record(
                     "claims \(claims), source \(source), data \(data), raw \(raw): \(String(decoding: bytes, as: UTF8.self))"
@@ -241,7 +241,7 @@ import Tree
         #expect(refused > 300)
     }
 
-    /// What claims and data hold of a text is the same value.
+    /// Claims and data have the same value for a text.
     @Test(arguments: 1...4 as ClosedRange<UInt64>) func valuesAreTheSame(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed &* 1_001)
         for _ in 0..<300 {
@@ -252,7 +252,7 @@ import Tree
         }
     }
 
-    /// Claims as JSON text, strings with every unit escaped.
+    /// Returns claims as JSON text, with every unit of strings escaped.
     private static func written(_ value: ClaimValue) -> String {
         func string(_ text: String) -> String {
             "\""

@@ -4,7 +4,7 @@ import Tokens
 
 @testable import Mirrors
 
-/// What people are told of a text that is no JSON: each reader's own words and places.
+/// Checks each reader's error messages and positions for texts that are not JSON.
 @Suite struct WordsTests {
     @Test(arguments: [
         ("", "bad JSON"), ("x", "bad JSON"), ("tru", "bad JSON"), ("{", "bad JSON"), ("{a", "bad JSON"),
@@ -74,7 +74,7 @@ import Tokens
         }
     }
 
-    /// Each value and key knows where it stands, by lines and bytes.
+    /// Each value and key records its position, by lines and bytes.
     @Test func placesOfValues() throws {
         let value = try SourceText.read(Array("{\n  \"é\": [1,\n true],\r\n\t\"b\" : \"x\"}".utf8))
         guard case .object(let members) = value.kind, case .array(let items) = members[0].value.kind else {
