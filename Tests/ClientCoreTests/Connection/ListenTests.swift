@@ -69,8 +69,8 @@ import Wire
         harness.tell(.push(.change(event, tag: nil)))
         harness.tell(.push(.change(.patch(Path(splitting: "a"), []), tag: nil)))
         #expect(harness.takeReports() == [])
-        // A path, and a path above it, may be listened to again. Until the server has processed the earlier
-        // requests, its data belongs to the stopped listen: if the server then answers that the client already has the
+        // A path, and a path above it, may be listened to again. Until the server has processed the earlier requests,
+        // the data it sends belongs to the stopped listen: if the server then answers that the client already has the
         // new listen's data, older data must not have been applied.
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
         harness.tell(.push(.change(event, tag: nil)))

@@ -90,7 +90,7 @@ import Tree
         #expect(again == 0)
     }
 
-    /// The priority is not one of the children by which the queries affected by a change are found.
+    /// The path's own priority is not one of the children by which the queries affected by a change are found.
     @Test func thePriorityOfThePlaceItselfIsShown() {
         let all = Registration(id: RegistrationID(rawValue: 9999), spec: QuerySpec(path: list), kinds: .value)
         _ = tree.add(all)

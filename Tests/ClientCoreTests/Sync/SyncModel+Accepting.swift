@@ -40,7 +40,7 @@ extension SyncModel {
         }
     }
 
-    /// Forgets accepted writes at a path. Earlier writes below a forgotten one are forgotten as well.
+    /// Forgets accepted writes at a path. Earlier writes that overlap a forgotten one are forgotten as well.
     mutating func forgetAccepted(at path: Path) {
         var paths = [path]
         for index in accepted.indices.reversed() {

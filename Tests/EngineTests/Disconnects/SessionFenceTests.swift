@@ -109,7 +109,7 @@ import Tree
             #expect(session.save("kept", "refused").wait(seconds: 20) == .refused)
             #expect(proxy.heldCount == 1)
             proxy.releaseHeld()
-            // The client takes the session over: only accepted saves are found.
+            // The client declares the session over: only the operations of accepted saves are executed.
             let adopted = Condition<Bool?>(nil)
             engine.engine.disconnects.takeOver("late", in: session.namespace) { adopted.broadcast { $0 = true } }
             #expect(adopted.wait(seconds: 20) == true)

@@ -197,7 +197,7 @@ import Tree
         #expect(schedule.takeGatherer() == nil)
         _ = schedule.add(.test(3), EngineSettings(), outage: nil)
         #expect(schedule.takeGatherer() === desk)
-        // The queue is notified once.
+        // The waiting committer is notified once.
         #expect(schedule.takeGatherer() == nil)
     }
 

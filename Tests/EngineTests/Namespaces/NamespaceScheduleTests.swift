@@ -202,8 +202,8 @@ import Testing
         case write, headHeard, suspicion, taken, done, doneUnread, published
     }
 
-    /// In every sequence of up to seven events at most one committer has the namespace, and a namespace without a committer
-    /// has no work left.
+    /// In every sequence of up to seven events at most one committer has the namespace, and a namespace without a
+    /// committer has no work left.
     @Test func nobodyAndNothingIsForgotten() {
         var sequences = 0
         var worst: [Happening] = []

@@ -132,7 +132,8 @@ import Tree
         }
     }
 
-    /// The batch of an empty log is replaced by the key of stream event ids.
+    /// An empty log reports no batch: the key of stream event ids is stored in its place, and no reader may learn the
+    /// key.
     @Test func anEmptyLogHasNoBatch() throws {
         try withEngines { _, engines in
             let namespace = try engines[0].namespace()

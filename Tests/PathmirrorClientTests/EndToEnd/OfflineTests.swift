@@ -80,7 +80,7 @@ extension EndToEnd {
             #expect(!rest.hasChild("kept"))
         }
 
-        /// Refused operations are shown neither to the server nor to this client's own listeners.
+        /// A refused disconnect operation has no effect, neither at the server nor for the client's own listeners.
         @Test func refusedOperationsAreNotTold() async throws {
             let ground = try Ground()
             let ref = ground.gateway.client().reference(withPath: "readonly/presence")
