@@ -7,12 +7,12 @@ import Tree
 
 @testable import Gateway
 
-/// Who gets in, and above all who doesn't.
+/// Tests of the credentials that the authenticator accepts and of those that it refuses.
 struct AccessAuthenticatorTests {
     static let administrator = "an administrator's secret 0123456789 abc"
     static let database = "a database's secret 0123456789 abcdefghi"
     static let issuer = "https://securetoken.google.com/project"
-    /// Seconds since 1970 at which these tests happen.
+    /// The time of these tests, in seconds since 1970.
     static let now: Int64 = 1_800_000_000
 
     static func secret(_ text: String) -> Secret<[UInt8]> { Secret(Array(text.utf8)) }
@@ -35,7 +35,7 @@ struct AccessAuthenticatorTests {
             authenticator = Authenticator(credentials, keySet: server.makeKeySet())
         }
 
-        /// What asking gives; waits where it has to be waited for.
+        /// Returns the result of authentication. Waits for it if the authenticator answers later.
         func ask(
             _ credential: String?, namespace: String = "db", isLoopback: Bool = false,
             override: Authenticator.Override = .none, isForFeed: Bool = false, now: Int64 = AccessAuthenticatorTests.now
@@ -173,7 +173,7 @@ struct AccessAuthenticatorTests {
     func `a token that is not for here`(claim: String, value: ClaimValue?) throws {
         let setting = try Setting()
         #expect(setting.isUnparsable(try Self.idToken(Self.idClaims { $0[claim] = value })))
-        // It needn't be verified to be refused, so nobody can make the gateway fetch keys by it.
+        // The gateway refuses the token without verifying it, so an invalid token cannot make the gateway fetch keys.
         #expect(setting.server.fetches == 0)
     }
 
@@ -197,16 +197,16 @@ struct AccessAuthenticatorTests {
     @Test func `forged tokens`() throws {
         let setting = try Setting()
         _ = try setting.ask(try Self.idToken()).get()
-        // Another key under the right name.
+        // A token signed by another key under the expected key ID.
         let other = try TestSigner.second.get()
         #expect(setting.isUnparsable(try JWT.mint(Self.idClaims(), key: other.key, keyID: "k1")))
-        // The public key as a secret, in every form that it is published in.
+        // Tokens signed with the public key as an HMAC secret, in every form in which the key is published.
         let pem = try TestSigner.first.get().certificatePEM
         for secret in [pem, String(pem.dropLast()), "", "k1"] {
             #expect(setting.isUnparsable(JWT.mint(Self.idClaims(), secret: Array(secret.utf8))))
         }
         #expect(setting.isUnparsable(JWT.mintUnsigned(Self.idClaims()), isLoopback: true))
-        // A good signature under other claims.
+        // A valid signature under other claims.
         let good = try Self.idToken().split(separator: ".")
         let eve = try Self.idToken(Self.idClaims { $0["sub"] = "eve" }).split(separator: ".")
         #expect(setting.isUnparsable("\(good[0]).\(eve[1]).\(good[2])"))
@@ -217,7 +217,7 @@ struct AccessAuthenticatorTests {
         let setting = try Setting()
         #expect(setting.isUnparsable(try Self.idToken(keyID: "k2")))
         #expect(setting.isUnparsable(try Self.idToken(keyID: "")))
-        // Asked again at once, it doesn't fetch again.
+        // An immediate second attempt does not fetch again.
         for index in 0..<50 { #expect(setting.isUnparsable(try Self.idToken(keyID: "made up \(index)"))) }
         #expect(setting.server.fetches == 1)
     }
@@ -327,7 +327,7 @@ struct AccessAuthenticatorTests {
 
     @Test func `unsigned tokens, where they are wanted and from this machine`() throws {
         let setting = try Setting { $0.acceptsUnsignedTokens = true }
-        // As the JavaScript SDK's mock tokens: long expired (reference: rtdb-protocol 10.2).
+        // The JavaScript SDK's mock tokens expired long ago (reference: rtdb-protocol 10.2).
         let token = JWT.mintUnsigned([
             "iat": 0, "exp": 3_600, "sub": "mock", "iss": "https://securetoken.google.com/demo",
         ])
@@ -337,13 +337,13 @@ struct AccessAuthenticatorTests {
         #expect(!identity.context.isAdmin)
         #expect(setting.isUnparsable(token, isLoopback: false))
         #expect(setting.isUnparsable(JWT.mintUnsigned(["iat": 0]), isLoopback: true))
-        // A signed token is still checked.
+        // The signature of a signed token is still checked.
         #expect(
             setting.isUnparsable(
                 try JWT.mint(Self.idClaims(), key: try TestSigner.second.get().key, keyID: "k1"), isLoopback: true))
     }
 
-    // MARK: Acting as somebody else
+    // MARK: Acting as another user
 
     @Test func `administrators may act as others, and only they`() throws {
         let setting = try Setting()
@@ -384,7 +384,7 @@ struct AccessAuthenticatorTests {
         }
     }
 
-    /// Changed tokens and texts without sense: refused, and nothing worse.
+    /// Checks that modified tokens and random texts are refused without a crash.
     @Test func `random credentials`() throws {
         let setting = try Setting {
             $0.acceptsUnsignedTokens = true

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Gateway
 
-/// Goal: a feed's token is good for its feed, and for nothing else.
+/// Checks that a feed's token grants access to its feed only.
 struct AccessFeedTokenTests {
     private typealias Base = AccessAuthenticatorTests
 
@@ -33,7 +33,8 @@ struct AccessFeedTokenTests {
         }
     }
 
-    /// A later feed of the same name is another one: a token that has an id is for that one, one that has none for those of its time.
+    /// Checks that a later feed of the same name is a different feed: a token with an id admits only that feed, and a
+    /// token without an id admits only feeds that are as old as the token.
     @Test func `it is for one feed of the name`() throws {
         let (id, other) = ("0191abcd-0000-4000-8000-000000000000", "0191abcd-0000-4000-8000-000000000001")
         let bound = try Base.Setting().ask(token { $0["fid"] = .string(id) }, isForFeed: true).get()
@@ -41,13 +42,14 @@ struct AccessFeedTokenTests {
         #expect(access.admits(uid: id, createdAt: Base.now + 1_000) && !access.admits(uid: other, createdAt: 0))
         let unbound = try Base.Setting().ask(token(), isForFeed: true).get()
         let old = try #require(unbound.access(toFeed: "orders", in: "db"))
-        // It was issued 10 s ago, and clocks may differ by 30.
+        // The token was issued 10 s ago, and clocks may differ by 30 s.
         #expect(old.admits(uid: id, createdAt: Base.now + 20) && !old.admits(uid: id, createdAt: Base.now + 21))
         let admin = try Base.Setting().ask(Base.database, isForFeed: true).get()
         #expect(admin.access(toFeed: "orders", in: "db") == .any)
     }
 
-    /// To everything that rules, settings and operators' pages ask, it is a caller without a credential.
+    /// Checks that rules, settings and operators' pages treat the holder of a feed token as a caller without a
+    /// credential.
     @Test func `it is nobody otherwise`() throws {
         let identity = try Base.Setting().ask(token(), isLoopback: true, isForFeed: true).get()
         #expect(identity.isNobody && identity.uid == nil && !identity.context.isAdmin)
@@ -62,12 +64,13 @@ struct AccessFeedTokenTests {
         }
     }
 
-    /// An administrator's secret signs for all namespaces; the token is for the one that it names.
+    /// Checks that an administrator's secret can sign feed tokens for all namespaces, and that such a token is valid
+    /// only in the namespace that it names.
     @Test func `a token for a feed elsewhere`() throws {
         let setting = try Base.Setting()
         let identity = try setting.ask(token(secret: Base.administrator), namespace: "other", isForFeed: true).get()
         #expect(identity.access(toFeed: "orders", in: "other") == nil)
-        // A namespace's secret can't speak for another namespace.
+        // A namespace's secret cannot sign tokens for another namespace.
         let foreign = try setting.ask(token(ns: "other"), isForFeed: true).get()
         #expect(foreign.access(toFeed: "orders", in: "db") == nil)
         #expect(setting.isUnparsable(token(ns: "other"), namespace: "other"))
@@ -121,7 +124,8 @@ struct AccessFeedTokenTests {
         }
     }
 
-    /// Only who has a secret says what a token is for: in an identity provider's token the claim means nothing.
+    /// Checks that an identity provider's token cannot grant access to a feed: only holders of a secret can issue feed
+    /// tokens.
     @Test func `an ID token is for no feed`() throws {
         let identity = try Base.Setting().ask(
             try Base.idToken(

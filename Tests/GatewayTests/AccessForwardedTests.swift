@@ -4,7 +4,7 @@ import Tree
 
 @testable import Gateway
 
-/// Who is on this machine, and what that is good for.
+/// Tests of which callers count as local, and of the rights of local callers.
 struct AccessForwardedTests {
     static func isLocal(_ addresses: [String] = [], forwarded: [String] = []) -> Bool {
         ForwardedHeaders.nameOnlyThisMachine(addresses: addresses, forwarded: forwarded)
@@ -38,7 +38,7 @@ struct AccessForwardedTests {
         #expect(!Self.isLocal(["203.0.113.9"], forwarded: ["for=127.0.0.1"]))
     }
 
-    /// Whoever is let in remains where he is, whatever he shows.
+    /// Checks that an identity records whether its caller is local, regardless of the credential.
     @Test func sessionsKnowWhereTheirCallerIs() throws {
         let setting = try AccessAuthenticatorTests.Setting {
             $0.acceptsOwner = true
@@ -48,7 +48,7 @@ struct AccessForwardedTests {
             #expect(try setting.ask(nil, isLoopback: isLoopback).get().context.isElsewhere == !isLoopback)
             let token = try AccessAuthenticatorTests.idToken()
             for _ in 0..<2 {
-                // The second time it is known already.
+                // The second attempt finds the token in the cache.
                 #expect(try setting.ask(token, isLoopback: isLoopback).get().context.isElsewhere == !isLoopback)
             }
         }

@@ -18,7 +18,7 @@ struct AccessKeySetTests {
         return KeySetMachine(settings)
     }
 
-    // MARK: The machine
+    // MARK: State machine
 
     @Test func `keys are fetched once, when first asked for`() throws {
         var machine = machine()
@@ -46,7 +46,7 @@ struct AccessKeySetTests {
         #expect(look.startsFetch)
         #expect(!machine.look(for: "a", now: 100_001).startsFetch)
         machine.fetched([:], life: 100_000, now: 100_002)
-        // The issuer has withdrawn it.
+        // The issuer has withdrawn the key.
         #expect(machine.look(for: "a", now: 100_003).lookup.name == "unknown")
     }
 
@@ -63,7 +63,7 @@ struct AccessKeySetTests {
                 machine.failed(now: now)
             }
         }
-        // 1, 2, 4 … s and then one a minute.
+        // Fetches are retried after 1, 2, 4 … s, and later once a minute.
         #expect((15...30).contains(fetches))
         let look = machine.look(for: "a", now: 1_300_000)
         #expect(look.lookup.name == "wait")
@@ -119,7 +119,7 @@ struct AccessKeySetTests {
               {"kty":"RSA","kid":"weak","e":"AQAB","n":"AAAA"}, 7
             ]}
             """#
-        // 2,048 bits, odd; nobody has its factors.
+        // A modulus of 2,048 bits, odd, with unknown factors.
         let modulus = Base64URL.encode([UInt8](repeating: 0xC5, count: 256))
         let text = String(jwks.split(separator: "@", omittingEmptySubsequences: false).joined(separator: modulus))
         #expect(Array(try KeySetDocument(Array(text.utf8)).keys.keys) == ["good"])
@@ -208,7 +208,7 @@ struct AccessKeySetTests {
     }
 }
 
-/// Answers everything with the same.
+/// Answers all requests with the same response.
 private final class FixedHandler: HTTPLoopHandler {
     private let status: Int
     private let headers: HTTPHeaders

@@ -3,7 +3,7 @@ import Wire
 
 @testable import Gateway
 
-/// Where a request's credential is looked for, and what is none.
+/// Tests of where a request's credential is found, and of values that do not count as credentials.
 struct AccessShownCredentialTests {
     static func find(_ query: String, _ header: String? = nil) throws -> String? {
         ShownCredential.find(try RESTParameters(ArraySlice(query.utf8)), authorization: header)
@@ -18,7 +18,7 @@ struct AccessShownCredentialTests {
             ("", "Bearer   c", "c"),
             ("auth=a&access_token=b", "Bearer c", "a"),
             ("access_token=b", "Bearer c", "b"),
-            // What is empty is not there.
+            // An empty value counts as missing.
             ("auth=&access_token=b", "Bearer c", "b"),
             ("auth=&access_token=", "Bearer c", "c"),
             ("auth", "Bearer c", "c"),

@@ -7,7 +7,8 @@ import Tokens
 
 @testable import Gateway
 
-/// Keys that are made for one run of the tests. OpenSSL's program makes them, as the gateway has no need to.
+/// A signing key created for one run of the tests. The tests create it with the `openssl` program because the gateway
+/// has no code for that.
 struct TestSigner: Sendable {
     let key: RSAPrivateKey
     let certificatePEM: String
@@ -55,7 +56,7 @@ struct TestSigner: Sendable {
     }
 }
 
-/// A key server without a network: answers what it is told to, at once or when it is told to.
+/// A simulated key server without a network. Returns a configured answer, either immediately or when released.
 final class FakeKeyServer: Sendable {
     typealias Answer = Result<ClientResponse, HTTPClientError>
 
@@ -116,7 +117,7 @@ extension Logger {
 }
 
 extension KeySetMachine.Lookup {
-    /// Without its key, to compare.
+    /// The name of the result without its key, for comparison.
     var name: String {
         switch self {
         case .key: "key"

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What the gateway answers, over a real server.
+/// Tests of the gateway's answers, over a real server.
 @Suite struct AnswersTests {
     @Test func writeAndRead() throws {
         try withGateway { gateway in
@@ -90,7 +90,8 @@ import Tree
         }
     }
 
-    /// Each line is a comment or a sample, each sample belongs to a family that was announced once.
+    /// Checks that each line of the metrics page is a comment or a sample, and that each sample belongs to a family
+    /// that was announced once.
     @Test func metrics() throws {
         try withGateway { gateway in
             let client = try WebClient(gateway.port)

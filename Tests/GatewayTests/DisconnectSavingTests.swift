@@ -6,16 +6,16 @@ import Wire
 
 @testable import Gateway
 
-/// A session's onDisconnect operations and their copy in the database: see `DisconnectSaving`.
+/// Tests of a session's onDisconnect operations and their copy in the database: see `DisconnectSaving`.
 @Suite struct DisconnectSavingTests {
     private typealias Effect = DisconnectSaving.Effect
     private typealias Save = DisconnectSaving.Save
 
-    /// A machine by reference: `#expect` can't change values.
+    /// A class around the machine, because `#expect` cannot call mutating methods.
     private final class Saving {
         private(set) var machine = DisconnectSaving()
 
-        /// Asks that a value be written at a place.
+        /// Requests that a value be written at a path.
         func put(_ place: String, _ request: Int64, since revision: Int? = nil) -> [Effect] {
             var queue = machine.operations
             queue.put(Path(splitting: place), .int(request))
@@ -43,7 +43,7 @@ import Wire
         .save(Save(number: number, isFirst: isFirst))
     }
 
-    // MARK: One after another
+    // MARK: Sequential requests
 
     @Test func aRequestIsAnsweredOnceItIsSaved() {
         #expect(saving.put("a", 1) == [save(1, isFirst: true)])
@@ -66,11 +66,11 @@ import Wire
         _ = saving.ended(.saved)
         #expect(saving.cancel("a", 2) == [save(2)])
         #expect(saving.ended(.saved) == [.accept(2)])
-        // The row is still there, and goes when the session ends.
+        // The row still exists. The session's end removes it.
         #expect(saving.machine.operations.isEmpty && saving.machine.mustBeExecuted)
     }
 
-    /// What comes while a save is under way is saved next, all of it by one save.
+    /// Checks that requests that arrive during a save are saved together by the next save.
     @Test func whatComesMeanwhileIsSavedTogether() {
         _ = saving.put("a", 1)
         #expect(saving.put("b", 2) == [])
@@ -87,7 +87,8 @@ import Wire
         #expect(saving.put("a", 1) == [save(1, isFirst: true)])
     }
 
-    /// The database has what the first cancel takes out, until that is saved.
+    /// Checks that a second cancel waits for the first: until the first is saved, the database still holds the canceled
+    /// operation.
     @Test func aSecondCancelWaitsForTheFirst() {
         _ = saving.put("a", 1)
         _ = saving.ended(.saved)
@@ -136,7 +137,8 @@ import Wire
         #expect(saving.put("b", 2) == [save(2, isFirst: true)])
     }
 
-    /// A worker may judge a large change while the operations that it was made of are refused.
+    /// Checks that a change prepared by a worker is refused if the operations on which it is based have been refused
+    /// meanwhile.
     @Test func whatWasBuiltOnSomethingRefusedIsRefused() {
         _ = saving.put("a", 1)
         let revision = saving.machine.revision
@@ -166,7 +168,7 @@ import Wire
         _ = saving.put("c", 3)
         #expect(saving.ended(.over) == [.close])
         #expect(saving.places.isEmpty && !saving.machine.mustBeExecuted)
-        // Nothing begins anew: other gateways have executed what there was.
+        // No operation is saved again: other gateways have executed the saved operations.
         #expect(saving.put("d", 4) == [])
         #expect(saving.cancel("d", 5) == [])
         #expect(saving.login() == [])
@@ -191,23 +193,23 @@ import Wire
         #expect(!saving.machine.mustBeExecuted)
     }
 
-    // MARK: Every order
+    // MARK: All orders of events
 
-    /// Goal: what the client is told is true, in whatever order things happen. Method: all sequences of seven kinds of
-    /// events, up to seven of them, against a database that does what its answers say.
+    /// Checks that the answers to the client are correct for every order of events. Runs all sequences of up to seven
+    /// events of seven kinds against a simulated database that behaves as its answers say.
     @Test func everyOrderOfEvents() {
         var count = 0
         SavingWorld().explore(depth: 7, &count)
         #expect(count > 10_000)
     }
 
-    /// The same by chance, with longer lives.
+    /// Checks the same invariants with longer random sequences.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func longLives(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<20 {
             var world = SavingWorld()
             for _ in 0..<200 {
-                // Ends are rare, or there would be no long lives.
+                // Sessions rarely end, so that sequences are long.
                 let event =
                     random.oneIn(200) ? random.pick(SavingWorld.Event.allCases) : random.pick(SavingWorld.Event.lively)
                 world.apply(event)
@@ -219,13 +221,13 @@ import Wire
 }
 
 extension DisconnectQueue {
-    /// The places that are written at.
+    /// The paths of the operations.
     fileprivate var places: [String] {
         operations.flatMap { $0.changes.map { "\($0.path)" } }.sorted()
     }
 }
 
-/// A client, its session's machine and the database, which takes or refuses saves.
+/// A client, its session's machine, and a database that accepts or refuses saves.
 private struct SavingWorld {
     enum Event: CaseIterable {
         case put, cancel, login, saved, refused, over, unknown
@@ -233,9 +235,9 @@ private struct SavingWorld {
     }
 
     private var machine = DisconnectSaving()
-    /// What is under way: its save, and the operations at its time.
+    /// The save in flight, and the operations at the time it was sent.
     private var sent: (save: DisconnectSaving.Save, operations: DisconnectQueue)?
-    /// What the database has; nil for no row.
+    /// The row in the database, or nil if there is none.
     private var row: DisconnectQueue?
     private var lastNumber: Int64 = 0
     private var requests: Int64 = 0
@@ -243,11 +245,11 @@ private struct SavingWorld {
     private var refused: Set<Int64> = []
     private(set) var isOver = false
 
-    /// Tries every event here, and every sequence behind each.
+    /// Tries every event in the present state, and all sequences that follow.
     func explore(depth: Int, _ count: inout Int) {
         guard depth > 0 else { return }
         for event in Event.allCases {
-            // The database answers only what it was asked.
+            // The database only answers a pending save.
             if sent == nil, ![.put, .cancel, .login].contains(event) { continue }
             var next = self
             next.apply(event)
@@ -299,7 +301,7 @@ private struct SavingWorld {
                 lastNumber = save.number
                 sent = (save, machine.operations)
             case .accept(let request):
-                // Whether the database has it is checked when all is at rest.
+                // Whether the database holds the operation is checked once no save is in flight.
                 #expect(accepted.insert(request).inserted && !refused.contains(request))
                 #expect(sent == nil, "answers come before the next save")
             case .refuse(let request):
@@ -311,10 +313,10 @@ private struct SavingWorld {
 
     private func check() {
         #expect(machine.isSaving == (sent != nil))
-        // Nothing that was refused is ever executed.
+        // A refused operation is never executed.
         for request in refused { #expect(!machine.operations.has(request) && row?.has(request) != true) }
         guard !isOver, sent == nil else { return }
-        // At rest: everybody has an answer, and the database has what the session has.
+        // No save is in flight: each request has an answer, and the database holds the session's operations.
         #expect(accepted.count + refused.count == Int(requests))
         #expect((row ?? DisconnectQueue()) == machine.operations)
         #expect(machine.mustBeExecuted == (row != nil))
@@ -322,12 +324,12 @@ private struct SavingWorld {
 
     func checkEnd() {
         var later = self
-        // Whatever still comes is neither saved nor answered.
+        // Later requests are neither saved nor answered.
         for event in [Event.put, .login, .cancel] { later.apply(event) }
         #expect(later.sent == nil)
     }
 
-    /// Lets the database answer everything.
+    /// Lets the database answer all pending saves.
     mutating func settle() {
         while sent != nil, !isOver { apply(.saved) }
         check()

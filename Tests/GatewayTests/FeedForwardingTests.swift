@@ -6,7 +6,8 @@ import Testing
 
 @testable import Gateway
 
-/// Goal: pulls that wait at another gateway take nothing from acknowledgements, and those without a seat are answered at once.
+/// Checks that forwarded pulls that wait do not delay acknowledgements, and that pulls beyond the limit are answered
+/// immediately.
 @Suite struct FeedForwardingTests {
     private static func call() throws -> FeedCall {
         let request = try TestRequest.make("POST", "/.feeds/f/pull?ns=test")
@@ -14,7 +15,7 @@ import Testing
         return FeedCall(request, FeedName(namespace: "test", name: "f"), .any, client: client)
     }
 
-    /// Stands for the gateway that works the feed: holds pulls that wait, and answers everything else.
+    /// A stand-in for the gateway that runs the feed. Holds pulls that wait, and answers all other requests.
     private final class Owner: Sendable {
         private final class Handler: HTTPLoopHandler {
             let seen: Condition<[String]>
@@ -79,7 +80,7 @@ import Testing
         #expect(owner.seen.wait(milliseconds: 30_000) { $0.count == 1 ? true : nil } == true)
         let refused = try #require(try Self.answer(forwarding, owner, waiting, isPull: true, wait: 60_000))
         #expect(refused.status == 429 && refused.retryAfter == 1)
-        // What is there is given all the same.
+        // A pull beyond the limit still returns available messages.
         let lucky = #"{"consumer":"lucky","wait_ms":60000,"max":3}"#
         let served = try #require(try Self.answer(forwarding, owner, lucky, isPull: true, wait: 60_000))
         #expect(served.status == 200 && String(decoding: served.body, as: UTF8.self).contains("test:1:0"))
@@ -87,7 +88,7 @@ import Testing
         let acknowledged = try #require(
             try Self.answer(forwarding, owner, #"{"ids":["test:1:0"]}"#, isPull: false, wait: 0))
         #expect(acknowledged.status == 200)
-        // The seat is free when the pull has ended.
+        // The slot is free once the pull has ended.
         first.cancel()
         let second = forwarding.send(
             try Self.call(), "pull", Array(waiting.utf8), to: owner.peer, wait: 60_000

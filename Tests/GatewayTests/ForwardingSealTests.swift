@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// What gateways vouch for when they forward a request, and what of that is believed.
+/// Tests of the facts that a gateway signs when it forwards a request, and of their verification.
 @Suite struct ForwardingSealTests {
     private let key = Secret<[UInt8]>(Array(repeating: 7, count: 32))
     private let sender = ForwardingIdentity()
@@ -75,13 +75,13 @@ import Testing
         #expect((call != nil) == isTaken)
     }
 
-    // MARK: What came before
+    // MARK: Replays
 
     private func call(_ number: Int64, _ sender: String = "a") -> ForwardedCall {
         ForwardedCall(sender: sender, number: number, time: 0, access: .any, client: "127.0.0.1")
     }
 
-    /// In any order, each once, as long as it is not too far behind.
+    /// Checks that numbers are admitted in any order, each once, unless they are too old.
     @Test(arguments: [1, 2, 3] as [UInt64]) func numbersInAnyOrder(seed: UInt64) {
         var history = ForwardingHistory()
         func admits(_ number: Int64) -> Bool { history.admits(call(number), now: 0) }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Gateway
 
-/// Which pages get in, and by which names.
+/// Tests of the pages that may send requests, and of the host names that they may use.
 struct PagePolicyTests {
     static func allowed(_ texts: String...) throws -> [AllowedOrigin] { try texts.map { try AllowedOrigin($0) } }
 
@@ -86,7 +86,7 @@ struct PagePolicyTests {
         #expect(Self.dev.judge(signs) == .admitted(origin: nil))
     }
 
-    /// Several SDKs send the address that they call for an origin.
+    /// Checks the gateway's own address as origin: several SDKs send the address that they call.
     @Test func theGatewaysOwnAddress() {
         #expect(
             Self.dev.judge(Self.signs("10.0.2.2:9000", origin: "http://10.0.2.2:9000"))
@@ -120,7 +120,7 @@ struct PagePolicyTests {
         }
     }
 
-    /// Scripts, images, frames, links: long polling and JSONP among them.
+    /// Checks requests of scripts, images, frames and links, which include long polling and JSONP.
     @Test func requestsThatBrowsersSendWithoutOrigin() throws {
         func judge(
             _ site: String?, _ referer: String?, _ policy: PagePolicy = Self.dev, host: String = "localhost:9000"
@@ -150,7 +150,7 @@ struct PagePolicyTests {
         #expect(judge("same-site", nil, corporate, host: "db.corp.test:9000") == .refused(.unnamedPage))
     }
 
-    // MARK: Others' doors
+    // MARK: Other policies
 
     @Test func withoutAPolicyEverybody() {
         for origin in ["null", "http://evil.example", ""] {
@@ -188,7 +188,7 @@ struct PagePolicyTests {
                 + "or start it with --allow-origin http://db.test:9000")
         #expect(PageRefusal.name("db.test").text(isSecure: true).hasSuffix("--allow-origin https://db.test"))
         #expect(!PageRefusal.name("a b").text(isSecure: true).contains("--allow-origin"))
-        // A credential that a wrong cut has brought here is not repeated.
+        // The message does not repeat a credential that a malformed request has put into the name.
         for secret in ["localhuthorization: Bearer abc", "localhost" + String(repeating: "s", count: 70)] {
             for refusal in [PageRefusal.name(secret), .page("http://" + secret), .page(secret)] {
                 #expect(!refusal.text(isSecure: false).contains(secret.suffix(3)))

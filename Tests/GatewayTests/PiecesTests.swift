@@ -2,7 +2,7 @@ import Testing
 
 @testable import Gateway
 
-/// Small parts of the gateway, without a server.
+/// Tests of small parts of the gateway, without a server.
 @Suite struct PiecesTests {
     @Test func namespaceNames() {
         for name in ["a", "my-db_1", String(repeating: "x", count: 64)] { #expect(NamespaceName.isValid(name.utf8)) }

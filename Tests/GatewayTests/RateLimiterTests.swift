@@ -18,7 +18,7 @@ struct RateLimiterTests {
         #expect(bucket.take(1, limit, nowMilliseconds: 1_060) == 40)
         #expect(bucket.take(1, limit, nowMilliseconds: 1_100) == nil)
         #expect(bucket.take(1, limit, nowMilliseconds: 1_050) == 100, "a clock that steps back adds nothing")
-        // After a long pause it is full, and not fuller.
+        // A bucket is never fuller than its burst, even after a long pause.
         for _ in 0..<3 { #expect(bucket.take(1, limit, nowMilliseconds: 900_000) == nil) }
         #expect(bucket.take(1, limit, nowMilliseconds: 900_000) != nil)
     }
@@ -32,7 +32,8 @@ struct RateLimiterTests {
         #expect(bucket.take(1, limit, nowMilliseconds: 40_010) == nil)
     }
 
-    /// However requests come, no more are let through in any time than burst and rate say; and not many fewer.
+    /// Checks that no interval admits more requests than burst and rate allow, and not many fewer, for any arrival
+    /// pattern.
     @Test(arguments: 0..<20) func neverMoreThanTheRate(_ seed: UInt64) {
         var generator = LimiterGenerator(state: seed &* 0x9E37_79B9_7F4A_7C15 | 1)
         let limit = RateLimit(
@@ -49,7 +50,7 @@ struct RateLimiterTests {
         #expect(admitted >= offered * 0.8 - 2)
     }
 
-    /// Whoever waits as long as told is let through, and nobody a millisecond earlier.
+    /// Checks that a caller is admitted after exactly the wait that it was given, and not a millisecond earlier.
     @Test(arguments: ["1/s", "3/s:1", "7/m", "1000/s:5", "1/h"]) func waitsAreExact(_ text: String) throws {
         let limit = try #require(RateLimit(text))
         var bucket = TokenBucket(limit, nowMilliseconds: 0)
@@ -146,7 +147,7 @@ struct RateLimiterTests {
         #expect(limiter.request(from: two) == nil)
         time.now += 500
         #expect(limiter.request(from: one) == nil)
-        // A customer's whole network counts as one.
+        // All addresses of a customer's IPv6 network share one limit.
         #expect(limiter.request(from: try Self.address("2001:db8:1:1::1")) == nil)
         #expect(limiter.request(from: try Self.address("2001:db8:1:1:ffff::2")) == nil)
         #expect(limiter.request(from: try Self.address("2001:db8:1:1::3")) != nil)
@@ -223,7 +224,8 @@ struct RateLimiterTests {
         #expect(client == peer)
     }
 
-    /// A proxy that says nothing of whom it speaks for would be limited for all of them together.
+    /// Checks that a trusted proxy is not limited: without a forwarded address the limit would apply to all its clients
+    /// together.
     @Test func trustedProxiesAreNotLimited() throws {
         let network = try #require(IPNetwork("10.0.0.0/8"))
         let limiter = Self.limiter(ManualTime()) {
@@ -234,7 +236,7 @@ struct RateLimiterTests {
     }
 }
 
-/// xorshift64*, with a seed so that a failure can be had again.
+/// A xorshift64* generator with a seed, so that failures are reproducible.
 private struct LimiterGenerator: RandomNumberGenerator {
     var state: UInt64
 

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Gateway
 
-/// Event streams over a real server.
+/// Tests of event streams over a real server.
 @Suite struct StreamsTests {
     private func open(
         _ gateway: TestGateway, _ target: String, lastSeen: String? = nil, receiveBuffer: Int32? = nil
@@ -79,10 +79,10 @@ import Tree
             }
             _ = try writer.request("PUT", "/a/k11.json", body: "11")
             #expect(try stream.event().id == 11)
-            // From a point that isn't retained (here: too far back), a fresh value.
+            // The position is no longer retained (here: too far back), so the stream starts with a fresh value.
             let late = try open(gateway, "/a.json?orderBy=\"$key\"&limitToLast=1", lastSeen: id(2))
             #expect(try late.event().name == "put")
-            // The seq of one entry with the batch of another, as an id of a history has that was taken back.
+            // The seq of one entry with the batch of another, like an id of a history that was rolled back.
             let lost = try open(gateway, "/a.json", lastSeen: ids.id(4, batches.withLock { $0[5] }))
             let fresh = try lost.event()
             #expect(fresh.name == "put")
@@ -92,7 +92,7 @@ import Tree
         }
     }
 
-    /// A client that doesn't read gets the newest value in the end, and not everything that was in between.
+    /// Checks that a slow client receives the newest value in the end, and not all events in between.
     @Test func slowReadersAreConflated() throws {
         try withGateway {
             $0.streamBufferBytes = 64 * 1024
@@ -119,8 +119,8 @@ import Tree
         }
     }
 
-    /// Goal: whoever applies the events has the value, however slowly it reads. Method: large values (encoded by workers),
-    /// a small buffer and writers at full speed, so that streams are conflated at every moment of their lives.
+    /// Checks that a client that applies the events has the current value, however slowly it reads. Large values
+    /// (encoded by workers), a small buffer and fast writers cause conflation at every stage of a stream.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func conflationMissesNothing(seed: UInt64) throws {
         try withGateway {
@@ -160,7 +160,7 @@ import Tree
                     seq = id
                     value = try value.applying(event)
                     if random.oneIn(20) { usleep(5_000) }
-                    // What was written up to this event is in the client's value: the log says what that is.
+                    // The client's value contains all writes up to this event. The log provides the expected value.
                     if step % 25 == 24 { try check(value, at: id, gateway, namespace, round) }
                 }
                 try check(value, at: seq, gateway, namespace, round)
@@ -189,7 +189,7 @@ import Tree
 }
 
 extension Node {
-    /// What a client has after an event as it came.
+    /// Returns the client's value after an event in its received form.
     fileprivate func applying(_ event: (name: String, id: Int64?, data: String)) throws -> Node {
         let message = try JSONParser.parse(event.data.replacingPathKey())
         guard case .string(let path) = message.child(Key("p")) else { return self }
@@ -203,7 +203,7 @@ extension Node {
 }
 
 extension String {
-    /// Short names for the two members; the values in these tests have no such text.
+    /// Shortens the names of the two members. Values in these tests do not contain these texts.
     fileprivate func replacingPathKey() -> String {
         var text = self
         if let range = text.firstRange(of: "\"path\":") { text.replaceSubrange(range, with: "\"p\":") }

@@ -5,8 +5,9 @@ import Tree
 
 @testable import Gateway
 
-/// Goal: whatever happens to clients that contend for a path, and in whatever order, nobody waits for ever, and one at a
-/// time has the slot. Method: all short sequences of events, and long ones by chance, against what the queue's users do.
+/// Checks that no client waits forever and that one client at a time holds the slot, for every order of events among
+/// clients that contend for a path. Runs all short sequences of events and long random ones against a model of the
+/// queue's users.
 @Suite struct TransactionQueueOrderTests {
     @Test func everyOrderOfEvents() {
         var count = 0
@@ -23,8 +24,8 @@ import Tree
 
     // MARK: Several gateways
 
-    /// Clients of three gateways add to one number, each by reading and writing over what it read. Messages between the
-    /// gateways come late, and some never. However that is, all additions count in the end, and no client gives up.
+    /// Checks that all additions count and no client gives up if clients of three gateways add to one number, each by
+    /// reading and writing. Messages between the gateways arrive late or are lost.
     @Test(arguments: [0, 3, 10, 100], 1...4 as ClosedRange<UInt64>)
     func severalGatewaysAdd(lostPercent: Int, seed: UInt64) {
         var world = GatewaysWorld(gateways: 3, clientsEach: 4, lostPercent: lostPercent, seed: seed)
@@ -34,7 +35,8 @@ import Tree
         #expect(world.areQueuesEmpty)
     }
 
-    /// Clients whose other writes send their transactions early give up after 25 refusals.
+    /// Checks that clients succeed if their other writes send their transactions early. Clients give up after 25
+    /// refusals.
     @Test(arguments: [10, 20], 1...1 as ClosedRange<UInt64>)
     func clientsThatAlsoWriteElsewhere(pause: Int64, seed: UInt64) {
         var world = GatewaysWorld(
@@ -45,7 +47,7 @@ import Tree
         #expect(world.value == world.wanted && world.areQueuesEmpty)
     }
 
-    /// What the messages are for: without them a client of a busy path is refused more often.
+    /// Checks that the messages reduce refusals: without them a client of a busy path is refused more often.
     @Test func messagesSpareRefusals() {
         var worst: [Int: Int] = [:]
         for lostPercent in [0, 100] {
@@ -61,19 +63,19 @@ import Tree
 
 // MARK: - One queue
 
-/// A queue and its clients, who do what sessions do: each has at most one write under way.
+/// A queue and its clients, which behave like sessions: each has at most one write in flight.
 private struct QueueWorld {
     enum Event {
-        /// The client has a write; whether it may wait.
+        /// The client has a write, which may wait or not.
         case arrives(Int, mayWait: Bool)
-        /// Its write under way was refused, or succeeded.
+        /// The client's write in flight was refused, or succeeded.
         case refused(Int)
         case succeeded(Int)
-        /// Something else of the client's comes behind what waits.
+        /// Another request of the client follows the waiting write.
         case sendsEarly(Int)
         case gone(Int)
         case asks, isDone
-        /// So much time passes, and slots that have begun are looked at.
+        /// An amount of time passes, and slots that have started are checked.
         case time
     }
 
@@ -81,11 +83,11 @@ private struct QueueWorld {
 
     private var queue = TransactionQueue()
     private var clients: [State]
-    /// Of each client, since the queue knows it.
+    /// The number of refusals per client since the queue knows the client.
     private var refusals: [Int]
-    /// Whom the queue knows: who was refused or waits.
+    /// The clients that the queue knows: those that were refused or wait.
     private var members: Set<String> = []
-    /// The slots that have begun and are looked at.
+    /// The slots that have started and are checked.
     private var slots: [TransactionQueue.Slot] = []
     private var now: Int64 = 0
     private static let patience: Int64 = 100
@@ -98,7 +100,7 @@ private struct QueueWorld {
 
     private func name(_ client: Int) -> String { "c\(client)" }
 
-    /// What may happen now.
+    /// The events that are possible now.
     var events: [Event] {
         var events: [Event] = [.asks, .isDone, .time]
         for (client, state) in clients.enumerated() {
@@ -180,7 +182,7 @@ private struct QueueWorld {
         if case .waiting = clients[client] { clients[client] = .sending }
     }
 
-    /// Looks at every slot that has begun, as its gateway does by a timer.
+    /// Checks every slot that has started, as its gateway does by a timer.
     private mutating func look() {
         let looked = slots
         slots.removeAll()
@@ -201,7 +203,7 @@ private struct QueueWorld {
         if current > 1 { Issue.record("\(current) slots at a time") }
     }
 
-    /// Lets everybody who sends succeed, and time pass: then nobody waits, and nothing is kept.
+    /// Lets all sending clients succeed, and time pass. Afterwards no client waits, and the queue is empty.
     mutating func settle() {
         for _ in 0..<60 {
             for client in clients.indices { if case .sending = clients[client] { apply(.succeeded(client)) } }
@@ -209,36 +211,36 @@ private struct QueueWorld {
             apply(.time)
         }
         for client in clients.indices { if case .waiting = clients[client] { Issue.record("client \(client) waits") } }
-        // Who was refused and never comes back is forgotten.
+        // The queue forgets a client that was refused and never returns.
         if !queue.isEmpty { Issue.record("the queue is left with \(members)") }
     }
 }
 
 // MARK: - Several gateways
 
-/// Gateways with clients who contend for one number. Time is simulated: an event at a time, the earliest first.
+/// Gateways with clients that contend for one number. Time is simulated: events run one at a time, earliest first.
 private struct GatewaysWorld {
     private struct Client {
         let gateway: Int
-        /// How often it still wants to add.
+        /// The number of additions that the client still has to make.
         var left: Int
         var read = 0
         var refusals = 0
         var isWaiting = false
-        /// Its other writes wait as well.
+        /// Whether the client's other writes wait as well.
         var isHolding = false
-        /// How often it has waited.
+        /// The number of times that the client has waited.
         var waits = 0
     }
 
     private enum Work {
-        /// The client writes something elsewhere.
+        /// The client writes at another path.
         case other(Int)
-        /// It has waited too long, if it still waits for the same slot.
+        /// The client has waited too long, if it still waits for the same slot.
         case late(Int, waits: Int)
         /// The client has read, and now writes.
         case send(Int)
-        /// Its write reaches the database.
+        /// The client's write reaches the database.
         case commit(Int)
         /// A notice reaches a gateway.
         case notice(TransactionQueue.Notice, from: Int, to: Int)
@@ -256,7 +258,7 @@ private struct GatewaysWorld {
     private var random: SeededGenerator
     private let lostPercent: Int
     private let patience: Int64
-    /// Milliseconds between two other writes of a client; 0: there are none.
+    /// Milliseconds between two other writes of a client, or 0 for no other writes.
     private let pause: Int64
 
     init(
@@ -284,7 +286,7 @@ private struct GatewaysWorld {
         agenda.append((now + delay, orders, work))
     }
 
-    /// False where it does not come to an end.
+    /// Runs the simulation. Returns false if it does not end.
     mutating func run() -> Bool {
         var steps = 0
         while let next = agenda.indices.min(by: {
@@ -337,7 +339,7 @@ private struct GatewaysWorld {
         endWait(client)
     }
 
-    /// What waited is sent as it was: read when it came.
+    /// Sends the waiting write unchanged, with the value that was read when it arrived.
     private mutating func endWait(_ client: Int) {
         clients[client].isWaiting = false
         clients[client].isHolding = false

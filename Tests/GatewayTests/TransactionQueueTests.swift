@@ -4,7 +4,7 @@ import Tree
 
 @testable import Gateway
 
-/// A queue by reference: `#expect` can't change values.
+/// A class around the queue, because `#expect` cannot call mutating methods.
 private final class Line {
     private var queue = TransactionQueue()
 
@@ -48,7 +48,7 @@ private final class Line {
         #expect(queue.arrives("a", mayWait: true, at: 0))
         #expect(queue.leaves("a", at: 1) == Outcome(next: slot("b", 2)))
         #expect(queue.leaves("b", at: 2) == Outcome(next: slot("c", 3)))
-        // Back again: behind the others.
+        // The client queues again, after the other clients.
         #expect(!queue.arrives("a", mayWait: true, at: 3))
         #expect(queue.leaves("c", at: 4) == Outcome(next: slot("a", 4)))
         #expect(queue.leaves("a", at: 5) == Outcome())
@@ -66,7 +66,7 @@ private final class Line {
         #expect(queue.leaves("a", at: 1).next?.session == "b")
     }
 
-    /// A client whose other requests send its transaction early is held after a few refusals.
+    /// Checks that the requests of a client are held after a few refusals if they would send its transaction early.
     @Test func refusedClientsHoldTheirRequests() {
         _ = queue.wasRefused("a", at: 0)
         for refusal in 1..<TransactionQueue.refusalsBeforeHolding {
@@ -79,9 +79,9 @@ private final class Line {
         #expect(queue.arrival("b", mayWait: true, at: 0) == .holds)
         queue.sendsEarly("b")
         #expect(queue.wasRefused("b", at: 0) == Outcome())
-        // Requests that wait already make no difference.
+        // Requests that already wait make no difference.
         #expect(queue.arrival("b", mayWait: false, at: 0) == .holds)
-        // In its slot it sends, and its next transaction starts without refusals.
+        // In its slot the client sends, and its next transaction starts with a refusal count of zero.
         #expect(queue.leaves("a", at: 1).next?.session == "b")
         #expect(queue.arrival("b", mayWait: false, at: 1) == .isSent)
         #expect(queue.arrival("c", mayWait: true, at: 1) == .waits)
@@ -94,7 +94,7 @@ private final class Line {
         for session in ["b", "c", "d"] { _ = queue.arrives(session, mayWait: true, at: 0) }
         #expect(queue.leaves("b", at: 0) == Outcome())
         #expect(queue.leaves("c", at: 0) == Outcome())
-        // A new place, not the old one.
+        // The client gets a new position in the queue, not its old one.
         #expect(!queue.arrives("b", mayWait: true, at: 0))
         #expect(queue.leaves("a", at: 0).next?.session == "d")
         #expect(queue.leaves("d", at: 0).next?.session == "b")
@@ -107,7 +107,7 @@ private final class Line {
         #expect(queue.check(first, patience: 100, at: 60) == .goesOn(40))
         _ = queue.arrives("a", mayWait: true, at: 90)
         #expect(queue.check(first, patience: 100, at: 100) == .goesOn(90))
-        // Its write is under way.
+        // The client's write is in flight.
         #expect(queue.check(first, patience: 100, at: 500) == .goesOn(100))
         _ = queue.wasRefused("a", at: 550)
         #expect(queue.check(first, patience: 100, at: 600) == .goesOn(50))
@@ -150,14 +150,15 @@ private final class Line {
         _ = queue.asks("gateway 1", at: 60)
         #expect(queue.check(slot("gateway 1", 3, isRemote: true), patience: 100, at: 100) == .goesOn(60))
         #expect(queue.leaves("gateway 1", at: 110) == Outcome(next: slot("b", 2)))
-        // And where nobody contends, the first to come waits.
+        // If there is no contention, the first client to arrive waits.
         let empty = Line()
         #expect(empty.asks("gateway 1", at: 0) == Outcome(next: slot("gateway 1", 1, isRemote: true)))
         #expect(!empty.arrives("a", mayWait: true, at: 1))
         #expect(empty.leaves("gateway 1", at: 2) == Outcome(next: slot("a", 2)))
     }
 
-    /// Whatever happens: one slot at a time, everybody who stays has one, and nothing is kept of those who left.
+    /// Checks for random events that there is one slot at a time, that every client that stays gets one, and that the
+    /// queue keeps nothing about clients that left.
     @Test(arguments: 0..<20) func everybodyHasASlot(seed: Int) {
         var state = UInt64(seed) &* 0x9E37_79B9_7F4A_7C15 | 1
         func dice(_ bound: Int) -> Int {
@@ -192,7 +193,7 @@ private final class Line {
             }
             #expect(queue.isEmpty == inQueue.isEmpty)
         }
-        // Once nobody comes any more all are served, each once.
+        // Once no more clients arrive, each waiting client is served exactly once.
         var served: [String] = []
         while let slot = slots.last, inQueue.remove(slot.session) != nil {
             served.append(slot.session)

@@ -6,7 +6,7 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// Answers to requests that fail.
+/// Tests of the answers to failed requests.
 @Suite struct ResponderTests {
     private func answer(_ body: (Responder, HTTPExchange) -> Void) throws -> (WebClient.Response, GatewayMetrics) {
         let metrics = GatewayMetrics()
@@ -38,7 +38,7 @@ import Wire
         #expect(metrics.clientErrors.current == client && metrics.serverErrors.current == server)
     }
 
-    /// As the original says it: without JSON.
+    /// Checks that this error is sent as plain text instead of JSON, as Firebase does.
     @Test func pathsWithoutJSON() throws {
         let (answer, _) = try answer { $0.respond(.appendJSON, to: $1) }
         #expect(answer.headers["content-type"] == "text/plain; charset=utf-8")
@@ -54,7 +54,7 @@ import Wire
         let (answer, _) = try answer { $0.respond(error, to: $1) }
         #expect(answer.status == status)
         #expect(answer.headers["retry-after"] == retryAfter.map { "\($0)" })
-        // The details are the operators'.
+        // Details are only for operators.
         for secret in ["10.0.0.1", "5432", "row 7"] { #expect(!answer.text.contains(secret)) }
     }
 

@@ -7,7 +7,7 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// Who makes a request, from where, and how often.
+/// Tests of identity, origin and rate limits of callers.
 @Suite struct CallersTests {
     private static func limits(
         _ change: (inout RateLimiterSettings) throws -> Void
@@ -23,7 +23,7 @@ import Wire
         return credentials
     }
 
-    // MARK: Where from
+    // MARK: Origin
 
     private struct Origin {
         let peer: String
@@ -32,11 +32,11 @@ import Wire
         let isLoopback: Bool
     }
 
-    /// With 10.0.0.0/8 and this machine for trusted proxies.
+    /// Test cases with 10.0.0.0/8 and the local machine as trusted proxies.
     private static let origins = [
         Origin(peer: "127.0.0.1", headers: [], client: "127.0.0.1", isLoopback: true),
         Origin(peer: "203.0.113.9", headers: [], client: "203.0.113.9", isLoopback: false),
-        // A stranger may say whatever it likes.
+        // The gateway ignores forwarding headers of an untrusted client.
         Origin(
             peer: "203.0.113.9", headers: [("X-Forwarded-For", "127.0.0.1")], client: "203.0.113.9",
             isLoopback: false),
@@ -49,7 +49,7 @@ import Wire
         Origin(
             peer: "10.1.1.1", headers: [("X-Forwarded-For", "1.1.1.1"), ("X-Forwarded-For", "198.51.100.7")],
             client: "198.51.100.7", isLoopback: false),
-        // A proxy on this machine that speaks for others, or for this machine.
+        // A local proxy that forwards requests of other clients or of local clients.
         Origin(
             peer: "127.0.0.1", headers: [("X-Forwarded-For", "198.51.100.7")], client: "198.51.100.7",
             isLoopback: false),
@@ -84,7 +84,7 @@ import Wire
         }
     }
 
-    // MARK: How often
+    // MARK: Rates
 
     @Test func addressesHaveLimits() throws {
         let limits = Self.limits { $0.perAddress = RateLimit(perSecond: 0.001, burst: 2) }
@@ -137,7 +137,7 @@ import Wire
             try test.on {
                 let callers = Callers(test.services(), limits: limits)
                 #expect(callers.admitsWrite(60, to: "a", exchange.content))
-                // One that is larger than what is left gets through, and others wait the longer.
+                // A write larger than the remaining budget is admitted, and later writes wait longer.
                 #expect(callers.admitsWrite(60, to: "a", exchange.content))
                 #expect(callers.admitsWrite(100, to: "b", exchange.content))
                 #expect(!callers.admitsWrite(60, to: "a", exchange.content))
@@ -146,7 +146,7 @@ import Wire
         }
     }
 
-    // MARK: Who
+    // MARK: Identity
 
     private func identity(
         _ target: String, _ headers: [(String, String)] = [], from address: String = "127.0.0.1"
@@ -213,7 +213,7 @@ import Wire
         }
     }
 
-    /// What is known before the body has come.
+    /// Checks which identities are known before the request's body arrives.
     @Test func knownIdentities() throws {
         try withLoop { test in
             let callers = try test.on { LoopBound(Callers(test.services(), credentials: Self.dev)) }

@@ -5,7 +5,7 @@ import Runtime
 import TestSupport
 import Testing
 
-/// The router in front of several databases.
+/// Tests of the router in front of several databases.
 @Suite struct DatabasesTests {
     @Test func namespacesAreFoundWhereTheyArePlaced() throws {
         try withDatabase { homeURL in
@@ -23,7 +23,7 @@ import Testing
                 try connection.place("away", in: "b")
                 try map.look(connection, isNew: true)
 
-                // Placed, and nobody knows how to get there yet.
+                // The namespace is placed in a database for which there are no connection settings yet.
                 #expect(databases.member(of: "away") == nil && databases.liveNamespace("away") == nil)
                 #expect(databases.member(of: "here")?.number == 0)
                 let refusal = MutexBox(false)
@@ -47,7 +47,7 @@ import Testing
                 databases.await([])
                 #expect(told.withLock { $0 } == [1] && databases.nextNumber == 2)
 
-                // The same ids, and not the same namespaces.
+                // The two databases use the same id for different namespaces.
                 let here = try home.namespace("here")
                 let away = try other.namespace("away")
                 #expect(here.id == away.id && here.key != away.key)
@@ -58,7 +58,8 @@ import Testing
         }
     }
 
-    /// It goes away and comes back before the engine of the database has looked: what was here before is not what is here now.
+    /// Checks that a namespace that moves away and returns between two polls of the engine is loaded again: its data
+    /// may differ.
     @Test func whatComesBackIsReadAnew() throws {
         try withDatabase { homeURL in
             try withDatabase { otherURL in
@@ -93,7 +94,8 @@ import Testing
                 #expect(now !== before && now.id != before.id && databases.liveNamespace("m") === now)
                 #expect(eventually { before.hasEnded })
 
-                // Both between two looks: whether it was away is not known, so it is compared.
+                // The placement changes twice between two polls. The engine cannot know whether the namespace was away,
+                // so it compares.
                 #expect(try elsewhere.removeNamespace(now.id))
                 try connection.place("m", in: nil)
                 try connection.place("m", in: "b")

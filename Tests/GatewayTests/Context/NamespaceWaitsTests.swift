@@ -6,7 +6,7 @@ import Testing
 @testable import Gateway
 @testable import HTTPServer
 
-/// The one place where requests wait for a namespace.
+/// Tests of `NamespaceWaits`, in which all requests wait for a namespace.
 @Suite struct NamespaceWaitsTests {
     private func withWaits(
         _ change: (inout EngineSettings) -> Void = { _ in },
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    /// Work is done after the call that asks for it, even where the namespace is there already.
+    /// Checks that work runs after the call that requests it, even if the namespace is already loaded.
     @Test func workComesLater() throws {
         try withWaits { test, engine, waits in
             _ = try engine.namespace("n")

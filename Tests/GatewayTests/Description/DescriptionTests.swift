@@ -4,14 +4,14 @@ import Tokens
 
 @testable import Gateway
 
-/// Goal: the document names what there is, and nothing else. That it is OpenAPI, and true of the answers, is tested from outside
-/// (`e2e/test_openapi.py`).
+/// Checks that the document lists all resources of the gateway and no others. `e2e/test_openapi.py` checks from outside
+/// that the document is valid OpenAPI and describes the actual answers.
 struct DescriptionTests {
     private static let methods: [(name: String, method: HTTPMethod)] = [
         ("get", .get), ("head", .head), ("put", .put), ("post", .post), ("patch", .patch), ("delete", .delete),
     ]
 
-    /// Each path and method that is described, with examples for the parameters.
+    /// All paths and methods in the document, with example values for the parameters.
     private func described() throws -> [(path: String, method: HTTPMethod)] {
         let document = try ClaimsReader.object(DescriptionHandler.document)
         let paths = try #require(document["paths"]?.object)
@@ -23,7 +23,8 @@ struct DescriptionTests {
 
     private func route(_ path: String, _ method: HTTPMethod) -> Route { Route(method, Array(path.utf8)[...]) }
 
-    /// A new route has to be entered here, and described. Nil for what is no resource.
+    /// Returns an example path of a route, or nil for routes that are not resources. Each new route must be added here
+    /// and to the document.
     private static func example(of route: Route) -> String? {
         switch route {
         case .preflight, .nothing: nil
@@ -61,7 +62,7 @@ struct DescriptionTests {
         }
     }
 
-    /// Generators of clients name their functions by them.
+    /// Checks that operation ids are unique: client generators use them as names of functions.
     @Test func `each operation has a name of its own`() throws {
         let document = try ClaimsReader.object(DescriptionHandler.document)
         let operations = try #require(document["paths"]?.object).members.flatMap { path in

@@ -4,7 +4,7 @@ import Wire
 
 @testable import Gateway
 
-/// What requests to feeds say in their bodies: each member, its bounds, and what is refused.
+/// Tests of the bodies of feed requests: each member, its bounds, and the refusals.
 @Suite struct FeedBodiesTests {
     private func body(_ text: String) -> [UInt8] { Array(text.utf8) }
 
@@ -14,7 +14,7 @@ import Wire
         "[" + (0..<count).map { "\"default:\($0):0\"" }.joined(separator: ",") + "]"
     }
 
-    /// The reason for which a body is refused.
+    /// Returns the message with which a body is refused, or nil if the body is accepted.
     private func refusal(_ read: () throws -> Void) -> String? {
         do {
             try read()
@@ -43,7 +43,7 @@ import Wire
         #expect(
             refusal { _ = try FeedBodies.pull(body(#"{"\#(long)":1}"#)) }
                 == "\"\(text(100))\" is unknown here; known are max, wait, consumer, max_held, resume, after")
-        // What one verb knows another does not.
+        // Each verb accepts only its own members.
         #expect(refusal { _ = try FeedBodies.settlement(.ack, body(#"{"ids":[],"delay":"1s"}"#)) } != nil)
         #expect(refusal { _ = try FeedBodies.settlement(.extend, body(#"{"ids":[],"reason":"x"}"#)) } != nil)
         #expect(refusal { _ = try FeedBodies.letters(body(#"{"id":"x"}"#)) } != nil)
@@ -94,7 +94,7 @@ import Wire
     @Test func pullsTexts() throws {
         for name in ["consumer", "after"] {
             _ = try FeedBodies.pull(body("{\"\(name)\":\"\(text(200))\"}"))
-            // Bytes are counted, not letters.
+            // The limit counts bytes, not characters.
             for wrong in ["\"\(text(201))\"", "\"\(text(199))é\"", "1", "null", "[\"a\"]", "\"a\\u0000\""] {
                 #expect(
                     refusal { _ = try FeedBodies.pull(body("{\"\(name)\":\(wrong)}")) }
@@ -154,7 +154,8 @@ import Wire
 
     // MARK: Between gateways
 
-    /// A gateway of the previous version forwards what its clients say, and understands nothing else: numbers of milliseconds.
+    /// Checks that members with numbers of milliseconds are accepted in forwarded requests only: gateways of the
+    /// previous version forward the bodies of their clients, and understand no other form.
     @Test func gatewaysSayMilliseconds() throws {
         let pull = #"{"wait_ms":20000,"consumer":"c"}"#
         #expect(try FeedBodies.pull(body(pull), isForwarded: true).waitMilliseconds == 20_000)
@@ -170,7 +171,7 @@ import Wire
         #expect(
             refusal { _ = try FeedBodies.settlement(.ack, body(#"{"ids":[],"delay_ms":5}"#), isForwarded: true) } != nil
         )
-        // A gateway of a later version may say them as clients do.
+        // A gateway of a later version may use the form that clients use.
         #expect(try FeedBodies.pull(body(#"{"wait":"20s"}"#), isForwarded: true).waitMilliseconds == 20_000)
     }
 
@@ -218,7 +219,7 @@ import Wire
         #expect(refusal { _ = try FeedBodies.seek(body(text)) } != nil)
     }
 
-    // MARK: Dead letters
+    // MARK: Dead messages
 
     @Test func letters() throws {
         #expect(try FeedBodies.letters(body(#"{"ids":["default:1:0"]}"#)) == .ids(["default:1:0"]))
@@ -228,7 +229,7 @@ import Wire
         #expect(try FeedBodies.letters(body(#"{"all":true}"#)) == .all)
     }
 
-    /// Nothing that is said by half means all.
+    /// Checks that an incomplete or contradictory selection is refused, and does not select all dead messages.
     @Test(arguments: [
         "", "{}", #"{"all":false}"#, #"{"all":1}"#, #"{"all":null}"#, #"{"ids":[],"all":true}"#,
         #"{"key":"a","all":true}"#, #"{"key":"a","all":false}"#, #"{"ids":["a"],"key":"a"}"#, #"{"key":null}"#,

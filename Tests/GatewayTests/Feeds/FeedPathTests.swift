@@ -4,7 +4,7 @@ import Wire
 
 @testable import Gateway
 
-/// What a request to feeds asks for, by its path and method.
+/// Tests of how the path and method of a feed request are parsed.
 @Suite struct FeedPathTests {
     private func read(_ method: HTTPMethod, _ path: String) throws(RESTError) -> FeedPath {
         try FeedPath(method, ArraySlice(path.utf8))
@@ -32,7 +32,7 @@ import Wire
         Case(.head, "/.feeds/a/stream", .stream("a")), Case(.post, "/.feeds/a/seek", .seek("a")),
         Case(.get, "/.feeds/a/dead", .dead("a")), Case(.post, "/.feeds/a/dead/retry", .retry("a")),
         Case(.post, "/.feeds/a/dead/drop", .drop("a")), Case(.get, "/.feeds/a/status", .status("a")),
-        // Names of verbs are names, too.
+        // Feeds may be named like verbs.
         Case(.post, "/.feeds/pull/pull", .pull("pull")), Case(.get, "/.feeds/status", .definition("status", .show)),
     ]
 

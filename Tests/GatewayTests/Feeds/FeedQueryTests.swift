@@ -3,7 +3,7 @@ import Wire
 
 @testable import Gateway
 
-/// The parameters of a feed's request.
+/// Tests of the query parameters of feed requests.
 @Suite struct FeedQueryTests {
     private func query(_ text: String) -> FeedQuery { FeedQuery(ArraySlice(text.utf8)) }
 
@@ -19,7 +19,7 @@ import Wire
         #expect(query("")["consumer"] == nil)
     }
 
-    /// What can't be decoded is passed over, as names that nobody knows are.
+    /// Checks that parameters that cannot be decoded are ignored, as unknown names are.
     @Test func whatIsNoPercentEncoding() {
         let given = query("a=%G0&b=%4&c%=1&%64=2")
         #expect(given["a"] == nil && given["b"] == nil && given["c%"] == nil)

@@ -8,8 +8,8 @@ import Wire
 
 @testable import Gateway
 
-/// Mutated bytes into all that reads requests to feeds and the log: it ends in something within its bounds, or in a refusal with words.
-/// (These readers are the gateway's own, so that `make campaign NAME=fuzz` can't reach them.)
+/// Checks that mutated inputs of all parsers of feed and log requests give a value within its bounds or a refusal with
+/// a message. These parsers belong to the gateway, so `make campaign NAME=fuzz` cannot reach them.
 @Suite struct RequestFuzzTests {
     private static let pieces: [[UInt8]] = [
         "{", "}", "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "1.0", "0", "1001", "9223372036854775808",
@@ -39,7 +39,7 @@ import Wire
         return bytes
     }
 
-    /// What is read; nil where it is refused, with words and not too many.
+    /// Returns the parsed value, or nil if the parser refuses the input with a message of acceptable length.
     private func read<Value>(_ bytes: [UInt8], _ body: () throws -> Value) throws -> Value? {
         do {
             return try body()
@@ -86,7 +86,7 @@ import Wire
                 }
             }
             if case .seq(let seq) = try read(bytes, { try FeedBodies.seek(bytes) }) { #expect(seq >= 0, what) }
-            // Nothing but the word itself means all of them.
+            // Only an explicit `true` selects all messages.
             if case .all = try read(bytes, { try FeedBodies.letters(bytes) }) {
                 #expect(String(decoding: bytes, as: UTF8.self).contains("true"), what)
             }
@@ -106,7 +106,7 @@ import Wire
             let bytes = mutate(Array(random.pick(Self.paths).utf8), &random)
             let method = random.pick(methods)
             guard let path = try read(bytes, { try FeedPath(method, bytes[...]) }) else { continue }
-            // Whoever may only consume neither defines nor lists.
+            // Requests that need no administrator neither define nor list feeds.
             if !path.needsAdministrator {
                 #expect(method != .put && method != .delete && path.name != nil)
             }
@@ -131,7 +131,7 @@ import Wire
             #expect(asked.path.map { $0.depth <= KeyRules.maxDepth } ?? true, what)
             guard case .behind(let place) = asked.start else { continue }
             #expect(place.seq >= 0, what)
-            // Where it begins can be said again.
+            // The start position can be written as text again.
             #expect(LogPlaceText.place(offset: LogPlaceText.offset(place)) == place, what)
         }
         #expect(understood > 500)

@@ -7,7 +7,7 @@ import Wire
 
 @testable import Gateway
 
-/// Groups of listeners: what they say of changes, to which loops, and how it is encoded.
+/// Tests of listener groups: the notices of changes, the loops that receive them, and their encoding.
 @Suite struct ListenerGroupTests {
     private let namespace = TestNamespace()
     private let groups = ListenerGroups()
@@ -55,7 +55,7 @@ import Wire
         #expect(one.take().isEmpty)
     }
 
-    /// A listener sees a snapshot, and then every later step.
+    /// Checks that a listener receives a snapshot and then every later step.
     @Test func joiningTellsFromWhereOn() {
         namespace.commit((path: "a", value: .int(1)))
         let outlet = ScriptedOutlet()
@@ -73,7 +73,7 @@ import Wire
         #expect(encoded.lastSeq == 3)
     }
 
-    // MARK: What is told
+    // MARK: Notices
 
     @Test func changesAreTold() {
         let outlet = ScriptedOutlet()
@@ -106,7 +106,7 @@ import Wire
         #expect(texts(outlet.take()) == [["event: put\ndata: {\"path\":\"/b\",\"data\":1}\n\n"]])
     }
 
-    /// Every loop that has listeners of a group is told, with the same bytes.
+    /// Checks that every loop with listeners of a group receives the same bytes.
     @Test func loopsShareTheBytes() throws {
         let outlets = [ScriptedOutlet(), ScriptedOutlet(), ScriptedOutlet()]
         let (group, _) = groups.join(key("a"), namespace.live, outlets[0])
@@ -150,7 +150,8 @@ import Wire
         get throws { try #require(try RESTParameters("orderBy=\"$key\"&limitToLast=2".utf8Slice).query) }
     }
 
-    /// A window is told as it changes: what leaves it, and what comes in.
+    /// Checks that a window is followed as it changes: its listeners receive the children that leave and enter the
+    /// window.
     @Test func windowsAreFollowed() throws {
         for key in ["k1", "k2", "k3"] { namespace.commit((path: "a/\(key)", value: .int(1))) }
         let outlet = ScriptedOutlet()
@@ -160,13 +161,13 @@ import Wire
         let told = Array(texts(outlet.take()).joined())
         #expect(told.count == 1)
         #expect(told.first?.contains("k4") == true && told.first?.contains("k2") == true)
-        // Outside of the window nothing is seen.
+        // Changes outside the window are not reported.
         namespace.commit((path: "a/k1", value: .int(9)))
         #expect(outlet.take().isEmpty)
         #expect(group.value(in: namespace.snapshot) == (try JSONParser.parse("{\"k3\":1,\"k4\":1}")))
     }
 
-    /// After a reset the window is looked up anew, and not taken from before.
+    /// Checks that the window is computed again after a reset, and not derived from the previous one.
     @Test func resetsForgetTheWindow() throws {
         namespace.commit((path: "a/k1", value: .int(1)))
         let outlet = ScriptedOutlet()

@@ -8,7 +8,7 @@ import Tree
 @testable import Gateway
 @testable import HTTPServer
 
-/// The one pass from a group to its listeners on a loop.
+/// Tests of the pass that delivers a group's events to its listeners on a loop.
 @Suite struct ListenerTableTests {
     /// A table on a loop, with listeners at `/a` of a namespace that the test changes.
     private final class Bench {
@@ -96,7 +96,7 @@ import Tree
 
     // MARK: Events
 
-    /// What the pass makes of the events is made once, and every member gets the same.
+    /// Checks that the pass prepares its output once, and that all members receive it.
     @Test func oneDeliveryIsSharedByAll() throws {
         try withLoop { test in
             let bench = try Bench(test)
@@ -142,7 +142,8 @@ import Tree
         }
     }
 
-    /// Where the rules look at neither data nor time, who was let in once is let in until rules or login change.
+    /// Checks that a reader that was admitted by rules that depend on neither data nor time remains admitted until the
+    /// rules or the login change.
     @Test func steadyRulesAreAskedOnce() throws {
         try withLoop { test in
             let bench = try Bench(test, rules: try Self.rules("auth.uid == 'a'"))
@@ -151,7 +152,8 @@ import Tree
             #expect(try bench.take(member).count == 1)
             try test.on {
                 #expect(member.content.admission.rules === bench.namespace.snapshot.rules)
-                // The same login can't lose its right by itself: it is not asked about.
+                // The same login cannot lose its permission under these rules, so the check does not read the changed
+                // reader.
                 member.content.reader = Self.user("b")
             }
             try bench.tell(try bench.events(2))
@@ -192,7 +194,7 @@ import Tree
         }
     }
 
-    /// With more members than one slice of the loop's time is enough for, all are judged, and each once.
+    /// Checks that the rules are evaluated for each member once, even if one time slice of the loop is not enough.
     @Test func manyReadersAreJudgedInSlices() throws {
         try withLoop { test in
             let bench = try Bench(test, rules: try Self.rules("root.child('x').val() == true"))
@@ -215,7 +217,7 @@ import Tree
         }
     }
 
-    /// A member that goes while others are judged is not touched any more.
+    /// Checks that a member that is removed while other members are checked is not used again.
     @Test func membersThatGoMeanwhileAreLeftAlone() throws {
         try withLoop { test in
             let bench = try Bench(test, rules: try Self.rules("root.child('x').val() == true"))
@@ -223,7 +225,7 @@ import Tree
             try test.on {
                 for member in members {
                     member.content.onTold = {
-                        // Whoever is judged first takes all others along.
+                        // The first member that is notified removes all other members.
                         for other in members where other.content !== member.content {
                             bench.table.content.remove(other.content.id, from: bench.groupID)
                         }

@@ -5,14 +5,14 @@ import Tree
 
 @testable import Gateway
 
-/// Whether readers may go on reading, and when they are not asked about again.
+/// Tests of whether readers may continue to read, and of when the check is skipped.
 @Suite struct ReaderCheckTests {
     private func namespace(_ read: String, root: String = "null") throws -> TestNamespace {
         let rules = try RuleSet(json: Array("{\"rules\":{\"a\":{\".read\":\"\(read)\"}}}".utf8))
         return TestNamespace(root: try JSONParser.parse(root), rules: rules)
     }
 
-    /// A check by reference: `#expect` can't change values.
+    /// A class around the check, because `#expect` cannot call mutating methods.
     private final class Check {
         private var check: ReaderCheck
 
@@ -39,7 +39,8 @@ import Tree
         #expect(root.mayRead(.admin))
     }
 
-    /// What holds for one who has not signed in holds for all, but not for those on another machine.
+    /// Checks that the result for one anonymous reader applies to all anonymous readers, except readers on another
+    /// machine.
     @Test func nobodyIsAskedOnceForEachPlace() throws {
         let rules = try RuleSet(json: Array("{\"rules\":{\".read\":true}}".utf8))
         let open = check(TestNamespace(rules: rules))

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Gateway
 
-/// Goal: a request that names no entry is answered, whatever retention removes meanwhile; one that names a removed entry is told so.
+/// Checks that a request without a seq is answered even if retention removes entries meanwhile, and that a request for
+/// a removed entry is refused with that reason.
 @Suite struct LogBeginningTests {
     private static let secret = "an administrator's secret 0123456789 abc"
     private static let offset = "0000000000000000001_0000000000_0000000000_"
@@ -19,7 +20,8 @@ import Testing
             }
             let sql = try PostgresConnection(url)
             defer { sql.close() }
-            // Entries are gone, and the namespace's row, which is read first, does not say so yet.
+            // The entries are removed, but the namespace's row, which the gateway reads first, does not reflect that
+            // yet.
             try sql.executeScript("delete from pathmirror.log where seq <= 3")
             let administrator = ["Authorization": "Bearer " + Self.secret]
             for query in ["", "?offset=-1", "?offset=-1&live=long-poll"] {
@@ -34,7 +36,8 @@ import Testing
         }
     }
 
-    /// Retention removes all that was left after the oldest entry was looked up: the offset names the log's history all the same.
+    /// Checks that the returned offset names the log's history even if retention removes all remaining entries after
+    /// the oldest one was looked up.
     @Test func allIsRemovedAfterTheOldestWasLookedUp() throws {
         try withDatabase { url in
             let gateway = try TestGateway(url, secret: Self.secret)
@@ -43,7 +46,7 @@ import Testing
             for value in 1...3 {
                 #expect(try client.request("PUT", "/a.json", body: "\(value)").status == 200)
             }
-            // The namespace's row, which is read first, does not say yet that the entries are gone.
+            // The namespace's row, which the gateway reads first, does not reflect the removal yet.
             try runScript("delete from pathmirror.log", on: url)
             let administrator = ["Authorization": "Bearer " + Self.secret]
             let empty = try client.request("GET", "/.log?offset=-1", administrator)
@@ -54,7 +57,7 @@ import Testing
         }
     }
 
-    /// Where nothing is retained, the offset still names the history that it is of.
+    /// Checks that the returned offset names the log's history even if no entry is retained.
     @Test(arguments: ["", "?offset=-1", "?offset=now"]) func nothingIsRetained(_ query: String) throws {
         try withDatabase { url in
             let gateway = try TestGateway(url, secret: Self.secret)
@@ -69,13 +72,13 @@ import Testing
             #expect(empty.status == 200 && empty.text == "[]")
             let next = "/.log?offset=" + (try #require(empty.headers["stream-next-offset"]))
             #expect(try client.request("GET", next, administrator).status == 200)
-            // A failover: the entry at the head is another one.
+            // Simulates a failover: the entry at the head is a different one.
             try runScript("update pathmirror.namespace set last_batch = gen_random_uuid()", on: url)
             #expect(try client.request("GET", next, administrator).status == 410)
         }
     }
 
-    /// A reader learns where it can continue after an entry that is damaged, also if that is the oldest one.
+    /// Checks that a reader learns where to continue after a damaged entry, even if that entry is the oldest.
     @Test func anEntryIsDamaged() throws {
         try withDatabase { url in
             let gateway = try TestGateway(url, secret: Self.secret)

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Gateway
 
-/// Goal: who has a feed's token is shown the log below the feed's base path, and nothing else of it.
+/// Checks that a feed's token gives access to the log below the feed's base path, and to no other part of the log.
 @Suite struct LogOfFeedTests {
     private static let secret = "an administrator's secret 0123456789 abc"
 
@@ -24,7 +24,7 @@ import Tree
     private func withFeeds(_ body: (WebClient) throws -> Void) throws {
         try withDatabase { url in
             let gateway = try TestGateway(url, secret: Self.secret) { feed, access, completion in
-                // From another thread, as it may come.
+                // The completion may be called on another thread.
                 _ = Thread(name: "base paths") {
                     guard feed.name != "unclear" else { return completion(.failure(Away())) }
                     let isThere = feed == FeedName(namespace: "default", name: "orders")
@@ -73,7 +73,7 @@ import Tree
                 asked.append(("GET", "/.log?offset=-1", headers))
                 asked.append(("HEAD", "/.log", headers))
             }
-            // The same token elsewhere.
+            // The same token in other requests.
             asked.append(("GET", "/orders.json", token("orders")))
             for (method, target, headers) in asked {
                 let status = try client.request(method, target, headers).status

@@ -5,7 +5,7 @@ import Wire
 
 @testable import Gateway
 
-/// Goal: a request for the log is read as it is meant, or refused.
+/// Checks that valid log requests are parsed as documented and that all others are refused.
 struct LogParametersTests {
     private func read(_ query: String) throws(RESTError) -> LogParameters {
         try LogParameters(ArraySlice(query.utf8))
@@ -23,7 +23,7 @@ struct LogParametersTests {
             ("offset=now&live=long-poll&cursor=abc", .longPoll(cursor: nil), .head),
             ("offset=-1&live=sse", .events(cursor: nil), .oldest),
             ("cursor=5&live=sse&offset=now", .events(cursor: 5), .head),
-            // The protocol has its servers ignore what they do not know.
+            // The protocol requires servers to ignore unknown parameters.
             ("offset=-1&limit=5", .catchUp, .oldest), ("print=pretty&offset=-1&=&%FF=1", .catchUp, .oldest),
             ("offset=now&live=long-poll&x=%FF", .longPoll(cursor: nil), .head), ("OFFSET=now", .catchUp, .oldest),
         ] as [(String, LogParameters.Mode, LogParameters.Start)])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// Goal: a place comes back as it was given, and offsets order as the log does.
+/// Checks that a log position survives conversion to an offset and back, and that offsets sort like the log.
 struct LogPlaceTextTests {
     private static func random(_ generator: inout SeededGenerator) -> LogPlace {
         let seq =
@@ -23,7 +23,7 @@ struct LogPlaceTextTests {
         return place
     }
 
-    /// Where a place is in the log, as numbers.
+    /// The sort key of a log position, as numbers.
     private static func order(_ place: LogPlace) -> [Int64] {
         [place.seq, place.inside.map { Int64($0.part) + 1 } ?? 0]
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// Goal: a reader is given everything once and in order, and no more than it takes, in whatever order things happen.
+/// Checks that a reader receives each entry once and in order, and no more than it accepts, for every order of events.
 struct LogPumpTests {
     private func place(_ seq: Int64) -> LogPlace { LogPlace(seq: seq) }
 
@@ -14,7 +14,7 @@ struct LogPumpTests {
         #expect(pump.received(to: place(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
         #expect(pump.isAtEnd)
         #expect(pump.woke(isFull: false) == .read(place(9)))
-        // Woken again while it is being read: the answer will say.
+        // A wake during a read has no effect: the answer will include the new entry.
         #expect(pump.woke(isFull: false) == .nothing && pump.drained() == .nothing)
         #expect(pump.received(to: place(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
     }
@@ -30,8 +30,9 @@ struct LogPumpTests {
         #expect(pump.drained() == .read(place(6)))
     }
 
-    /// A log that grows, a client that takes when it likes, and wakes that come late, twice or for nothing: in the end the client
-    /// has all, it was never asked to read twice at once, and never while it was full.
+    /// Checks that the client receives all entries while the log grows, the client reads at random times, and wakes
+    /// arrive late, twice or without cause. The pump never reads twice at once, and never while the client's buffer is
+    /// full.
     @Test(arguments: 0..<200 as Range<UInt64>) func `any order of events`(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var pump = LogPump(at: place(0))
@@ -69,7 +70,7 @@ struct LogPumpTests {
             }
         }
         for _ in 0..<300 { step(Int.random(in: 0...4, using: &generator)) }
-        // Nothing is lost where only what has to happen happens.
+        // All entries arrive even if only the necessary events happen.
         for _ in 0..<2_000 where given < head || queued > 0 { for choice in 1...3 { step(choice) } }
         #expect(given == head && queued == 0)
     }

@@ -10,7 +10,7 @@ import Tree
 
 @testable import Gateway
 
-/// How many readers of the log there are at once, and whose they are.
+/// Tests of the limit on concurrent readers of the log, and of its shares.
 @Suite struct LogSeatsTests {
     private static let secret = "an administrator's secret 0123456789 abc"
 
@@ -20,7 +20,7 @@ import Tree
             feed: feed.flatMap { FeedBinding(feed: $0, namespace: "n") }.map { FeedGrant(feed: $0, access: .any) })
     }
 
-    /// Calls and forgets the completions, which keep seats.
+    /// Calls and releases the completions, which hold seats.
     private static func complete(_ waiting: Condition<[@Sendable (Result<Path?, any Error>) -> Void]>, _ path: Path?) {
         let completions = waiting.withLock { waiting in
             defer { waiting = [] }
@@ -43,7 +43,7 @@ import Tree
         #expect(administrators.count > 10)
         let other = fill(seats, identity(.none, feed: "f"), "b")
         #expect(other.count > 10)
-        // An eighth is kept for the gateway's administrators, who have all that is left.
+        // An eighth of the seats is reserved for the gateway's administrators, who may use all remaining seats.
         let operators = fill(seats, identity(.everything), "c")
         #expect(operators.count == 128 - feed.count - administrators.count - other.count && operators.count > 16)
         #expect(seats.used == 128)
@@ -68,7 +68,8 @@ import Tree
         return ["Authorization": "Bearer " + JWT.mint(claims, secret: Array(secret.utf8))]
     }
 
-    /// A burst takes no more seats than there are: they are counted before anything is asked of the database.
+    /// Checks that a burst takes no more seats than the limit: the gateway counts readers before it queries the
+    /// database.
     @Test func aBurstIsCountedAtOnce() throws {
         let headers = Self.feedToken(in: "default")
         let waiting = Condition<[@Sendable (Result<Path?, any Error>) -> Void]>([])
@@ -91,7 +92,8 @@ import Tree
         }
     }
 
-    /// A caller that its credential rules out is told so, whether a seat is free or not, and takes none.
+    /// Checks that a caller whose credential is insufficient is refused for that reason regardless of free seats, and
+    /// takes no seat.
     @Test func aCallerWithoutARightTakesNoSeat() throws {
         let token = Self.feedToken(in: "elsewhere")
         try withDatabase { url in
@@ -101,7 +103,7 @@ import Tree
             for method in ["GET", "HEAD"] {
                 for headers in [[:], token] {
                     #expect(try client.request(method, "/.log?offset=-1", headers).status == 401)
-                    // Parameters are read after the credential.
+                    // The gateway parses the parameters after it has checked the credential.
                     #expect(try client.request(method, "/.log?offset=x", headers).status == 401)
                 }
                 let administrator = ["Authorization": "Bearer " + Self.secret]
@@ -111,7 +113,7 @@ import Tree
         }
     }
 
-    /// A client that goes away while its feed is looked up makes no room for another look-up.
+    /// Checks that a client that disconnects during the lookup of its feed keeps its seat until the lookup ends.
     @Test func aLookUpKeepsItsSeat() throws {
         let headers = Self.feedToken(in: "default")
         let waiting = Condition<[@Sendable (Result<Path?, any Error>) -> Void]>([])
@@ -135,7 +137,7 @@ import Tree
         }
     }
 
-    /// A client that goes away gives its seat back.
+    /// Checks that a client that disconnects frees its seat.
     @Test func aClientThatLeavesGivesItsSeatBack() throws {
         try withDatabase { url in
             let gateway = try TestGateway(url, { $0.maxLogReadings = 8 }, secret: Self.secret)

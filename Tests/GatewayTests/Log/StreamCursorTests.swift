@@ -2,7 +2,7 @@ import Testing
 
 @testable import Gateway
 
-/// Goal: a client never gets the cursor that it had, nor an earlier one.
+/// Checks that a client never receives its previous cursor or an earlier one.
 struct StreamCursorTests {
     private static let epoch: Int64 = 1_728_432_000_000
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Gateway
 
-/// The metrics of feeds.
+/// Tests of the metrics of feeds.
 @Suite struct FeedMetricsTests {
     private static func facts(_ name: String, isUp: Bool = true) -> FeedFacts {
         FeedFacts(
@@ -34,7 +34,7 @@ import Testing
 
     @Test func withoutFeedsThereIsNothing() { #expect(Self.lines([]).isEmpty) }
 
-    /// The number of feeds does not grow the page without bound.
+    /// Checks that the number of feeds in the metrics is bounded.
     @Test func feedsAreBounded() {
         let lines = Self.lines((0..<1_500).reversed().map { Self.facts("f\(10_000 + $0)") })
             .filter { $0.hasPrefix("pathmirror_feed_up{") }

@@ -5,15 +5,15 @@ import Testing
 @testable import Engine
 @testable import Gateway
 
-/// The table of metrics and its reference page.
+/// Tests of the table of metrics and its reference page.
 ///
-/// `PATHMIRROR_WRITE_REFERENCE=1` writes docs/reference/metrics.md before it is compared.
+/// `PATHMIRROR_WRITE_REFERENCE=1` writes docs/reference/metrics.md before the comparison.
 @Suite struct MetricReferenceTests {
     private static let page = RepositoryFile("docs/reference/metrics.md")
 
     private static var all: [Metric] { Metric.groups.flatMap(\.metrics) }
 
-    /// The page as the table has it.
+    /// The reference page, generated from the table.
     private static func reference() -> String {
         var text = """
             # Metrics
@@ -42,7 +42,7 @@ import Testing
             "run: PATHMIRROR_WRITE_REFERENCE=1 make test ROOM=Gateway FILTER=MetricReferenceTests")
     }
 
-    /// Prometheus' conventions: `_total` on counters and on nothing else, base units at the end, one name for one thing.
+    /// Checks Prometheus' conventions: only counters end in `_total`, base units come last, and names are unique.
     @Test func namesFollowTheConventions() {
         #expect(Set(Self.all.map(\.name)).count == Self.all.count)
         for metric in Self.all {
@@ -57,7 +57,8 @@ import Testing
         }
     }
 
-    /// Nothing in the table is left out where there is something to measure, and all numbers have the label of their metric.
+    /// Checks that every metric of the table is written if there is a value, and that all samples have the metric's
+    /// label.
     @Test func everyMetricIsWritten() {
         var sources = MetricSources()
         sources.databases = [("home", true)]
@@ -93,7 +94,8 @@ import Testing
         #expect(!Metric.page(MetricSources()).contains("pathmirror_tls_"))
     }
 
-    /// Advice names alerts and options that exist, and every alert about the gateway is the advice of a metric.
+    /// Checks that the advice names existing alerts and options, and that each alert about the gateway belongs to a
+    /// metric's advice.
     @Test func adviceNamesWhatThereIs() {
         let alerts = RepositoryFile("deploy/prometheus/alerts.yml").text
         let options = RepositoryFile("docs/guides/operations.md").text
@@ -102,7 +104,8 @@ import Testing
             #expect(alerts.contains("alert: \(alert)\n"), "\(alert)")
         }
         for option in (advice + Self.all.map(\.help).joined()).matches(of: /`--([a-z-]+)`/).map({ $0.1 }) {
-            // A row of the table of options has the environment variable beside the option; one of renamed options has not.
+            // A row of the option table lists the environment variable next to the option. A row of renamed options
+            // does not.
             let variable = "PATHMIRROR_" + option.uppercased().replacing("-", with: "_")
             #expect(
                 options.matches(of: /\| `--([a-z-]+)[^`|]*` \| `(PATHMIRROR_[A-Z_]+)` \|/).contains {

@@ -9,7 +9,7 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// What operators are told, and what everybody else is.
+/// Tests of the answers to operators and to all other callers.
 @Suite struct OperationsHandlerTests {
     private final class Bench {
         let test: TestLoop
@@ -37,7 +37,7 @@ import Wire
             }
         }
 
-        /// What a client at an address is answered.
+        /// Returns the answer to a client at an address.
         func ask(
             _ target: String, _ headers: [String: String] = [:], from address: String = "127.0.0.1"
         ) throws -> WebClient.Response {
@@ -118,7 +118,7 @@ import Wire
             let refused = try bench.ask("/.metrics", from: Self.elsewhere)
             #expect(refused.status == 401 && !refused.text.contains("pathmirror_"))
             #expect(try bench.ask("/.metrics", Self.admin, from: Self.elsewhere).status == 200)
-            // An administrator of one namespace is none of all.
+            // An administrator of one namespace is not an administrator of the gateway.
             #expect(try bench.ask("/.metrics", Self.database, from: Self.elsewhere).status == 401)
             #expect(
                 try bench.ask("/.metrics", ["Authorization": "Bearer owner"], from: Self.elsewhere).status == 401)
@@ -136,7 +136,7 @@ import Wire
         }
     }
 
-    /// A proxy on this machine that speaks for somebody else does not lend its place.
+    /// Checks that a remote client does not get local rights through a local proxy that names it.
     @Test func proxiesLendNothing() throws {
         try withHandler { bench, _ in
             let headers = ["X-Forwarded-For": Self.elsewhere]

@@ -8,11 +8,11 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// What GET requests and writes are answered.
+/// Tests of the answers to GET requests and writes.
 @Suite struct AnswerJobTests {
     private static let value = "{\"a\":{\"b\":1,\"c\":\"x\"},\"n\":2}"
 
-    /// What a GET of `target` is answered where the value at its path is this.
+    /// Returns the answer to a GET of `target` for a value at its path.
     private func read(
         _ target: String, _ headers: [(String, String)] = [], _ json: String = Self.value,
         _ change: @Sendable (inout GatewaySettings) -> Void = { _ in }
@@ -53,7 +53,7 @@ import Wire
         #expect(answer.status == (wanted.isEmpty ? 204 : 200))
     }
 
-    /// A query's result is an object, also where nothing matches; where there is no data it is null.
+    /// Checks that a query's result is an object even if nothing matches, and null if there is no data.
     @Test(
         arguments: [
             ("orderBy=\"$key\"&equalTo=\"x\"", Self.value, "{}"), ("orderBy=\"n\"&startAt=9", Self.value, "{}"),
@@ -75,7 +75,7 @@ import Wire
         #expect(try read("/x.json", [wanted]).headers.value("etag") == node.hash)
         #expect(try read("/x.json", [wanted], "null").headers.value("etag") == "null_etag")
         #expect(try read("/x.json?print=silent", [wanted]).headers.value("etag") == node.hash)
-        // A query's answer is something else.
+        // A query's answer has no ETag.
         #expect(try read("/x.json?orderBy=\"$key\"", [wanted]).headers.value("etag") == nil)
         #expect(try read("/x.json", [("X-Firebase-ETag", "false")]).headers.value("etag") == nil)
     }
@@ -134,7 +134,7 @@ import Wire
         Change(path: Path(splitting: path), value: try JSONParser.parse(json))
     }
 
-    /// However the body spelled it, the answer has what is stored, in one form.
+    /// Checks that the answer contains the stored value in canonical form, regardless of its form in the body.
     @Test(
         arguments: [
             ("{ \"b\" : 1 , \"gone\":null }", "{\"b\":1}"), ("{\"b\":2,\"a\":1}", "{\"a\":1,\"b\":2}"),
@@ -196,7 +196,7 @@ import Wire
         #expect(answer.headers.value("etag") == nil)
     }
 
-    /// Who may not read what an increment came to must not learn it by its tag.
+    /// Checks that an increment's answer has no ETag: it would reveal the result to a client without read permission.
     @Test func incrementsHaveNoTag() throws {
         let increment = try JSONParser.parse(Array("{\".sv\":{\"increment\":1}}".utf8)).node
         let answer = try written(

@@ -7,7 +7,7 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// What a REST request asks for.
+/// Tests of how the method and permissions of a REST request are determined.
 @Suite struct CallTests {
     private func method(
         _ name: String, _ override: String? = nil, query: String? = nil
@@ -38,7 +38,7 @@ import Wire
     func postsMayStandForOthers(_ name: String, _ wanted: Call.Method) throws {
         #expect(try method("POST", name) == wanted)
         #expect(try method("POST", query: "x-http-method-override=\(name)") == wanted)
-        // Nothing else may.
+        // Other methods cannot be overridden.
         #expect(try method("PUT", name) == .put)
         #expect(try method("GET", name) == .get)
     }
@@ -120,7 +120,7 @@ import Wire
         #expect(try refusal(rules, "/a.json?orderBy=\"$key\"", Self.nobody) == nil)
         let error = try #require(try refusal(rules, "/a.json?orderBy=\"y\"", Self.nobody))
         #expect(error.status == 400 && error.message.contains("y"))
-        // Whom the rules refuse learns nothing of indexes.
+        // A caller that the rules refuse learns nothing about indexes.
         let shut = "{\"rules\":{}}"
         #expect(try refusal(shut, "/a.json?orderBy=\"y\"", Self.nobody) == .permissionDenied)
     }

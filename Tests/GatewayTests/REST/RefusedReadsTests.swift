@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What the rules refuse counts as what they allow does, whether the namespace is in memory or not.
+/// Checks that refused requests count like allowed ones, whether the namespace is in memory or not.
 @Suite struct RefusedReadsTests {
     @Test(arguments: [false, true]) func refusedRequestsCount(isLoaded: Bool) throws {
         try withDatabase { url in

@@ -4,7 +4,7 @@ import Testing
 @testable import Gateway
 @testable import HTTPServer
 
-/// Requests that wait, and those whose clients do not.
+/// Tests of waiting requests, and of requests whose clients disconnect.
 @Suite struct WaitingCallsTests {
     @Test func callsComeBackOnce() throws {
         try withLoop { test in
@@ -36,7 +36,7 @@ import Testing
                 calls.suspend(call)
                 _ = calls.resume(call.exchange.id)
                 #expect(call.timer == nil)
-                // One that is not cancelled: it comes after.
+                // A later timer that is not canceled shows that the canceled one would have fired.
                 _ = test.loop.schedule(afterMilliseconds: 5) { fired.content += 100 }
             }
             #expect(try eventually { try test.on { fired.content } >= 100 })

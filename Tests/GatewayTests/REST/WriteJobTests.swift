@@ -9,7 +9,7 @@ import Wire
 
 @testable import Gateway
 
-/// What becomes of a request's body: the write that is queued, or why there is none.
+/// Tests of how a request's body becomes a queued write or a refusal.
 @Suite struct WriteJobTests {
     private static func rules(_ json: String) throws -> RuleSet { try RuleSet(json: Array(json.utf8)) }
 
@@ -32,7 +32,7 @@ import Wire
         if case .failure(let error) = try run(method, target, headers, body: body) { error } else { nil }
     }
 
-    // MARK: What is written
+    // MARK: Writes
 
     @Test func setting() throws {
         let parsed = try run("PUT", "/a/b.json", body: "{\"c\":1,\"d\":null}").get()
@@ -111,7 +111,7 @@ import Wire
         #expect(write.rowLimit == parameters.writeTimeout.map { Int($0 * 100) + 99 })
     }
 
-    // MARK: What is refused
+    // MARK: Refusals
 
     @Test(
         arguments: [
@@ -138,7 +138,7 @@ import Wire
         #expect(try refusal("PUT", "\(deepest)/.priority.json", body: "1") == nil)
     }
 
-    // MARK: Packed bodies
+    // MARK: Compressed bodies
 
     @Test(arguments: ["gzip", "x-gzip", "GZIP"])
     func packedBodiesAreUnpacked(_ encoding: String) throws {
@@ -173,7 +173,7 @@ import Wire
         #expect(try refusal("PUT", "/a.json", [("Content-Encoding", "identity")], body: "1") == nil)
     }
 
-    /// A short text may unpack to more than anybody may send.
+    /// Checks that a short compressed body that expands beyond the limit is refused.
     @Test func whatUnpacksToTooMuchIsRefused() throws {
         let packed = try #require(Gzip.compress(Array(repeating: UInt8(ascii: " "), count: 100_000)))
         let result = try TestCall("PUT", "/a.json").with { call, services in
@@ -191,7 +191,7 @@ import Wire
         #expect(error.status == 413)
     }
 
-    // MARK: Permission and memory
+    // MARK: Permissions and memory
 
     @Test func updatesAreJudgedByTheirPlaces() throws {
         let rules = try Self.rules("{\"rules\":{\"a\":{\"open\":{\".write\":true}}}}")
@@ -202,7 +202,7 @@ import Wire
         }
     }
 
-    /// What would be refused in the end is not parsed: it may not even be JSON.
+    /// Checks that a body is not parsed if the rules refuse the write in any case: it may not even be JSON.
     @Test func refusedWritesAreNotParsed() throws {
         let rules = try Self.rules("{\"rules\":{\".write\":\"root.child('o').val() == true\"}}")
         let version = RulesVersion(seq: 0, set: rules, enforcesIndexes: false)
@@ -225,7 +225,8 @@ import Wire
                 $0.memory = memory
             }
         }
-        // The first may be as large as it is; another from the same address has no room while the first has its share.
+        // The first request may exceed the share. A second request from the same address is refused while the first is
+        // held.
         var first: WriteJob.Parsed? = try run().get()
         #expect(first?.share?.bytes == JSONSize.estimate(Array(body.utf8)))
         guard case .failure(let error) = try run() else {

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Gateway
 
-/// What is kept of values that were written out for GETs.
+/// Tests of the cache of values that were encoded for GET requests.
 @Suite struct WrittenValuesTests {
     private final class Somewhere: Sendable {}
     private static let namespace = Somewhere()
@@ -48,7 +48,7 @@ import Tree
         let place = Self.place("/a")
         let tree = Self.tree(100)
         values.keep(try Self.kept(tree), at: place)
-        // The same value, but not the same node: nothing compares trees for this.
+        // An equal value in a different node is not found: the cache does not compare trees.
         #expect(values.find(place, Self.tree(100)) == nil)
         let changed = tree.replacing(Path(splitting: "/k7/below"), with: .int(7))
         #expect(values.find(place, changed) == nil)
@@ -69,21 +69,21 @@ import Tree
         #expect(values.isWorthKeeping(Self.string(1_024)))
         #expect(values.isWorthKeeping(Self.tree(32)))
         #expect(!Self.values(0).isWorthKeeping(Self.string(1_024)))
-        // Nor is there anything to keep of an answer without text and tag.
+        // An answer without text and ETag is not cached either.
         #expect(WrittenValues.Kept(Self.tree(32), WrittenValue()) == nil)
-        // What would take a loop long to free is written out anew.
+        // A value whose release would block a loop too long is not cached.
         #expect(values.isWorthKeeping(Self.tree(50_000)))
         #expect(!values.isWorthKeeping(Self.tree(50_001)))
     }
 
-    /// What is counted is what is held, however little of it the text says.
+    /// Checks that the cache counts the memory of whole nodes, even if the encoded text contains little of it.
     @Test func nodesAreCountedWhole() throws {
         let long = Node.string(String(repeating: "p", count: 100_000))
         let node = Node(children: (0..<40).map { (Key("k\($0)"), Node.int(1).withPriority(long)) })
         #expect(JSONWriter.encode(node, form: .plain).count < 1_000)
         let few = Self.values(1_000_000)
         few.keep(try Self.kept(node), at: Self.place("/a"))
-        // One text of 100,000 bytes that all have.
+        // All children share one text of 100,000 bytes.
         #expect(few.find(Self.place("/a"), node) != nil)
         let apart = Node(
             children: (0..<40).map { number in
@@ -92,14 +92,14 @@ import Tree
             })
         few.keep(try Self.kept(apart), at: Self.place("/b"))
         #expect(few.find(Self.place("/b"), apart) == nil)
-        // And so is the place.
+        // The path is counted, too.
         let deep = "/" + (0..<30).map { _ in String(repeating: "d", count: 700) }.joined(separator: "/")
         let narrow = Self.values(40_000)
         narrow.keep(try Self.kept(Self.string(1_024)), at: Self.place(deep))
         #expect(narrow.find(Self.place(deep), Self.string(1_024)) == nil)
     }
 
-    /// Never more than the room, whatever is kept; what is asked for stays longest.
+    /// Checks that the cache never exceeds its budget, and that requested values remain longest.
     @Test func roomIsBounded() throws {
         let values = Self.values(100_000)
         let nodes = (0..<200).map { _ in Self.string(5_000) }
@@ -113,7 +113,8 @@ import Tree
             found += 1
         }
         #expect((4...9).contains(found))
-        // What is more than a generation has room for is not kept, and what was there is not what was asked for.
+        // A value larger than the budget of a generation is not cached, and the previous value at the path differs from
+        // it.
         let large = Self.string(60_000)
         values.keep(try Self.kept(large), at: first)
         #expect(values.find(first, large) == nil)
@@ -136,13 +137,13 @@ import Tree
         #expect(value.suffices(packedFrom: 1, tag: true))
         #expect(value.text { [] } == text)
         #expect(value.tag { "other" } == "tag")
-        // What can't be packed is not tried again either.
+        // A value that cannot be compressed is not compressed again.
         var short = WrittenValue(text: [1, 2, 3])
         #expect(short.packedText() == nil)
         #expect(short.suffices(packedFrom: 1, tag: false))
     }
 
-    /// Over HTTP: every form before and after a write, by one loop, from what was kept and not.
+    /// Checks over HTTP that every form is answered correctly before and after a write, with and without the cache.
     @Test(arguments: ["\"\(String(repeating: "x\\n", count: 2_000))\"", bigTree]) func answersAreTheSame(_ json: String)
         throws
     {

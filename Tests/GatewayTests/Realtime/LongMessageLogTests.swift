@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// Log lines about messages above the size limit.
+/// Tests of the log lines about messages above the size limit.
 @Suite struct LongMessageLogTests {
     @Test func linesNameTheClientAndTheLimit() {
         let lines = LoggedLines()

@@ -5,7 +5,7 @@ import Wire
 
 @testable import Gateway
 
-/// A polling client: which poll is answered with what.
+/// Tests of a long-polling client: which poll receives which answer.
 @Suite struct LongPollTransportTests {
     private final class Bench {
         let test: TestLoop
@@ -29,7 +29,7 @@ import Wire
             return try test.on { try body(transport.content) }
         }
 
-        /// A poll that has come, and its client.
+        /// Sends a poll and returns its client once the poll has arrived.
         func poll() throws -> WebClient {
             let client = try test.client()
             let exchange = try test.exchange(client, "GET", "/.lp").exchange
@@ -87,7 +87,7 @@ import Wire
         }
     }
 
-    /// Browsers have few connections: the older of two polls is let go.
+    /// Checks that the older of two polls is answered immediately: browsers limit the number of connections.
     @Test func theOlderPollIsAnswered() throws {
         try withTransport { bench in
             let (older, newer) = (try bench.poll(), try bench.poll())
@@ -114,7 +114,7 @@ import Wire
             try bench.on { $0.onLoss = { lost.content = $0 } }
             let client = try bench.poll()
             client.shutDown()
-            // The exchange is gone by the time that it is answered.
+            // The exchange has ended before the answer is sent.
             try bench.test.settle()
             #expect(
                 try eventually {
@@ -143,7 +143,7 @@ import Wire
             try bench.on { $0.close() }
             #expect(try bench.answer(client) == "pLPCommand('close')")
             #expect(try bench.takeEvents() == ["end"])
-            // Those that come later, too; and nothing ends twice.
+            // Later polls get the same answer, and the transport ends only once.
             #expect(try bench.answer(try bench.poll()) == "pLPCommand('close')")
             try bench.on { $0.close() }
             try bench.send("1")
@@ -152,7 +152,7 @@ import Wire
         }
     }
 
-    /// An upgraded client fetches what is left, and is then told that there is no more.
+    /// Checks that an upgraded client receives the remaining messages, and then the notice of the end.
     @Test func theLastResponseIsFollowedByTheEnd() throws {
         try withTransport { bench in
             try bench.send("1")
@@ -179,7 +179,7 @@ import Wire
         #expect(!LongPollTransport.isWebSocket)
     }
 
-    /// What ends a script, or a line in it, is escaped.
+    /// Checks that text that would end a script element or a line of it is escaped.
     @Test func answersAreSafeInAPage() throws {
         try withTransport { bench in
             try bench.send("\"</script>\u{2028}\"")

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Gateway
 
-/// Where realtime sessions live, for those who look for them from other loops.
+/// Tests of the directory through which loops find realtime sessions of other loops.
 @Suite struct SessionDirectoryTests {
-    /// A loop's sessions that only counts what it is told.
+    /// A loop's sessions. Only counts its calls.
     private final class Home: SessionHome {
         let closed = Counter()
         let followed = Counter()
@@ -37,7 +37,7 @@ import Testing
         #expect(directory.anyHome === two)
     }
 
-    /// A loop with many sessions is told once.
+    /// Checks that a loop with many sessions is notified once.
     @Test func everyLoopClosesItsSessions() {
         for number in 0..<10 { directory.add("one\(number)", one) }
         directory.add("two", two)

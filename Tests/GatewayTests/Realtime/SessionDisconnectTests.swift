@@ -10,18 +10,18 @@ import Tree
 
 @testable import Gateway
 
-/// onDisconnect operations of realtime clients, on a real engine and database: over a scripted transport.
+/// Tests of onDisconnect operations of realtime clients, on a real engine and database, over a scripted transport.
 @Suite struct SessionDisconnectTests {
     private typealias Client = ScriptedClient
 
     private static let unavailable = #""The service is unavailable. Try again later.""#
 
-    /// Adds one at a path: executed twice it would show.
+    /// An increment by one at a path, which would reveal a second execution.
     private func add(_ path: String) -> String { #"{"p":"\#(path)","d":{".sv":{"increment":1}}}"# }
 
     private func isEmpty(_ bench: SessionBench) -> Bool { (try? bench.isAtRest) == true }
 
-    // MARK: What is asked for
+    // MARK: Requests
 
     @Test func operationsAreExecutedOnceAtTheEnd() throws {
         try withBench { bench in
@@ -33,7 +33,7 @@ import Tree
             try client.disconnect()
             #expect(eventually { isEmpty(bench) })
             #expect(try bench.value("") == #"{"a":{"b":1},"count":1}"#)
-            // The end of a session that has ended is nothing.
+            // A second end of the session has no effect.
             try client.disconnect()
             try bench.settle()
             #expect(try bench.value("count") == "1")
@@ -76,7 +76,8 @@ import Tree
         }
     }
 
-    /// A write with a later time than the operations is not undone: they see what is there at the end.
+    /// Checks that operations use the data at the time of execution: a write made after they were registered is not
+    /// undone.
     @Test func operationsAreExecutedOnWhatIsThereThen() throws {
         try withBench { bench in
             let (client, other) = (try bench.connect(), try bench.connect())
@@ -99,7 +100,7 @@ import Tree
             try client.ask("om", #"{"p":"/","d":{"a":1,"b":1}}"#, gives: "permission_denied", Client.denied)
             #expect(try bench.savedSessions() == 0)
             try client.ask("o", #"{"p":"/a","d":9}"#, gives: "ok")
-            // Nobody is denied to want less.
+            // Canceling needs no permission.
             try client.ask("oc", #"{"p":"/b"}"#, gives: "ok")
             try client.disconnect()
             #expect(eventually { isEmpty(bench) })
@@ -107,7 +108,8 @@ import Tree
         }
     }
 
-    /// And again at the end: by the rules, the data and the login that there are then.
+    /// Checks that the rules are evaluated again when the operations are executed, with the rules, data and login of
+    /// that time.
     @Test func theRulesJudgeAgainAtTheEnd() throws {
         let rules =
             #"{"rules":{"open":{".write":true},"own":{".write":"auth.uid == 'ann'"},"gate":{".write":"root.child('isOpen').val() != false"}}}"#
@@ -134,7 +136,7 @@ import Tree
             try client.ask("o", #"{"p":"/a","d":1}"#, gives: "ok")
             try client.ask("o", #"{"p":"/b","d":1}"#, gives: "ok")
             try client.ask("o", #"{"p":"/c","d":1}"#, gives: "too_big", #""Too many onDisconnect operations""#)
-            // One that replaces another is none more.
+            // An operation that replaces another does not increase the count.
             try client.ask("o", #"{"p":"/b","d":2}"#, gives: "ok")
             try client.disconnect()
             #expect(eventually { isEmpty(bench) })
@@ -142,7 +144,7 @@ import Tree
         }
     }
 
-    /// Counted is what there is, not all that there ever was.
+    /// Checks that the limit counts only the present operations, not all operations that the session has ever had.
     @Test func theirSizeIsBounded() throws {
         try withBench {
             $0.maxMessageBytes = 2_000
@@ -171,7 +173,7 @@ import Tree
         }
     }
 
-    /// Large ones are judged by a worker; what comes behind waits.
+    /// Checks that large operations, which a worker evaluates, keep their order: later requests wait.
     @Test func largeOperationsKeepTheirPlace() throws {
         try withBench {
             $0.heavyRows = 10
@@ -193,7 +195,7 @@ import Tree
 
     // MARK: Saving
 
-    /// Runs `body` while nothing can be saved; what is asked for meanwhile waits.
+    /// Runs `body` while no operation can be saved. Requests in `body` wait.
     private func withSavesHeld(_ bench: SessionBench, _ body: () throws -> Void) throws {
         let connection = try PostgresConnection(bench.url)
         defer { connection.close() }
@@ -207,7 +209,8 @@ import Tree
         try connection.executeScript("commit")
     }
 
-    /// A dead gateway must not leave a client present that had said how to leave.
+    /// Checks that a write is committed only after the operations before it are saved: otherwise the death of a gateway
+    /// would leave a client present that had registered its removal.
     @Test func writesWaitForOperationsBeforeThem() throws {
         try withBench { bench in
             let client = try bench.connect()
@@ -221,13 +224,14 @@ import Tree
                 #expect(try bench.value("online") == "null")
                 #expect(client.transport.messages.count == 1)
             }
-            // What is no write waits where it comes behind one, and is answered before it is committed.
+            // A request that does not write waits behind a write only for its turn, and is answered before the write is
+            // committed.
             for number in [numbers[0], numbers[2], numbers[1]] { try client.expect(Client.ok(number)) }
             #expect(try bench.value("online") == "true")
         }
     }
 
-    /// What comes while a save is under way is saved next, all of it at once.
+    /// Checks that requests that arrive during a save are saved together by the next save.
     @Test func whatComesMeanwhileIsSavedTogether() throws {
         try withBench { bench in
             let client = try bench.connect()
@@ -277,7 +281,8 @@ import Tree
         }
     }
 
-    /// The database goes away: what can't be saved is refused, and what was saved before holds.
+    /// Checks that operations that cannot be saved are refused, and that earlier ones remain, if the database becomes
+    /// unavailable.
     @Test func whatCanNotBeSavedIsRefused() throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)
@@ -309,7 +314,8 @@ import Tree
         settings.leaseExpiryMilliseconds = 400
     }
 
-    /// Others take the gateway's lease away: sessions are closed, and what was saved is executed once.
+    /// Checks that sessions are closed and saved operations are executed once if other gateways end the gateway's
+    /// lease.
     @Test func aLostLeaseClosesSessions() throws {
         try withBench(engine: quick) { bench in
             let (client, other) = (try bench.connect(), try bench.connect())
@@ -317,7 +323,7 @@ import Tree
             try bench.execute("delete from pathmirror.gateway")
             #expect(client.transport.waits(for: .close) && other.transport.waits(for: .close))
             #expect(eventually { isEmpty(bench) && (try? bench.value("n")) == "1" })
-            // Whoever comes back begins under the new lease.
+            // A client that reconnects gets a session under the new lease.
             let again = try bench.connect()
             try again.ask("o", add("/n"), gives: "ok")
             try again.disconnect()
@@ -329,7 +335,7 @@ import Tree
         try withBench { bench in
             let client = try bench.connect()
             try client.ask("o", add("/n"), gives: "ok")
-            // Another gateway has executed it.
+            // Another gateway has executed the operation.
             try bench.execute("delete from pathmirror.session")
             try client.ask("o", add("/m"))
             #expect(client.transport.waits(for: .close))
@@ -340,9 +346,10 @@ import Tree
         }
     }
 
-    // MARK: Clients that come back
+    // MARK: Clients that reconnect
 
-    /// The earlier session ends first, lest its end undo what the new one does.
+    /// Checks that the earlier session of a client ends first, so that its operations cannot undo writes of the new
+    /// session.
     @Test func anEarlierSessionEndsFirst() throws {
         try withBench { bench in
             let (old, new, other) = (try bench.connect(), try bench.connect(), try bench.connect())
@@ -378,7 +385,7 @@ import Tree
             }
             let number = try new.ask("p", #"{"p":"/online","d":"new"}"#)
             try new.expect(Client.put("online", #""gone""#), Client.put("online", #""new""#), Client.ok(number))
-            // The old gateway learns of it when it saves, and has nothing to execute.
+            // The old gateway notices this at its next save, and has nothing to execute.
             try old.ask("o", #"{"p":"/online","d":"twice"}"#)
             #expect(old.transport.waits(for: .close))
             #expect(eventually { isEmpty(benches[0]) })
@@ -392,7 +399,7 @@ import Tree
             try bench.on { [client] hub in
                 if let session = hub.sessions[client.id] {
                     hub.endEarlier("0123456789abcdef0123456789abcdef", before: session)
-                    // A client that names its own session means nothing by it.
+                    // A client that names its own session has no effect.
                     hub.endEarlier(client.id, before: session)
                 }
             }

@@ -7,11 +7,11 @@ import Tree
 
 @testable import Gateway
 
-/// How realtime sessions end: over a scripted transport.
+/// Tests of how realtime sessions end, over a scripted transport.
 @Suite struct SessionEndTests {
     private typealias Client = ScriptedClient
 
-    /// Runs `body` while nothing can be committed.
+    /// Runs `body` while no write can be committed.
     private func withCommitsHeld(_ bench: SessionBench, _ body: () throws -> Void) throws {
         let connection = try PostgresConnection(bench.url)
         defer { connection.close() }
@@ -49,7 +49,7 @@ import Tree
             try withCommitsHeld(bench) {
                 number = try client.ask("p", #"{"p":"/a","d":1}"#)
                 _ = try client.on { $0.close() }
-                // Nothing more is taken.
+                // The session accepts no more requests.
                 #expect(try client.send(client.request("p", #"{"p":"/b","d":1}"#).text))
                 #expect(try client.send("nonsense"))
                 #expect(!client.transport.isClosed)
@@ -88,7 +88,7 @@ import Tree
 
     // MARK: Losing the connection
 
-    /// What is under way is done, though nobody is answered.
+    /// Checks that a write in flight is committed even if its client disconnects and cannot be answered.
     @Test func aWriteGoesOnWithoutItsClient() throws {
         try withBench { bench in
             let client = try bench.connect()
@@ -102,7 +102,8 @@ import Tree
         }
     }
 
-    /// A large write may be overtaken by others' writes, but not by its own session's end.
+    /// Checks that a session's end does not overtake the session's own large write, although writes of other clients
+    /// may.
     @Test func theEndComesBehindALargeWrite() throws {
         try withBench(engine: Self.largeFrom50Rows) { bench in
             let client = try bench.connect()
@@ -146,7 +147,7 @@ import Tree
         }
     }
 
-    /// A browser answers pings for pages that it has put aside.
+    /// Checks that a client that only answers pings is disconnected: browsers answer pings for suspended pages.
     @Test func whoOnlyAnswersPingsIsGivenUp() throws {
         try withBench {
             $0.keepAliveTimeoutMilliseconds = 120_000

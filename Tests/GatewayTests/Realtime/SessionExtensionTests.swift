@@ -7,12 +7,12 @@ import Wire
 
 @testable import Gateway
 
-/// What clients are told that have asked for the gateway's extension: as of which entry data is, and when everything up to an
-/// entry has been told.
+/// Tests of the protocol extension: the log position of received data, and the notice that everything up to an entry
+/// has been sent.
 @Suite struct SessionExtensionTests {
     private func listen(_ path: String, _ more: String = "") -> String { #"{"p":"\#(path)","h":""\#(more)}"# }
 
-    /// The next message and its mark, which is taken out of the text.
+    /// Returns the next message without its mark, and the mark.
     private func next(_ client: ScriptedClient) throws -> (text: String, mark: LogMark?) {
         let text = try client.next()
         guard let match = text.firstMatch(of: #/,"at":"([^"]*)"/#) else { return (text, nil) }
@@ -47,7 +47,8 @@ import Wire
         }
     }
 
-    /// What is refused says nothing of the log, and clients that don't ask see nothing of it.
+    /// Checks that refused requests reveal nothing about the log, and that clients without the extension receive no
+    /// marks.
     @Test func whatIsRefusedHasNoMark() throws {
         let rules = #"{"rules":{"open":{".read":true,".write":true}}}"#
         try withBench(rules: rules) { bench in
@@ -84,7 +85,8 @@ import Wire
         }
     }
 
-    /// Who has shown that he may read a place needs no listen; too many waits are refused, and one that takes too long.
+    /// Checks that a client that has shown its read permission needs no listen. Too many waits are refused, as is one
+    /// that takes too long.
     @Test func waitsAreBounded() throws {
         let rules = #"{"rules":{"open":{".read":true}}}"#
         try withBench(rules: rules) { settings in
@@ -106,9 +108,9 @@ import Wire
         }
     }
 
-    // MARK: Listens that go on
+    // MARK: Resumed listens
 
-    /// A value of enough leaves that reading a few entries is less work than hashing it.
+    /// A value with enough leaves that reading a few entries takes less work than hashing the value.
     private static let many = "{" + (0..<200).map { #""k\#($0)":\#($0)"# }.joined(separator: ",") + "}"
 
     @Test func aListenGoesOnBehindWhatItsClientHas() throws {
@@ -139,8 +141,8 @@ import Wire
         }
     }
 
-    /// Nobody goes on behind an entry of another place, of other rules, of another history, of too long ago, or that was
-    /// guessed.
+    /// Checks that a listen is not resumed from an entry of another path, other rules or another history, nor from one
+    /// that is too old or guessed.
     @Test func elseTheClientIsToAskWithHashes() throws {
         try withBench { bench in
             let first = try bench.write("a", Self.many)
@@ -160,18 +162,18 @@ import Wire
             try refuses("/a", behind)
             try bench.setRules(#"{"rules":{".read":true,".write":true}}"#)
             try refuses("/a", behind)
-            // The listen is as if it had not been asked for.
+            // The refused listen leaves no trace.
             try again.ask("q", listen("/a"))
             _ = try next(again)
             #expect(try next(again).mark?.seq == bench.namespace.snapshot.seq)
             #expect(bench.gateway.metrics.listensResumed.current == 0)
-            // Thirteen entries are more work than to compare the 200 leaves, however long the log is kept.
+            // Reading thirteen entries takes more work than comparing the 200 leaves, however long the log is retained.
             #expect(bench.gateway.metrics.resumesFresh.current == 4)
             #expect(bench.gateway.metrics.resumesCompared.current == 1)
         }
     }
 
-    /// Who may not read any more is told so, whatever he has seen.
+    /// Checks that a client that has lost its read permission is refused, even if it has seen earlier data.
     @Test func permissionComesFirst() throws {
         let rules = #"{"rules":{"a":{".read":"auth.uid === 'u'",".write":true}}}"#
         try withBench(rules: rules) { bench in
@@ -183,7 +185,8 @@ import Wire
         }
     }
 
-    /// A write that comes again is answered and not done; who has not asked for the extension writes as ever.
+    /// Checks that a repeated named write is answered without being executed again, and that clients without the
+    /// extension write as usual.
     @Test func namedWritesAreDoneOnce() throws {
         try withBench { bench in
             let increment = #"{"p":"/n","d":{".sv":{"increment":1}},"w":"writer-1.1"}"#
@@ -205,7 +208,7 @@ import Wire
                 #expect(try other.next() == ScriptedClient.ok(number))
             }
             #expect(try bench.value("n") == "3")
-            // A transaction says itself what it is done on.
+            // A transaction states its expected value itself.
             let client = try bench.connect(isExtended: true)
             let hash = Node.int(3).hash
             for status in ["ok", "datastale"] {
@@ -215,7 +218,8 @@ import Wire
         }
     }
 
-    /// Who may not write learns nothing by another one's name but that there was such a write; a denied one is not done by it.
+    /// Checks that a client without write permission learns from another client's write name only that such a write
+    /// exists, and that a denied write is not marked as executed by it.
     @Test func aDeniedNamedWriteIsJudgedAgain() throws {
         let rules = #"{"rules":{".read":true,"open":{".write":"data.parent().child('is').exists()"}}}"#
         try withBench(rules: rules) { bench in
@@ -230,7 +234,8 @@ import Wire
         }
     }
 
-    /// What may be made once only is there by now; a long message is judged before it is queued, and its name all the same.
+    /// Checks that a repeated write to a path that can be created only once is not reported as refused. A long message
+    /// is evaluated before it is queued, and its name is recognized as well.
     @Test(arguments: [10, 200]) func whatWasDoneIsNotToldAsRefused(length: Int) throws {
         let rules = #"{"rules":{".read":true,".write":"!data.exists()"}}"#
         try withBench(rules: rules) { settings in

@@ -6,7 +6,7 @@ import Tree
 
 @testable import Gateway
 
-/// What a realtime client is told of data, and in which order: over a scripted transport.
+/// Tests of the data that a realtime client receives, and of its order, over a scripted transport.
 @Suite struct SessionListenTests {
     private typealias Client = ScriptedClient
 
@@ -40,7 +40,7 @@ import Tree
             try client.ask("q", #"{"p":"/a","h":"\#(hash)"}"#, gives: "ok", "{}")
             try bench.write("a/b", "2")
             try client.expect(Client.put("a/b", "2"))
-            // The same hash is of an older value now.
+            // The hash belongs to an older value by now.
             try client.ask("n", #"{"p":"/a"}"#, gives: "ok")
             let number = try client.ask("q", #"{"p":"/a","h":"\#(hash)"}"#)
             try client.expect(Client.put("a", #"{"b":2}"#), Client.ok(number, "{}"))
@@ -63,7 +63,7 @@ import Tree
         }
     }
 
-    /// What a client has written it is told before its write is answered.
+    /// Checks that a client receives its own change before the answer to its write.
     @Test func ownWritesAreToldBeforeTheyAreAnswered() throws {
         try withBench { bench in
             let client = try bench.connect()
@@ -96,13 +96,13 @@ import Tree
             let push = try client.next()
             #expect(push.hasPrefix(#"{"t":"d","d":{"a":"m","b":{"p":"a","d":{"#) && push.hasSuffix(#","t":7}}}"#))
             #expect(push.contains(#""c":null"#) && push.contains(#""d":3"#))
-            // Outside the window.
+            // A change outside the window.
             try bench.write("a/a", "0")
             try client.expectNothing()
         }
     }
 
-    /// Listens of one place and query share what is encoded, and differ in their tags.
+    /// Checks that listens with the same path and query share their encoding but have different tags.
     @Test func everyClientHasItsOwnTag() throws {
         try withBench { bench in
             let clients = try (0..<4).map { _ in try bench.connect() }
@@ -148,7 +148,7 @@ import Tree
         }
     }
 
-    // MARK: Ends
+    // MARK: Removing listens
 
     @Test func whoUnlistensIsToldNothingMore() throws {
         try withBench { bench in
@@ -156,7 +156,7 @@ import Tree
             try client.ask("q", listen("/a"), gives: "ok", "{}")
             try client.ask("q", listen("/b"), gives: "ok", "{}")
             try client.ask("n", #"{"p":"/a"}"#, gives: "ok")
-            // Also where there is no such listen.
+            // An unlisten succeeds even if there is no such listen.
             try client.ask("n", #"{"p":"/never"}"#, gives: "ok")
             try bench.write("a", "1")
             try bench.write("b", "2")
@@ -184,14 +184,14 @@ import Tree
             try client.ask("q", listen("/a"), gives: "ok", "{}")
             try client.ask("q", listen("/b"), gives: "ok", "{}")
             try client.ask("q", listen("/c"), gives: "too_big", #""Too many listens on one connection""#)
-            // One that is there may be made again, and one that goes makes room.
+            // An existing listen may be repeated, and a removed listen frees its slot.
             try client.ask("q", listen("/b"), gives: "ok", "{}")
             try client.ask("n", #"{"p":"/a"}"#, gives: "ok")
             try client.ask("q", listen("/c"), gives: "ok", "{}")
         }
     }
 
-    // MARK: Rights
+    // MARK: Permissions
 
     @Test func whoMayNotReadIsRefused() throws {
         try withBench(rules: #"{"rules":{"open":{".read":true,".write":true}}}"#) { bench in
@@ -226,7 +226,7 @@ import Tree
         }
     }
 
-    /// Rules may look at data elsewhere: whoever that shuts out is told nothing more.
+    /// Checks that a client receives no more data once a change elsewhere makes the rules deny its listen.
     @Test func dataElsewhereEndsAListenBeforeItIsToldMore() throws {
         let rules = #"{"rules":{"a":{".read":"root.child('isOpen').val() == true"}}}"#
         try withBench(rules: rules) { bench in
@@ -249,7 +249,7 @@ import Tree
             let client = try bench.connect()
             try client.ask("q", listen("/a"), gives: "ok", "{}")
             try bench.write("isOpen", "false")
-            // The sweep looks whether the tree has changed.
+            // The sweep detects that the tree has changed.
             try client.expect(Client.cancel("a"))
         }
     }
@@ -268,7 +268,7 @@ import Tree
                 try bench.write("a/k7", "\(1_000 + round)")
                 let value = try client.next()
                 #expect(value.hasPrefix(#"{"t":"d","d":{"a":"d","b":{"p":"a","d":{"k0":0,"#))
-                // The change is in the value, or follows it, but never comes before.
+                // The change is either part of the value or follows it. It never precedes the value.
                 var rest = [try client.next()]
                 if !value.contains(#""k7":\#(1_000 + round),"#) { rest.append(try client.next()) }
                 #expect(rest.contains(Client.ok(number, "{}")))
@@ -278,7 +278,7 @@ import Tree
         }
     }
 
-    /// Requests that come while a worker makes an answer wait for it.
+    /// Checks that requests that arrive while a worker prepares an answer wait for that answer.
     @Test func whatComesBehindALargeReadWaits() throws {
         try withBench {
             $0.heavyRows = 5
@@ -308,7 +308,7 @@ import Tree
         }
     }
 
-    /// The SDK must not take what `get` was answered together with what comes behind.
+    /// Checks that the answer to `get` is sent separately: the SDK must not process it together with later messages.
     @Test func anAnswerToGetStandsAlone() throws {
         try withBench { bench in
             let client = try bench.connect()
@@ -338,7 +338,7 @@ import Tree
         }
     }
 
-    /// A write is answered behind the value that holds what it changed.
+    /// Checks that a write is answered after the value that contains its change.
     @Test func aWritesAnswerWaitsForWhatTheClientMissed() throws {
         try withBench {
             $0.streamBufferBytes = 1_000
@@ -350,7 +350,7 @@ import Tree
             #expect(eventually { (try? bench.value("a")) == "1" })
             #expect(eventually { bench.gateway.metrics.conflations.current == 1 })
             try bench.settle()
-            // What is no write is answered at once.
+            // A request that does not write is answered immediately.
             try client.ask("s", gives: "ok")
             client.transport.isBehind(bytes: 0)
             _ = try client.on { $0.drained() }

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Gateway
 
-/// Logins of realtime clients and what rests on them: over a scripted transport.
+/// Tests of logins of realtime clients, and of the listens that depend on them, over a scripted transport.
 @Suite struct SessionLoginTests {
     private typealias Client = ScriptedClient
 
@@ -21,7 +21,7 @@ import Tree
         #"{"cred":"\#(JWT.mintUnsigned(["sub": .string(uid)]))"}"#
     }
 
-    /// Logs in, and tells the answer.
+    /// Logs in, and checks the answer.
     private func logIn(_ client: Client, _ uid: String) throws {
         let number = try client.ask("auth", login(uid))
         let answer = try client.next()
@@ -58,7 +58,7 @@ import Tree
         }
     }
 
-    /// The answer says first what the client then can't be told any more.
+    /// Checks that the client receives the cancellations of its listens before the answer.
     @Test func unauthenticatingEndsWhatRestsOnTheLogin() throws {
         try withBench(rules: Self.rules) { bench in
             let client = try bench.connect()
@@ -87,7 +87,8 @@ import Tree
         }
     }
 
-    /// Whoever shows a bad credential is nobody; the answer comes before what that ends.
+    /// Checks that a client with an invalid credential becomes anonymous, and that the answer precedes the
+    /// cancellations.
     @Test func aRefusedLoginIsNobodys() throws {
         try withBench(rules: Self.rules) { bench in
             let client = try bench.connect()
@@ -125,7 +126,7 @@ import Tree
         }
     }
 
-    /// What is for this machine only is for clients on it.
+    /// Checks that credentials that are only valid on the local machine are refused for remote clients.
     @Test func theOwnerIsOnThisMachine() throws {
         try withBench { bench in
             let client = try bench.connect(isLoopback: false, address: "192.0.2.1")
@@ -136,7 +137,7 @@ import Tree
         }
     }
 
-    // MARK: Logins that end
+    // MARK: Expired logins
 
     private var signed: Gateway.Credentials {
         var credentials = Gateway.Credentials()
@@ -165,7 +166,7 @@ import Tree
             try client.expect(
                 #"{"t":"d","d":{"a":"ac","b":{"s":"expired_token","d":"Auth token is expired."}}}"#,
                 Client.cancel("users/ann"))
-            // Once.
+            // The expiry is reported only once.
             _ = try client.on { $0.recheckLogin(now: now + 3_700_000) }
             try client.ask("p", #"{"p":"/users/ann","d":1}"#, gives: "permission_denied", Client.denied)
         }
@@ -185,7 +186,7 @@ import Tree
             try client.ask("auth", #"{"cred":"\#(Self.secret)"}"#, gives: "ok", #"{"auth":null,"expires":null}"#)
             try client.ask("q", listen("/anywhere"), gives: "ok", "{}")
             bench.gateway.replaceSecrets(administrators: [], databases: ["test": [Secret(Array("another".utf8))]])
-            // The sweep finds it.
+            // The sweep detects the replaced secret.
             try client.expect(
                 #"{"t":"d","d":{"a":"ac","b":{"s":"expired_token","d":"Auth token is expired."}}}"#,
                 Client.cancel("anywhere"))
@@ -194,7 +195,8 @@ import Tree
 
     // MARK: Many listens
 
-    /// Requests behind another login wait until all listens are judged by it, however many there are.
+    /// Checks that requests after a login change wait until all listens are evaluated for the new login, however many
+    /// there are.
     @Test func requestsWaitUntilAllListensAreJudged() throws {
         try withBench(rules: Self.rules) { bench in
             let client = try bench.connect()

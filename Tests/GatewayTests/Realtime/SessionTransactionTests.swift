@@ -7,7 +7,7 @@ import Tree
 
 @testable import Gateway
 
-/// Conditional writes of realtime clients, and how those that contend take turns: over scripted transports.
+/// Tests of conditional writes of realtime clients, and of the slots of contending clients, over scripted transports.
 @Suite struct SessionTransactionTests {
     private typealias Client = ScriptedClient
 
@@ -15,7 +15,7 @@ import Tree
 
     private func hash(_ json: String) throws -> String { try JSONParser.parse(json).hash }
 
-    /// The body of a put that names what must be there.
+    /// The body of a put that states the expected value.
     private func put(_ value: String, over old: String) throws -> String {
         #"{"p":"/n","d":\#(value),"h":"\#(old == "null" ? "" : try hash(old))"}"#
     }
@@ -47,8 +47,8 @@ import Tree
 
     // MARK: Slots
 
-    /// Goal: while one client that was refused tries again, others don't get in between. Method: the slot lasts long, so
-    /// that only what is tested ends it.
+    /// Runs `body` while a refused client holds the slot. Checks that no other client's transaction comes between its
+    /// attempts. The slot lasts long, so that only the tested event ends it.
     private func withContention(
         slotMilliseconds: Int = 60_000, rules: String? = nil,
         _ body: (SessionBench, _ first: Client, _ second: Client) throws -> Void
@@ -58,7 +58,7 @@ import Tree
         } _: { bench in
             try bench.write("n", "1")
             let (first, second) = (try bench.connect(), try bench.connect())
-            // The first was too late, and has the slot from now on.
+            // The first client's write was refused, so the client now holds the slot.
             try first.ask("p", put("2", over: "0"), gives: "datastale", Self.stale)
             try body(bench, first, second)
         }
@@ -79,7 +79,7 @@ import Tree
     @Test func elsewhereNobodyWaits() throws {
         try withContention { bench, _, second in
             try second.ask("p", #"{"p":"/m","d":1,"h":""}"#, gives: "ok")
-            // And neither does a plain write.
+            // A plain write does not wait either.
             try second.ask("p", #"{"p":"/n","d":7}"#, gives: "ok")
             #expect(waiting(bench) == 0)
         }
@@ -98,7 +98,7 @@ import Tree
         }
     }
 
-    /// Nothing of a client waits behind a transaction that waits for others.
+    /// Checks that a later request of a client sends the client's waiting transaction, so no request waits behind it.
     @Test func aRequestBehindSendsWhatWaits() throws {
         try withContention { bench, first, second in
             let number = try second.ask("p", put("3", over: "1"))
@@ -120,7 +120,7 @@ import Tree
 
     // MARK: Clients that also write elsewhere
 
-    /// Has a client refused so often that its requests are held from then on.
+    /// Lets a client be refused so often that its requests are held from then on.
     private func refuse(_ client: Client, _ bench: SessionBench) throws {
         for _ in 0..<TransactionQueue.refusalsBeforeHolding {
             let number = try client.ask("p", put("3", over: "0"))
@@ -144,14 +144,14 @@ import Tree
             #expect(waiting(bench) == 1)
             #expect(second.transport.messages.count == answered)
             #expect(try bench.value("m") == "1")
-            // The others don't wait.
+            // Other clients do not wait.
             try first.ask("p", #"{"p":"/o","d":1}"#, gives: "ok")
             try first.ask("p", put("2", over: "1"), gives: "ok")
             try second.expect(
                 Client.ok(number), Client.ok(others[0]), Client.ok(others[1], "2"), Client.ok(others[2]))
             #expect(waiting(bench) == 0)
             #expect(try bench.value("n") == "3" && bench.value("m") == "3")
-            // After its success, requests send what waits again.
+            // After a success, the client's requests send the waiting transaction again.
             try first.ask("p", put("9", over: "0"), gives: "datastale", Self.stale)
             let next = try second.ask("p", put("4", over: "3"))
             #expect(eventually { waiting(bench) == 1 })
@@ -171,7 +171,7 @@ import Tree
         }
     }
 
-    /// However often it is refused, each of its requests is answered: slots end.
+    /// Checks that each request of a client is answered, however often it is refused: slots end.
     @Test func heldRequestsAreAnsweredInTheEnd() throws {
         try withContention(slotMilliseconds: 50) { _, _, second in
             for _ in 0..<TransactionQueue.refusalsBeforeHolding * 3 {
@@ -182,13 +182,14 @@ import Tree
         }
     }
 
-    /// The transaction of a client that is gone is not done; what it sent afterwards is, as it would be otherwise.
+    /// Checks that a waiting transaction of a disconnected client is dropped, and that the client's later writes are
+    /// executed.
     @Test func heldWritesOfWhoIsGoneAreDone() throws {
         try withContention { bench, first, second in
             try refuse(second, bench)
             _ = try second.ask("p", put("3", over: "1"))
             #expect(eventually { waiting(bench) == 1 })
-            // A second transaction, which would wait as well, and a write behind that.
+            // A second transaction, which would wait as well, and a write after it.
             _ = try second.ask("p", put("4", over: "1"))
             _ = try second.ask("p", #"{"p":"/m","d":"gone"}"#)
             try second.disconnect()
@@ -210,7 +211,7 @@ import Tree
         }
     }
 
-    /// Requests for which there is no room send the transaction that holds them.
+    /// Checks that requests beyond the limit of held requests cause the waiting transaction to be sent.
     @Test func heldRequestsTakeNoMoreThanTheirShare() throws {
         try withBench {
             $0.transactionSlotMilliseconds = 60_000
@@ -280,7 +281,7 @@ import Tree
         }
     }
 
-    /// Nobody waits for who would be refused anyway.
+    /// Checks that a client whose write the rules would deny gets no slot, so no other client waits for it.
     @Test func whoMayNotWriteGetsNoSlot() throws {
         let rules = #"{"rules":{"n":{".read":true,".write":"auth != null"}}}"#
         try withBench(rules: rules) {
@@ -325,7 +326,7 @@ import Tree
             try hears(.asks, from: "other", bench)
             let number = try client.ask("p", put("2", over: "1"))
             #expect(eventually { waiting(bench) == 1 })
-            // Somebody else's word changes nothing.
+            // A message of a third gateway has no effect.
             try hears(.isDone, from: "third", bench)
             try bench.settle()
             #expect(waiting(bench) == 1)
@@ -334,7 +335,7 @@ import Tree
         }
     }
 
-    /// The message that the other gateway's client is done may be lost.
+    /// Checks that a lost message about the end of another gateway's slot delays clients only for a limited time.
     @Test func aGatewayThatSaysNothingMoreIsNotWaitedForLong() throws {
         try withBench {
             $0.transactionSlotMilliseconds = 50
@@ -347,8 +348,8 @@ import Tree
         }
     }
 
-    /// Two gateways with a client each, who both add to a number by transactions: every addition counts, and neither is
-    /// refused for ever.
+    /// Checks that all additions count and that no client is refused forever if clients of two gateways add to a number
+    /// by transactions.
     @Test func clientsOfTwoGatewaysAdd() throws {
         try withDatabase { url in
             let engines = try (0..<2).map { _ in
@@ -372,7 +373,7 @@ import Tree
         }
     }
 
-    /// Adds one so often, as the SDK does: what is there is read, and written over where it is still there.
+    /// Adds one `count` times, as the SDK does: reads the value, and writes the sum if the value is unchanged.
     private func add(_ count: Int, _ bench: SessionBench) throws {
         let client = try bench.connect()
         for _ in 0..<count {

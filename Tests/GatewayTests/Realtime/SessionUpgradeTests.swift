@@ -9,8 +9,8 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// A polling client's way to a WebSocket, as its session sees it. The socket is one that has just ended: what is sent on it
-/// is counted, and goes nowhere.
+/// Tests of the move of a polling client to a WebSocket, as seen by its session. The socket has already ended: messages
+/// sent on it are counted and discarded.
 @Suite struct SessionUpgradeTests {
     private static let ping = Array(#"{"t":"c","d":{"t":"p","d":{}}}"#.utf8)
     private static let move = Array(#"{"t":"c","d":{"t":"a","d":{}}}"#.utf8)
@@ -20,7 +20,7 @@ import Wire
         Array(#"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"/a","d":\#(value)}}}"#.utf8)
     }
 
-    /// A session that polls, on its loop.
+    /// A polling session, on its loop.
     private struct Polling {
         let session: RealtimeSession
         let transport = LongPollTransport(password: "secret", maxBytes: 1 << 20)
@@ -32,7 +32,7 @@ import Wire
             transport.segments = LongPollSegments(maxBytes: 1 << 20)
         }
 
-        /// A socket that has come for the session.
+        /// A socket that was opened for the session.
         func socket(_ number: UInt64 = 1) -> RelayedWebSocketTransport {
             RelayedWebSocketTransport(
                 ExchangeReference(loop: hub.loop, connection: number, exchange: number), SocketBacklog())
@@ -73,7 +73,8 @@ import Wire
         }
     }
 
-    /// The client tries the socket, moves to it, and ends polling; what it sent on the socket before that comes behind.
+    /// Checks the complete upgrade: the client opens the socket, switches to it, and ends polling. Messages that it
+    /// sent on the socket earlier are processed after the end of polling.
     @Test func theWholeWay() throws {
         try withBench { bench in
             let owner = LiveNamespaceOwner(bench.namespace)
@@ -88,7 +89,7 @@ import Wire
                 #expect(session.take(Self.put(1, 1)))
                 #expect(session.takeFromSocket(Self.put(2, 2), socket.socket))
                 #expect(session.transport === polling.transport && !session.isOn(socket.socket))
-                // Nothing from the socket is done before the end of polling.
+                // No message from the socket is processed before polling ends.
                 #expect(session.writes.count == 1)
                 #expect(session.take(Self.end))
                 #expect(session.transport === socket && session.isOn(socket.socket))
@@ -102,7 +103,7 @@ import Wire
         }
     }
 
-    /// The former transport is still asked for the last messages.
+    /// Checks that the client can still poll the former transport for the last messages.
     @Test func pollsGoToTheFormerTransport() throws {
         try onLoop { polling in
             let socket = polling.socket()
@@ -120,7 +121,7 @@ import Wire
             _ = polling.session.startUpgrade(socket)
             #expect(!polling.session.takeFromSocket(Self.put(1, 1), socket.socket))
             #expect(polling.session.upgrade == nil && polling.session.transport === polling.transport)
-            // Another may come.
+            // Another socket may be opened.
             #expect(polling.session.startUpgrade(polling.socket(2)))
             #expect(polling.session.take(Self.put(2, 2)))
         }
@@ -139,7 +140,7 @@ import Wire
         }
     }
 
-    /// The end of polling without a socket that could take over means nothing.
+    /// Checks that an end of polling without a socket that could take over has no effect.
     @Test func endingPollingWithoutASocketChangesNothing() throws {
         try onLoop { polling in
             #expect(polling.session.take(Self.end))
@@ -158,7 +159,7 @@ import Wire
         }
     }
 
-    /// Listens that were made by polling go on on the socket.
+    /// Checks that listens that were created while polling continue on the socket.
     @Test func listensMoveToTheSocket() throws {
         try onLoop { polling in
             let listen = Array(#"{"t":"d","d":{"r":1,"a":"q","b":{"p":"/a","h":""}}}"#.utf8)
@@ -177,7 +178,7 @@ import Wire
             let socket = polling.socket()
             _ = polling.session.startUpgrade(socket)
             polling.hub.ended(polling.session.id)
-            // Nothing is sent on it any more.
+            // Nothing more is sent on the socket.
             let before = socket.queuedBytes
             socket.send(frames: SharedBytes([1, 2, 3]))
             #expect(socket.queuedBytes == before)
@@ -185,7 +186,7 @@ import Wire
     }
 }
 
-/// Hands a namespace to work on the loop.
+/// Passes a namespace to work on the loop.
 private struct LiveNamespaceOwner: Sendable {
     let namespace: LiveNamespace
 

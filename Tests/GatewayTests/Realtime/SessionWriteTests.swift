@@ -7,7 +7,7 @@ import Tree
 
 @testable import Gateway
 
-/// How a realtime client's requests are taken, performed and answered: over a scripted transport.
+/// Tests of how a realtime client's requests are accepted, executed and answered, over a scripted transport.
 @Suite struct SessionWriteTests {
     private typealias Client = ScriptedClient
 
@@ -26,7 +26,7 @@ import Tree
         }
     }
 
-    /// What is wrong with a request is the request's failure.
+    /// Checks that an invalid request is answered with an error and does not end the session.
     @Test func aBadRequestFails() throws {
         try withBench { bench in
             for (action, body, text) in [
@@ -72,7 +72,7 @@ import Tree
 
     // MARK: Order
 
-    /// What reads is answered as of all writes before it.
+    /// Checks that a read reflects all writes of the client before it.
     @Test func readsWaitForTheWritesBefore() throws {
         try withBench { bench in
             let client = try bench.connect()
@@ -96,7 +96,7 @@ import Tree
         }
     }
 
-    /// Answers to writes that were committed together go out together.
+    /// Checks that the answers to writes that were committed together are sent together.
     @Test func answersAreGathered() throws {
         try withBench { bench in
             let client = try bench.connect()
@@ -121,7 +121,7 @@ import Tree
             try bench.settle()
             #expect(client.transport.messages.isEmpty && bench.namespace.snapshot.seq == 0)
             _ = try client.on { $0.release() }
-            // Only what reads waits for a write.
+            // Only reads wait for a write.
             let answers = Set([try client.next(), try client.next(), try client.next()])
             #expect(answers == Set(numbers.map { Client.ok($0) }))
             #expect(client.transport.messages.first == Client.ok(numbers[0]))
@@ -155,7 +155,7 @@ import Tree
         }
     }
 
-    /// What waits takes memory, of which each address has its share.
+    /// Checks that waiting requests count against the memory share of the client's address.
     @Test func requestsThatWaitTakeMemory() throws {
         let memory = MemoryBudget(bytes: 1 << 20, bytesPerAddress: 1_500)
         try withBench {
@@ -169,7 +169,7 @@ import Tree
             #expect(memory.taken > 0)
             try client.disconnect()
             #expect(eventually { memory.taken == 0 })
-            // Others have shares of their own.
+            // Other addresses have their own shares.
             let other = try bench.connect(isLoopback: false, address: "192.0.2.9")
             _ = try other.on { $0.hold() }
             try other.ask("s")
@@ -184,10 +184,10 @@ import Tree
             let client = try bench.connect(isLoopback: false, address: "192.0.2.1")
             for _ in 0..<3 { try client.ask("s", gives: "ok") }
             try client.ask("s", gives: "unavailable", #""Too many requests""#)
-            // Whoever wants to hear less is let.
+            // An unlisten is always admitted.
             try client.ask("n", #"{"p":"/a"}"#, gives: "ok")
             try client.ask("s", gives: "unavailable", #""Too many requests""#)
-            // Whoever does not listen is cut off.
+            // A client that continues to exceed the limit is disconnected.
             #expect(try !client.send(client.request("s").text))
             let other = try bench.connect(isLoopback: false, address: "198.51.100.1")
             try other.ask("s", gives: "ok")
@@ -201,14 +201,14 @@ import Tree
             let client = try bench.connect()
             let text = String(repeating: "x", count: 70)
             try client.ask("p", #"{"p":"/a","d":"\#(text)"}"#, gives: "ok")
-            // The last that there is room for may be larger than what is left.
+            // The last admitted write may be larger than the remaining budget.
             try client.ask("p", #"{"p":"/b","d":"\#(text)"}"#, gives: "ok")
             try client.ask("p", #"{"p":"/c","d":"\#(text)"}"#, gives: "unavailable", #""Too many requests""#)
             #expect(try bench.value("c") == "null")
         }
     }
 
-    /// Who is going to be refused uses up nothing of what others may write.
+    /// Checks that a write that the rules will deny does not use up the write budget.
     @Test func whatTheRulesRefuseCountsAsNothing() throws {
         try withBench(rules: #"{"rules":{"open":{".write":true}}}"#) {
             $0.limits.writeBytes = RateLimit(perSecond: 100 / 60.0, burst: 100)
@@ -250,7 +250,8 @@ import Tree
         }
     }
 
-    /// What is not let in whatever it holds is not read; what is refused in the end is not queued.
+    /// Checks that a long message is not parsed if the rules deny it regardless of its content, and that a write that
+    /// is denied after evaluation is not queued.
     @Test func longWritesAreTriedFirst() throws {
         let rules = #"{"rules":{"a":{".write":true,"$k":{".validate":"newData.val() < 1000"}}}}"#
         try withBench(rules: rules) {

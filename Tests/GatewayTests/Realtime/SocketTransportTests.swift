@@ -5,7 +5,7 @@ import Testing
 @testable import Gateway
 @testable import HTTPServer
 
-/// Realtime clients on WebSockets: what goes out in which pieces, here and by way of another loop.
+/// Tests of how messages to realtime clients on WebSockets are split and sent, on this loop and through another loop.
 @Suite struct SocketTransportTests {
     /// A connection that was taken over, and its client.
     private final class Bench {
@@ -23,7 +23,7 @@ import Testing
             #expect(try client.head().status == 101)
         }
 
-        /// The texts of the frames that the client is sent next; nil in place of frames that are no texts.
+        /// The texts of the next frames to the client. Nil stands for frames that are not text.
         func frames(_ count: Int) throws -> [String?] {
             try (0..<count).map { _ in
                 let head = try client.read(bytes: 2)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// A count, and then the pieces.
+    /// Checks that a long message is sent as a number of pieces followed by the pieces.
     @Test func longMessagesAreCut() throws {
         try withSocket { bench in
             let long = String(repeating: "x", count: 40_000)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// What is gathered goes out in one piece, behind nothing that came later.
+    /// Checks that buffered messages are sent in one piece, before all later messages.
     @Test func gatheredMessagesKeepTheirOrder() throws {
         try withSocket { bench in
             try bench.test.on {
@@ -102,7 +102,7 @@ import Testing
                 for _ in 0..<10 { _ = transport.send(bytes(String(repeating: "x", count: 10_000))) }
                 return LoopBound(transport)
             }
-            // What is beyond 64 KiB has been sent.
+            // Messages beyond 64 KiB have already been sent.
             #expect(try bench.frames(6).count == 6)
             try bench.test.on { transport.content.sendGathered() }
             #expect(try bench.frames(4).count == 4)
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    /// Who takes nothing any more is not waited for.
+    /// Checks that a client that has stopped reading is disconnected without waiting.
     @Test func abandonedClientsAreCutOff() throws {
         try withSocket(buffer: 4_096) { bench in
             try bench.test.on {
@@ -179,7 +179,8 @@ import Testing
         }
     }
 
-    /// A client that has not become ready after some time won't say so any more.
+    /// Checks that held messages are sent after some time: a client that has not become ready by then will not report
+    /// it any more.
     @Test func heldMessagesGoOutInTime() throws {
         try withSocket { bench in
             let transport = RelayedWebSocketTransport(bench.exchange.content.reference, SocketBacklog())
@@ -220,7 +221,7 @@ import Testing
         }
     }
 
-    // MARK: What waits between two loops
+    // MARK: Backlog between two loops
 
     @Test func backlogsCountBothWays() {
         let backlog = SocketBacklog()

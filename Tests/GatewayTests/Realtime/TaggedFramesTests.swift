@@ -4,13 +4,13 @@ import Wire
 
 @testable import Gateway
 
-/// The frames of a group's events: made once for each tag, and shared.
+/// Tests of the frames of a group's events, which are created once per tag and shared.
 @Suite struct TaggedFramesTests {
     private func events(_ seqs: Int64...) throws -> EncodedEvents {
         try #require(
             EncodedEvents(
                 seqs.map { seq in
-                    // As `ServerMessage.push` leaves it: to be finished with a tag.
+                    // The form in which `ServerMessage.push` leaves a message, before a tag is added.
                     EncodedEvents.Event(seq: seq, bytes: SharedBytes(Array("<\(seq)>".utf8)))
                 }))
     }
@@ -36,7 +36,7 @@ import Wire
         #expect(address(made[2]) == address(made[5]))
     }
 
-    /// Who has seen a part is sent the rest, which nobody else is.
+    /// Checks that a client that has seen some of the events is sent only the rest, in frames that are not shared.
     @Test func partsAreNotShared() throws {
         var frames = TaggedFrames(try events(1, 2, 3))
         let first = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
@@ -59,7 +59,7 @@ import Wire
         #expect(none.allSatisfy { $0 == nil })
     }
 
-    /// Polls are answered with text, which must not be taken for frames.
+    /// Checks that polls are answered with text, and that this text is not mistaken for frames.
     @Test func transportsDoNotMix() throws {
         var frames = TaggedFrames(try events(1, 2))
         let framed = frames.frames(after: 0, tag: nil, WebSocketTransport.self)

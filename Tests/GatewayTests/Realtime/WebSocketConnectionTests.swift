@@ -5,9 +5,9 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// The receiving side of a WebSocket: bytes in any pieces, messages out, within bounds.
+/// Tests of the receiving side of a WebSocket: bytes in pieces of any size become messages, within bounds.
 @Suite struct WebSocketConnectionTests {
-    /// A connection by reference, and what came of it.
+    /// A class around a connection, with its results.
     private final class Bench {
         let connection: WebSocketConnection
         var messages: [String] = []
@@ -34,7 +34,7 @@ import Wire
         func take(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBytes { connection.take($0) } }
     }
 
-    /// A client's frame: masked, with a mask that changes nothing.
+    /// A client's frame, with a mask that changes nothing.
     private func frame(_ payload: [UInt8], opcode: UInt8 = 1, isFinal: Bool = true) -> [UInt8] {
         var bytes: [UInt8] = [(isFinal ? 0x80 : 0) | opcode]
         switch payload.count {
@@ -116,7 +116,8 @@ import Wire
         }
     }
 
-    /// What has come of a message counts against the sender, until the message is whole.
+    /// Checks that the received part of an incomplete message counts against the sender's memory share until the
+    /// message is complete.
     @Test func halfMessagesTakeMemory() {
         let memory = MemoryBudget(bytes: 1 << 20, bytesPerAddress: 100_000)
         let bench = Bench(memory: memory)
@@ -134,7 +135,7 @@ import Wire
 }
 
 @Suite struct HandshakeTests {
-    /// RFC 6455, 1.3
+    /// Checks the example of RFC 6455, section 1.3.
     @Test func keysAreAccepted() {
         #expect(WebSocketHandler.acceptKey("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
     }

@@ -3,9 +3,9 @@ import Testing
 @testable import Gateway
 @testable import HTTPServer
 
-/// Requests that are let in or not for the page that they come from, and who may read the answers.
+/// Tests of whether a request is admitted, given the page that sent it, and of the pages that may read the answer.
 @Suite struct PageGateTests {
-    /// What a client is answered whose request comes to the gate, and then, where that lets it in, is answered 200.
+    /// Returns the answer to a request that passes through the gate. An admitted request is answered 200.
     private func answer(
         _ policy: PagePolicy, _ target: String = "/a.json", _ headers: [String: String] = [:], strictSeconds: Int = 0
     ) throws -> WebClient.Response {
@@ -45,7 +45,7 @@ import Testing
         #expect(answer.headers["vary"] == nil)
     }
 
-    /// What keeps pages from reading metrics is that nobody says that they may.
+    /// Checks that the metrics page has no CORS header, so that no web page can read it.
     @Test func metricsAreForNoPage() throws {
         let answer = try answer(.everyPage, "/.metrics", ["Origin": "https://any.example"])
         #expect(answer.status == 200)
@@ -84,7 +84,8 @@ import Testing
         #expect(statuses == [200, 403, 200])
     }
 
-    /// Only the very name that a program was let in by is known to be good.
+    /// Checks that an absolute target is checked as well: a program is only admitted under exactly the name that it
+    /// used.
     @Test func absoluteTargetsAreLookedAt() throws {
         let statuses = try answers(.thisMachine(), [("/a.json", [:]), ("http://evil.example/a.json", [:])]).map(
             \.status)
@@ -127,7 +128,7 @@ import Testing
 
     // MARK: The log
 
-    /// A page may try for ever, by any name.
+    /// Checks that only the first refusal of each page is logged: a page may retry forever, under any name.
     @Test func theLogHasTheFirstRefusals() {
         let refused = RefusedPages()
         #expect(refused.isNew(.page("a")))

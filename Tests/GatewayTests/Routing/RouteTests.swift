@@ -3,10 +3,10 @@ import Testing
 
 @testable import Gateway
 
-/// What is served at which path, by which method.
+/// Tests of which route serves each path and method.
 @Suite struct RouteTests {
     private func route(_ method: HTTPMethod, _ path: String) -> Route {
-        // Paths are parts of longer buffers: the indexes do not begin at zero.
+        // Paths are slices of longer buffers, so their indices do not start at zero.
         let bytes = Array("xxx\(path)yyy".utf8)
         return Route(method, bytes[3..<(3 + path.utf8.count)])
     }
@@ -32,7 +32,7 @@ import Testing
         for method in [HTTPMethod.put, .post, .patch, .delete] { #expect(route(method, path) == .nothing) }
     }
 
-    /// Who serves these says itself which methods there are.
+    /// Checks the routes whose handlers check the method themselves.
     @Test(
         arguments: [
             ("/.ws", Route.webSocket), ("/.lp", .longPoll), ("/.settings/rules.json", .rules),

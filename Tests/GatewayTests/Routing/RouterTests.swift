@@ -3,7 +3,7 @@ import HTTPServer
 import TestSupport
 import Testing
 
-/// Which request is answered by whom, over a real server: one table of requests and what answers them.
+/// Tests of which handler answers each request, over a real server, by one table of requests and expected answers.
 @Suite struct RouterTests {
     private struct Wanted {
         let method: String
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    /// Requests on one connection are answered in their order, whoever serves them.
+    /// Checks that requests on one connection are answered in order, regardless of their handlers.
     @Test func answersKeepTheirOrder() throws {
         try withGateway { gateway in
             let client = try WebClient(gateway.port)
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    /// A request that came before the namespace was there is answered when it is, and so are all others that wait for it.
+    /// Checks that all requests that wait for a namespace are answered once it is loaded.
     @Test func manyWaitForOneNamespace() throws {
         try withGateway { gateway in
             let clients = try (0..<20).map { _ in try WebClient(gateway.port) }

@@ -3,7 +3,7 @@ import Runtime
 import TestSupport
 import Testing
 
-/// Rules over HTTP: read, tried, stored and in force.
+/// Tests of rules over HTTP: reading, trying, storing and applying them.
 @Suite struct RulesHandlerTests {
     private static let owner = ["Authorization": "Bearer owner"]
     private static let path = "/.settings/rules.json"
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// Streams that the new rules shut out are told so.
+    /// Checks that new rules end the streams that they deny, with a notice to the client.
     @Test func newRulesEndStreams() throws {
         try withGateway { gateway in
             let stream = try WebClient(gateway.port)

@@ -4,7 +4,7 @@ import Testing
 @testable import Gateway
 @testable import HTTPServer
 
-/// Requests that wait for a result from another thread.
+/// Tests of requests that wait for a result from another thread.
 @Suite struct ExchangeWaitsTests {
     private final class Token {}
 
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// Never from inside the call that waits, even where the result is known at once.
+    /// Checks that a result is never delivered inside the call that waits for it, even if it is available immediately.
     @Test func resultsComeInWorkOfTheirOwn() throws {
         try withLoop { test in
             let client = try test.client()

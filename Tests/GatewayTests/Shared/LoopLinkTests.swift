@@ -4,7 +4,7 @@ import Testing
 @testable import Gateway
 @testable import HTTPServer
 
-/// Work that is handed to a loop, and how much of it is done at a time.
+/// Tests of work that is posted to a loop, and of how much work is done at a time.
 @Suite struct LoopLinkTests {
     private final class Notebook {
         var notes: [Int] = []
@@ -51,7 +51,8 @@ import Testing
         }
     }
 
-    /// Everything is done once and in order, and `completion` comes last, however the slices fall.
+    /// Checks that each item is processed once and in order, and that `completion` runs last, for any division into
+    /// slices.
     @Test(arguments: [0, 1, 7, 40])
     func manyAreDoneInSlices(_ count: Int) throws {
         try withLoop { test in
@@ -62,7 +63,7 @@ import Testing
                 link.lead(to: owner.content)
                 link.inSlices(Array(0..<count), of: owner.content) { notebook, item in
                     notebook.notes.append(item)
-                    // Longer than a slice has.
+                    // Takes longer than a slice.
                     let end = ContinuousClock.now + .milliseconds(1)
                     while ContinuousClock.now < end {}
                 } then: { notebook in
@@ -78,7 +79,7 @@ import Testing
         }
     }
 
-    /// What else is posted is done between the slices, and does not wait for all of them.
+    /// Checks that other posted work runs between the slices and does not wait for all of them.
     @Test func othersAreServedBetweenSlices() throws {
         try withLoop { test in
             let owner = LoopBound(Notebook())

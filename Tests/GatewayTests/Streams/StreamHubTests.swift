@@ -10,9 +10,9 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// A loop's streams: opened, kept alive, judged, and ended.
+/// Tests of a loop's streams: opening, keep-alive, access checks and ends.
 @Suite struct StreamHubTests {
-    /// A hub on a loop, and a namespace in which the test says what happens.
+    /// A hub on a loop, and a namespace that the test changes.
     private final class Bench {
         let test: TestLoop
         let namespace: TestNamespace
@@ -51,7 +51,7 @@ import Wire
             return client
         }
 
-        /// Opens a stream whose head and first value the client has read.
+        /// Opens a stream, and reads its head and its first value.
         func live(_ path: String = "a", as identity: Identity = .anonymous(isLoopback: true)) throws -> WebClient {
             let client = try open(path, as: identity)
             #expect(try client.head().status == 200)
@@ -102,7 +102,7 @@ import Wire
         }
     }
 
-    /// Streams with and without ids are sent the same changes.
+    /// Checks that streams with and without ids receive the same changes.
     @Test func idsAreSentOnRequest() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 4) { bench in
             let (with, without) = (try bench.open(), try bench.open(hasIDs: false))
@@ -132,7 +132,7 @@ import Wire
         }
     }
 
-    /// Large values are encoded by a worker, and what happens meanwhile follows them.
+    /// Checks that changes that happen while a worker encodes a large value follow that value.
     @Test func largeValuesKeepTheOrder() throws {
         let wide = Node(children: (0..<500).map { (Key("k\($0)"), Node.int(Int64($0))) })
         try withHub(root: Node(children: [(Key("a"), wide)]), seq: 1) {
@@ -189,7 +189,7 @@ import Wire
         }
     }
 
-    /// The entry of that seq is not the one that the client has seen: its history is another one.
+    /// Checks that a stream starts with a fresh value if the entry with the given seq belongs to another history.
     @Test func otherHistoriesBeginAnew() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 5) { bench in
             let ids = EventIDs(bench.namespace.live, Path(splitting: "a"), bench.namespace.snapshot.rules)
@@ -200,7 +200,8 @@ import Wire
         }
     }
 
-    /// Before the first entry, a namespace's key stands for the batch. An id must not contain a part of it.
+    /// Checks that an id before the first entry contains no part of the namespace's key, which stands for the batch
+    /// there.
     @Test func idsBeforeTheFirstEntryDoNotContainTheKey() throws {
         try withHub(root: .null, seq: 0) { bench in
             let ids = EventIDs(bench.namespace.live, Path(splitting: "a"), bench.namespace.snapshot.rules)
@@ -219,7 +220,7 @@ import Wire
         }
     }
 
-    /// A client that has seen more than this gateway waits for it, and is sent nothing twice.
+    /// Checks that a client ahead of this gateway waits until the gateway has caught up, and receives nothing twice.
     @Test func clientsAheadWait() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 5) { bench in
             let client = try bench.open(lastEventID: bench.id(6))
@@ -243,13 +244,13 @@ import Wire
         }
     }
 
-    /// Who is shut out while it waits is told so, and not the value.
+    /// Checks that a client that loses its read permission while it waits receives a cancellation and not the value.
     @Test func waitingClientsAreJudgedAnew() throws {
         try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 5) { bench in
             let client = try bench.open(lastEventID: bench.id(6))
             #expect(try client.head().status == 200)
             try bench.namespace.adopt("{\"rules\":{}}")
-            // The wait ends by what it is for: however long the machine takes to come here, it has not run out.
+            // The commit ends the wait, which does not time out however slow the machine is.
             bench.namespace.commit((path: "a", value: .int(2)))
             #expect(try client.event().name == "cancel")
             #expect(client.isAtEnd())
@@ -269,7 +270,8 @@ import Wire
         }
     }
 
-    /// Data elsewhere may shut a reader out: before anything is sent, or by the sweep.
+    /// Checks that a data change elsewhere that denies a reader ends the stream: before the next event is sent, or by
+    /// the sweep.
     @Test func dataElsewhereEndsStreams() throws {
         let root = try JSONParser.parse("{\"open\":true,\"a\":1}")
         try withHub(rules: try Self.rules("root.child('open').val() == true"), root: root, seq: 1) { bench in

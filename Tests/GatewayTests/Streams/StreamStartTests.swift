@@ -5,7 +5,7 @@ import Tree
 
 @testable import Gateway
 
-/// Where a stream begins, by what its client says that it has seen.
+/// Tests of where a stream starts, given the last event that its client reports.
 @Suite struct StreamStartTests {
     private func group(_ namespace: TestNamespace, _ path: String = "a") -> ListenerGroup {
         ListenerGroup(
@@ -24,7 +24,7 @@ import Tree
     }
 
     private func behind(_ seq: Int64) -> StreamStart {
-        // Ids of the place before the first entry have no part of a batch.
+        // Ids before the first entry contain no part of a batch.
         let batch = seq == 0 ? Array(repeating: 0, count: 6) : TestNamespace.batch(seq)
         return .behind(EventIDs.Seen(seq: seq, mark: Array(batch.prefix(6))))
     }
@@ -47,7 +47,8 @@ import Tree
         #expect(start(namespace, id(namespace, 500)) == .waiting(500))
     }
 
-    /// They open nothing, but who has seen an entry is not told an older value.
+    /// Checks that a bare seq, as in ids of the first version, gives no access to older events, but that a client that
+    /// has seen an entry never receives an older value.
     @Test func bareSeqsOfTheFirstVersionAreWaitedForAndBeginAnew() {
         let namespace = TestNamespace(seq: 10)
         #expect(start(namespace, "11") == .waiting(11))
@@ -61,7 +62,7 @@ import Tree
         #expect(start(namespace, id(namespace, 5, "a/b")) == .fresh)
     }
 
-    /// Who could read everything then may be told all of it now; administrators need no seal.
+    /// Checks that administrators may name any seq without a signature: they could read everything at that time, too.
     @Test func administratorsNameAnySeq() {
         let namespace = TestNamespace(seq: 10)
         #expect(start(namespace, "5", isAdmin: true) == .behind(EventIDs.Seen(seq: 5, mark: nil)))
@@ -71,7 +72,8 @@ import Tree
         #expect(start(namespace, id(namespace, 5), isAdmin: true) == behind(5), "a seal says more")
     }
 
-    /// Under rules that look at data, what was written meanwhile may have been for others.
+    /// Checks that a stream starts with a fresh value under rules that depend on data: writes since then may not have
+    /// been readable for the client.
     @Test func unsteadyRulesBeginAnew() throws {
         let rules = try RuleSet(json: Array("{\"rules\":{\".read\":\"root.child('o').val() == true\"}}".utf8))
         let namespace = TestNamespace(seq: 10, rules: rules)
@@ -89,7 +91,7 @@ import Tree
         #expect(start(namespace, id(namespace, 10)) == .fresh, "rules of after the event")
     }
 
-    /// An id that another gateway gave under rules that have not come here yet.
+    /// Checks that an id that another gateway issued under rules that have not arrived here makes the stream wait.
     @Test func rulesThatAreNotHereYet() throws {
         let (here, there) = (TestNamespace(seq: 10), TestNamespace(seq: 10))
         try there.adopt("{\"rules\":{\".read\":true}}")

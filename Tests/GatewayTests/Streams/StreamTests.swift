@@ -9,18 +9,18 @@ import Tree
 @testable import Gateway
 @testable import HTTPServer
 
-/// One event stream on a scripted connection: what its client is sent, in which order, however the events come.
+/// Tests of one event stream on a scripted connection: its output and order, for any order of events.
 @Suite struct StreamTests {
-    /// Gives streams their values when the test says so.
+    /// Provides streams with values when the test requests that.
     private final class Host: StreamHost {
         let conflations = Counter()
-        /// The snapshots of which values are wanted.
+        /// The snapshots whose values the streams have requested.
         var wanted: [Snapshot] = []
 
         func sendValue(_ stream: Stream, _ snapshot: Snapshot) { wanted.append(snapshot) }
     }
 
-    /// A stream at `/a`; what its client has been sent.
+    /// A stream at `/a`, and the output that its client receives.
     private final class Bench {
         let test: TestLoop
         let namespace = TestNamespace()
@@ -50,7 +50,7 @@ import Tree
             _ = try client.head()
         }
 
-        /// Texts in place of events: `3` for the event of entry 3.
+        /// Delivers texts in place of events: `3;` for the event of entry 3.
         func deliver(_ seqs: Int64..., bufferBytes: Int = 1_000) throws {
             let events = seqs.map { EncodedEvents.Event(seq: $0, bytes: SharedBytes(Array("\($0);".utf8))) }
             let encoded = try #require(EncodedEvents(events))
@@ -71,13 +71,13 @@ import Tree
             return try test.on { try body(stream.content, host.content) }
         }
 
-        /// Everything that the client is sent up to a mark that is sent now.
+        /// Returns all output up to a marker that this call sends.
         func sent() throws -> String {
             try on { stream, _ in stream.exchange.send(SharedBytes(Array("|".utf8))) }
             return String(try client.read(through: "|").dropLast())
         }
 
-        /// So much that the connection can't take it all.
+        /// Sends more than the connection can buffer.
         func fill() throws {
             try on { stream, _ in
                 stream.exchange.send(SharedBytes(Array(repeating: UInt8(ascii: "x"), count: 4 << 20)))
@@ -90,7 +90,7 @@ import Tree
         try withLoop { test in try body(try Bench(test, buffer: buffer)) }
     }
 
-    // MARK: The value and what follows
+    // MARK: The value and later events
 
     @Test func eventsWaitForTheValue() throws {
         try withStream { bench in
@@ -106,7 +106,7 @@ import Tree
         }
     }
 
-    /// A value may be newer than events that have waited for it: those are in it.
+    /// Checks that events that waited for the value are skipped if the value already includes them.
     @Test(arguments: [(0, "v;1;2;3;4;"), (1, "v;2;3;4;"), (2, "v;3;4;"), (3, "v;4;"), (4, "v;"), (9, "v;")])
     func noEventComesTwice(_ seq: Int64, _ wanted: String) throws {
         try withStream { bench in
@@ -117,7 +117,7 @@ import Tree
         }
     }
 
-    /// The same for events that come late to a live stream: one, a part, or none of a batch is new.
+    /// Checks that a live stream skips late events that its client has already seen: all, some or none of a batch.
     @Test(arguments: [(0, "v;1;2;3;"), (1, "v;2;3;"), (2, "v;3;"), (3, "v;"), (7, "v;")])
     func seenEventsAreSkipped(_ seq: Int64, _ wanted: String) throws {
         try withStream { bench in
@@ -148,7 +148,8 @@ import Tree
 
     // MARK: Slow clients
 
-    /// What is partly sent goes out whole; then the value as it is by then, and nothing of what was between.
+    /// Checks that a partly sent event is completed, and that the newest value follows instead of the events in
+    /// between.
     @Test func slowClientsAreConflated() throws {
         try withStream(buffer: 4_096) { bench in
             try bench.begin("v;", at: 0)
@@ -178,7 +179,7 @@ import Tree
         }
     }
 
-    /// Nothing is left to wait for where all of the queue could be dropped.
+    /// Checks that conflation ends immediately if the whole queue could be dropped.
     @Test func conflationWithNothingOnItsWayIsOverAtOnce() throws {
         try withStream { bench in
             try bench.begin("v;", at: 0)
@@ -194,7 +195,7 @@ import Tree
         }
     }
 
-    /// Too much happens before the first value is out: that is sent, and another one follows it.
+    /// Checks that too many changes before the first value is sent cause a second value after the first.
     @Test func tooMuchWhileOpening() throws {
         try withStream { bench in
             bench.namespace.commit((path: "a", value: .int(1)), (path: "a", value: .int(2)))
@@ -203,7 +204,7 @@ import Tree
             try bench.on { stream, host in
                 #expect(stream.isOpening && host.conflations.current == 1 && host.wanted.isEmpty)
             }
-            // As of before what was dropped.
+            // This value is older than the dropped events.
             try bench.begin("old;", at: 0)
             try bench.on { stream, host in
                 #expect(host.wanted.map(\.seq) == [2])
@@ -226,7 +227,7 @@ import Tree
         }
     }
 
-    // MARK: Beginning again
+    // MARK: Restarts
 
     @Test func restartsOfLiveStreams() throws {
         try withStream { bench in
@@ -242,7 +243,8 @@ import Tree
         }
     }
 
-    /// A value that is on its way when the history changes may be of the old one, whatever its seq.
+    /// Checks that a value in flight is ignored after a change of history, regardless of its seq: it may belong to the
+    /// old history.
     @Test func restartsWhileOpening() throws {
         try withStream { bench in
             try bench.deliver(8)
@@ -287,7 +289,7 @@ import Tree
         }
     }
 
-    /// What had not been sent is not sent any more.
+    /// Checks that queued output is dropped when the stream ends.
     @Test func endsDropWhatIsQueued() throws {
         try withStream(buffer: 4_096) { bench in
             try bench.begin("v;", at: 0)
@@ -326,8 +328,9 @@ import Tree
         }
     }
 
-    /// Goal: whoever applies what a stream sends has the newest state in the end, and no seq comes twice or out of order
-    /// between two values. Method: random events, values of random ages, restarts, against a plain model.
+    /// Checks that a client that applies a stream's output has the newest state in the end, and that between two values
+    /// no seq appears twice or out of order. Compares random events, values of random ages and restarts with a plain
+    /// model.
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func anyOrderOfEventsAndValues(seed: UInt64) throws {
         try withStream { bench in
@@ -338,7 +341,7 @@ import Tree
                     let seq = bench.namespace.commit((path: "a", value: .int(Int64(random.below(1_000)))))
                     try bench.deliver(seq, bufferBytes: random.oneIn(3) ? 8 : 1_000)
                 case 2:
-                    // A value of now, or one that a worker began to encode earlier.
+                    // A value of the present state, or an older one that a worker began to encode earlier.
                     let now = bench.namespace.snapshot.seq
                     let seq = random.oneIn(2) ? now : max(0, now - Int64(random.below(3)))
                     try bench.begin("v\(seq);", at: seq)
@@ -346,7 +349,7 @@ import Tree
                     if random.oneIn(4) { try bench.on { stream, _ in stream.restart(from: bench.namespace.snapshot) } }
                 }
             }
-            // In the end the value of now is wanted, or comes, or is there already.
+            // In the end the present value is requested, in flight, or already sent.
             let newest = bench.namespace.snapshot.seq
             for _ in 0..<3 where try bench.on({ stream, _ in stream.isOpening }) {
                 try bench.begin("v\(newest);", at: newest)

@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import Gateway
 
-/// News of groups in the order told. Any thread.
+/// The news of groups, in order of arrival. Any thread may use it.
 final class MutexNotes: Sendable {
     private let notes = Mutex<[(GroupNews, ObjectIdentifier)]>([])
 

@@ -3,7 +3,7 @@ import Rules
 
 @testable import Gateway
 
-/// A listener that writes down what it is told.
+/// A listener that records its notifications.
 final class ScriptedListener: Listener {
     enum Told: Equatable {
         case events([Int64], shared: Int)
@@ -12,7 +12,7 @@ final class ScriptedListener: Listener {
         case ended
     }
 
-    /// What a pass makes for all; counts how many have used it.
+    /// The shared output of a pass. Counts its users.
     struct Delivery {
         let events: EncodedEvents
         var users = 0
@@ -26,7 +26,7 @@ final class ScriptedListener: Listener {
     var loginNumber = 0
     var admission = Admission()
     private(set) var told: [Told] = []
-    /// Called when the listener is told something.
+    /// Called at each notification of the listener.
     var onTold: (() -> Void)?
 
     init(_ id: UInt64, _ group: ListenerGroup, _ reader: AuthContext = .unauthenticated) {
@@ -49,20 +49,20 @@ final class ScriptedListener: Listener {
         onTold?()
     }
 
-    /// What it was told since it was last asked.
+    /// Returns the notifications since the last call.
     func take() -> [Told] {
         defer { told = [] }
         return told
     }
 }
 
-/// A group's news as a loop gets them, without a loop.
+/// An outlet that records a group's news as a loop would receive them, without a loop.
 final class ScriptedOutlet: GroupOutlet {
     private let told = MutexNotes()
 
     func tell(_ news: GroupNews, of group: ObjectIdentifier) { told.add(news, group) }
 
-    /// The news since they were last asked for.
+    /// Returns the news since the last call.
     func take() -> [GroupNews] { told.take().map(\.0) }
     var groups: Set<ObjectIdentifier> { Set(told.all.map(\.1)) }
 }

@@ -3,10 +3,10 @@ import Runtime
 
 @testable import Gateway
 
-/// A realtime transport without a socket: keeps what it is told, and is as slow as a test wants. The session's loop uses it;
-/// a test's thread reads.
+/// A realtime transport without a socket. Records its messages and is as slow as the test requests.
+/// The session's loop writes to it; a test's thread reads.
 final class ScriptedTransport: RealtimeTransport, Sendable {
-    /// What the session has done to it, in order.
+    /// A call that the session has made.
     enum Event: Equatable, Sendable {
         case message(String)
         case ping
@@ -17,13 +17,13 @@ final class ScriptedTransport: RealtimeTransport, Sendable {
 
     private struct State {
         var events: [Event] = []
-        /// How many of the messages a test has taken.
+        /// The number of messages that the test has read.
         var taken = 0
         var queuedBytes = 0
         var maxMessageBytes = Int.max
         var ticks = 0
         var isGathering = false
-        /// How many messages went out in each piece that was gathered.
+        /// The number of messages in each piece of buffered output.
         var pieces: [Int] = []
         var gathered = 0
 
@@ -38,17 +38,17 @@ final class ScriptedTransport: RealtimeTransport, Sendable {
     var events: [Event] { state.withLock { $0.events } }
     var messages: [String] { state.withLock { $0.messages } }
     var ticks: Int { state.withLock { $0.ticks } }
-    /// The numbers of messages that went out together.
+    /// The number of messages that were sent together, for each piece.
     var pieces: [Int] { state.withLock { $0.pieces } }
     var isClosed: Bool { events.contains(.close) || events.contains(.abandon) }
 
-    /// From now on the client has so many bytes still to take.
+    /// Sets the number of bytes that the client still has to read.
     func isBehind(bytes: Int) { state.withLock { $0.queuedBytes = bytes } }
 
-    /// Longer messages than this can't be sent.
+    /// Sets the maximum size of messages. Longer ones cannot be sent.
     func takesAtMost(_ bytes: Int) { state.withLock { $0.maxMessageBytes = bytes } }
 
-    /// The next message that was not taken yet; nil after 20 seconds.
+    /// Returns the next unread message, or nil after 20 seconds.
     func next() -> String? {
         state.wait(milliseconds: 20_000) { state in
             let messages = state.messages
@@ -58,7 +58,7 @@ final class ScriptedTransport: RealtimeTransport, Sendable {
         }
     }
 
-    /// Waits for an event; false after 20 seconds.
+    /// Waits for an event. Returns false after 20 seconds.
     func waits(for event: Event) -> Bool {
         state.wait(milliseconds: 20_000) { $0.events.contains(event) ? true : nil } ?? false
     }
@@ -78,7 +78,7 @@ final class ScriptedTransport: RealtimeTransport, Sendable {
         }
     }
 
-    /// Messages, one a line.
+    /// Sends messages, one per line.
     func send(frames: SharedBytes) {
         for line in frames.bytes.split(separator: UInt8(ascii: "\n")) { _ = send(Array(line)) }
     }

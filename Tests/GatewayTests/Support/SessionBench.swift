@@ -10,10 +10,10 @@ import Tree
 @testable import Gateway
 @testable import HTTPServer
 
-/// A gateway's event loop without a server: tests begin realtime sessions on it with transports of their own, and work with
+/// A gateway's event loop without a server. Tests start realtime sessions on it with their own transports, and access
 /// them on the loop's thread.
 final class SessionBench: Sendable {
-    /// What lives on the loop's thread.
+    /// State of the loop's thread.
     ///
     /// @unchecked Sendable is safe: only work on the loop touches `hub`.
     private final class Place: @unchecked Sendable {
@@ -48,7 +48,7 @@ final class SessionBench: Sendable {
         thread = Thread(name: "bench") { [place] in
             loop.run {
                 place.hub = RealtimeHub(gateway.realtime, loop)
-                // Ten times as often as a gateway's loops.
+                // Ten times as often as in a gateway.
                 loop.schedule(everyMilliseconds: 100) { place.hub?.sweep() }
             }
             place.hub = nil
@@ -64,7 +64,7 @@ final class SessionBench: Sendable {
         gateway.stop()
     }
 
-    /// Does something on the loop, and waits for it.
+    /// Runs `body` on the loop, and waits for its result.
     func on<Result: Sendable>(_ body: @escaping @Sendable (RealtimeHub) -> Result) throws -> Result {
         let result = Condition<Result?>(nil)
         loop.post { [place] in
@@ -75,7 +75,7 @@ final class SessionBench: Sendable {
         return try #require(result.wait(milliseconds: 30_000) { $0 }, "the loop does not answer")
     }
 
-    /// Waits until everything that was posted to the loop is done, and what that posted.
+    /// Waits until all posted work is done, including work that this work posts.
     func settle() throws { for _ in 0..<3 { try on { _ in } } }
 
     func connect(
@@ -84,35 +84,35 @@ final class SessionBench: Sendable {
         try ScriptedClient(self, isLoopback: isLoopback, address: address, isExtended: isExtended)
     }
 
-    /// Makes these the namespace's rules.
+    /// Sets the namespace's rules.
     func setRules(_ source: String) throws {
         let set = try RuleSet(json: Array(source.utf8))
         let write = Write(.rules(set), operation: .rules, byteCount: source.utf8.count, auth: .admin)
         _ = try #require(namespace.write(write)?.committedSeq)
     }
 
-    /// Writes as another client would, whoever that is.
+    /// Writes a value as an unspecified other client.
     @discardableResult
     func write(_ path: String, _ json: String) throws -> Int64 {
         let value = try JSONParser.parse(json)
         return try #require(namespace.write(.set(path, value))?.committedSeq)
     }
 
-    /// What is stored at a path.
+    /// Returns the value at a path as JSON.
     func value(_ path: String) throws -> String {
         var writer = JSONWriter(form: .plain)
         writer.write(namespace.snapshot.root[Path(splitting: path)])
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// How many sessions have rows in the database.
+    /// Returns the number of sessions with rows in the database.
     func savedSessions() throws -> Int {
         let connection = try PostgresConnection(url)
         defer { connection.close() }
         return try connection.execute("select 1 from pathmirror.session").rowCount
     }
 
-    /// Whether all sessions' operations are executed, and this gateway has what came of that.
+    /// Whether all operations of sessions are executed, and this gateway has received the resulting entries.
     var isAtRest: Bool {
         get throws {
             let connection = try PostgresConnection(url)
@@ -149,7 +149,7 @@ func withBench(
     }
 }
 
-/// A realtime client that speaks to its session without a connection.
+/// A realtime client that communicates with its session without a connection.
 final class ScriptedClient: Sendable {
     let bench: SessionBench
     let transport = ScriptedTransport()
@@ -163,14 +163,14 @@ final class ScriptedClient: Sendable {
         }
     }
 
-    /// Does something with the session on its loop; nil where it has ended.
+    /// Runs `body` with the session on its loop. Returns nil if the session has ended.
     func on<Result: Sendable>(_ body: @escaping @Sendable (RealtimeSession) -> Result) throws -> Result? {
         try bench.on { [id] hub in hub.sessions[id].map(body) }
     }
 
     var isOpen: Bool { get throws { try on { _ in true } ?? false } }
 
-    /// Sends texts that come together. False where the connection has to be closed.
+    /// Sends texts that arrive together. Returns false if the connection must be closed.
     @discardableResult
     func send(_ texts: String...) throws -> Bool { try send(texts) }
 
@@ -181,7 +181,7 @@ final class ScriptedClient: Sendable {
         } ?? false
     }
 
-    /// The text of a request, with the next number.
+    /// The text of a request, with the next request number.
     func request(_ action: String, _ body: String = "{}") -> (number: Int64, text: String) {
         let number = numbers.withLock { number -> Int64 in
             number += 1
@@ -198,7 +198,7 @@ final class ScriptedClient: Sendable {
         return number
     }
 
-    /// Sends several requests that come together.
+    /// Sends several requests that arrive together.
     @discardableResult
     func askTogether(_ requests: [(action: String, body: String)]) throws -> [Int64] {
         let made = requests.map { request($0.action, $0.body) }
@@ -206,10 +206,10 @@ final class ScriptedClient: Sendable {
         return made.map(\.number)
     }
 
-    /// The next message.
+    /// Returns the next message.
     func next() throws -> String { try #require(transport.next(), "no message came") }
 
-    /// Expects the next messages to be these.
+    /// Expects these messages next.
     func expect(_ messages: String..., at location: SourceLocation = #_sourceLocation) throws {
         for message in messages {
             let found = try next()
@@ -217,7 +217,7 @@ final class ScriptedClient: Sendable {
         }
     }
 
-    /// Sends a request, and expects its answer to be the next message.
+    /// Sends a request, and expects its answer as the next message.
     func ask(
         _ action: String, _ body: String = "{}", gives status: String, _ detail: String = #""""#,
         at location: SourceLocation = #_sourceLocation

@@ -5,7 +5,7 @@ import Wire
 @testable import Gateway
 @testable import HTTPServer
 
-/// REST calls on a loop, as they are when they reach their handlers.
+/// REST calls on a loop, in the form in which handlers receive them.
 struct TestCall {
     let request: HTTPRequest
     let identity: Identity
@@ -18,7 +18,7 @@ struct TestCall {
         self.identity = identity
     }
 
-    /// Does something with the call on a loop of its own.
+    /// Runs `body` with the call on a new loop.
     func with<Value>(_ body: (Call, LoopServices) throws -> Value) throws -> Value {
         var value: Value?
         try withLoop { test in
@@ -41,12 +41,12 @@ struct TestCall {
 }
 
 extension HTTPHeaders {
-    /// The lines as they are sent.
+    /// The header lines as sent.
     var lines: [String] {
         String(decoding: encoded, as: UTF8.self).split(separator: "\r\n").map(String.init)
     }
 
-    /// The value of a header; nil where there is none.
+    /// Returns the value of a header, or nil if there is none.
     func value(_ name: String) -> String? {
         lines.first { $0.lowercased().hasPrefix("\(name.lowercased()): ") }.map { String($0.dropFirst(name.count + 2)) }
     }

@@ -7,7 +7,7 @@ import Rules
 import Runtime
 import TestSupport
 
-/// A whole gateway on a database of a test's own, at a free port of this machine.
+/// A complete gateway on a test's own database, at a free local port.
 final class TestGateway {
     let engine: TestEngine
     let gateway: Gateway

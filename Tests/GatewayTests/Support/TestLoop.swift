@@ -4,18 +4,18 @@ import Synchronization
 
 @testable import HTTPServer
 
-/// An event loop on a thread of its own that serves connections over socket pairs: a test can be all of its clients, and can
-/// look at what is on the loop.
+/// An event loop on its own thread that serves connections over socket pairs. A test can act as all of its clients, and
+/// can inspect the state on the loop.
 final class TestLoop {
     struct Failure: Error { let what: String }
 
     let loop: EventLoop
     private let thread: Thread
     private let arrivals: Arrivals
-    /// For what is too much for the loop.
+    /// Workers for tasks that would block the loop too long.
     let workers = WorkerPool(name: "worker", threads: 1)
 
-    /// - Parameter serve: what is done with requests, on the loop; nil keeps them for `exchange`.
+    /// - Parameter serve: handles requests on the loop. If nil, requests are kept for `exchange`.
     init(
         _ change: (inout HTTPServerSettings) -> Void = { _ in },
         serve: (@Sendable (HTTPRequest, HTTPExchange) -> Void)? = nil
@@ -49,7 +49,7 @@ final class TestLoop {
         workers.stop()
     }
 
-    /// Runs `body` on the loop, behind everything posted before, and waits for what it returns.
+    /// Runs `body` on the loop after all work posted before, and waits for its result.
     func on<Value>(_ body: () throws -> Value) throws -> Value {
         let result = LoopBound<Result<Value, any Error>?>(nil)
         let isDone = Condition(false)
@@ -57,7 +57,7 @@ final class TestLoop {
             let work = LoopBound<(() throws -> Value)?>(body)
             loop.post {
                 result.content = work.content.map { body in Result { try body() } }
-                // Nothing on the loop holds the body any more when the caller goes on.
+                // The loop must not hold the body any more when the caller resumes.
                 work.content = nil
                 isDone.broadcast { $0 = true }
             }
@@ -67,14 +67,14 @@ final class TestLoop {
         return try value.get()
     }
 
-    /// Waits until everything is done that was posted to the loop before.
+    /// Waits until all work posted before is done.
     func settle() throws { try on {} }
 
-    /// A new connection to the loop.
+    /// Opens a new connection to the loop.
     ///
     /// - Parameters:
-    ///   - address: where it seems to come from.
-    ///   - buffer: bytes that the loop's side may send ahead of the client, about; nil for the system's choice.
+    ///   - address: The apparent address of the client.
+    ///   - buffer: The approximate number of bytes that the loop's side may send ahead of the client. Nil for the system's default.
     func client(from address: String = "127.0.0.1", buffer: Int32? = nil) throws -> WebClient {
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue)
@@ -86,7 +86,7 @@ final class TestLoop {
         return WebClient(descriptor: ends[1])
     }
 
-    /// Sends a request by a client, and gives the loop's side of it, which waits for an answer.
+    /// Sends a request by a client, and returns the loop's side of it, which waits for an answer.
     func exchange(
         _ client: WebClient, _ method: String = "GET", _ target: String = "/", _ headers: [String: String] = [:],
         body: String? = nil
@@ -114,7 +114,7 @@ final class TestLoop {
     }
 }
 
-/// Something of a loop's that a test's thread passes on.
+/// A loop's value that a test's thread passes on.
 //
 // @unchecked Sendable is safe: tests touch the content on the loop only, or while the loop's work waits for them.
 final class LoopBound<Content>: @unchecked Sendable {
@@ -123,7 +123,7 @@ final class LoopBound<Content>: @unchecked Sendable {
     init(_ content: Content) { self.content = content }
 }
 
-/// Runs `body` with a loop, and ends it.
+/// Runs `body` with a loop, and ends the loop.
 func withLoop(
     _ change: (inout HTTPServerSettings) -> Void = { _ in }, _ body: (TestLoop) throws -> Void
 ) throws {

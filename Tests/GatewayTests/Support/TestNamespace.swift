@@ -6,7 +6,7 @@ import Tree
 @testable import Engine
 @testable import LogStore
 
-/// A namespace without a database: a test says what happens in it.
+/// A namespace without a database. The test determines its changes.
 final class TestNamespace {
     let live: LiveNamespace
     private var rules: RulesVersion
@@ -24,10 +24,10 @@ final class TestNamespace {
 
     var snapshot: Snapshot { live.snapshot }
 
-    /// The batch that the entry of that seq is of.
+    /// Returns the batch id of the entry with that seq.
     static func batch(_ seq: Int64) -> [UInt8] { Array("batch-\(seq)-0123456789".utf8) }
 
-    /// Commits writes as one batch, and tells the listeners. Returns the last seq.
+    /// Commits writes as one batch, and notifies the listeners. Returns the last seq.
     @discardableResult
     func commit(_ values: (path: String, value: Node)...) -> Int64 {
         var steps: [Step] = []
@@ -45,18 +45,18 @@ final class TestNamespace {
         return seq
     }
 
-    /// Begins again from a state whose way here is not known.
+    /// Restarts from a state that is not derived from the previous one.
     func reset(to root: Node, seq: Int64) {
         live.reset(to: Snapshot(seq: seq, root: root, rules: rules, batch: Self.batch(seq)))
     }
 
-    /// Stores rules, as an entry of their own.
+    /// Stores rules, as a separate entry.
     func adopt(_ json: String) throws {
         let seq = snapshot.seq + 1
         rules = RulesVersion(seq: seq, set: try RuleSet(json: Array(json.utf8)), enforcesIndexes: true)
         live.publish([], Snapshot(seq: seq, root: snapshot.root, rules: rules, batch: Self.batch(seq)))
     }
 
-    /// The namespace is no more.
+    /// Ends the namespace, as after its removal.
     func end() { live.end(with: snapshot, .unknownNamespace(live.name)) }
 }

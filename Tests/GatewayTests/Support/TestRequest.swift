@@ -7,9 +7,9 @@ enum TestRequest {
     struct Incomplete: Error {}
 
     /// - Parameters:
-    ///   - headers: lines in the order sent; `Host: localhost` comes first unless it is among them.
-    ///   - bytes: the body where it is no text.
-    ///   - address: where it seems to come from.
+    ///   - headers: Header lines in the order sent. `Host: localhost` comes first unless it is among them.
+    ///   - bytes: The body, if it is not text.
+    ///   - address: The apparent address of the client.
     static func make(
         _ method: String = "GET", _ target: String = "/", _ headers: [(String, String)] = [], body: String = "",
         bytes: [UInt8]? = nil, from address: String = "127.0.0.1", isSecure: Bool = false, version: String = "1.1"
@@ -21,7 +21,7 @@ enum TestRequest {
             text += "\(name): \(value)\r\n"
         }
         if !body.isEmpty { text += "Content-Length: \(body.count)\r\n" }
-        // The parser refers to a table of its pool's.
+        // The parser refers to a table that its pool owns.
         let pool = ParserPool(limits: RequestParser.Limits(HTTPServerSettings()))
         defer { withExtendedLifetime(pool) {} }
         let parser = pool.take()
@@ -32,7 +32,7 @@ enum TestRequest {
             isSecure: isSecure)
     }
 
-    /// A peer at an IPv4 address.
+    /// Returns a peer at an IPv4 address.
     static func peer(_ address: String) -> PeerAddress {
         let storage = UnsafeMutablePointer<sockaddr_storage>.allocate(capacity: 1)
         defer { storage.deallocate() }

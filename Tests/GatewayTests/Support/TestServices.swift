@@ -4,7 +4,7 @@ import Runtime
 @testable import HTTPServer
 
 extension TestLoop {
-    /// What handlers of this loop have in common.
+    /// Returns the services that the handlers of this loop share.
     func services(_ change: (inout GatewaySettings) -> Void = { _ in }) -> LoopServices {
         var settings = GatewaySettings()
         change(&settings)
@@ -15,7 +15,7 @@ extension TestLoop {
 }
 
 extension Callers {
-    /// Callers with these limits and credentials.
+    /// Creates callers with these limits and credentials.
     convenience init(
         _ services: LoopServices, limits: RateLimiterSettings = RateLimiterSettings(),
         credentials: GatewayCredentials = GatewayCredentials()
@@ -25,7 +25,7 @@ extension Callers {
 }
 
 extension WebClient {
-    /// The answer to a request that was sent.
+    /// Reads the answer to a request that was sent.
     func answer(isHead: Bool = false) throws -> Response {
         let (status, headers) = try head()
         let length = headers["content-length"].flatMap { Int($0) } ?? 0

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A blocking HTTP client on one connection, for one server on this machine. Every wait ends after 20 seconds.
+/// A blocking HTTP client on one connection to a local server. Every wait ends after 20 seconds.
 final class WebClient {
     struct Failure: Error { let what: String }
 
@@ -15,7 +15,7 @@ final class WebClient {
     private let descriptor: Int32
     private var buffer: [UInt8] = []
 
-    /// - Parameter receiveBuffer: small for a client that is to be slow.
+    /// - Parameter receiveBuffer: Size of the receive buffer. A small one simulates a slow client.
     init(_ port: UInt16, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         if var receiveBuffer { setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, 4) }
@@ -33,7 +33,7 @@ final class WebClient {
         guard result == 0 else { throw Failure(what: "connect: \(errno)") }
     }
 
-    /// A client on a connection that is there already; it is closed with the client.
+    /// Creates a client on an open connection, which is closed with the client.
     init(descriptor: Int32) {
         self.descriptor = descriptor
         var limit = timeval(tv_sec: 20, tv_usec: 0)
@@ -42,7 +42,8 @@ final class WebClient {
 
     deinit { close(descriptor) }
 
-    /// Has the connection end with a reset, which no server takes for a client that still waits for an answer.
+    /// Makes closing reset the connection, so that the server does not assume that the client still waits for an
+    /// answer.
     func resetsWhenClosed() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
@@ -88,7 +89,7 @@ final class WebClient {
         return (status, headers)
     }
 
-    /// Whether the server has closed the connection, once everything that it sent before is taken.
+    /// Whether the server has closed the connection. Discards all data that it sent before.
     func isAtEnd() -> Bool {
         var piece = [UInt8](repeating: 0, count: 65_536)
         while true {
@@ -97,19 +98,19 @@ final class WebClient {
         }
     }
 
-    /// Ends the client's side of the connection, or all of it.
+    /// Shuts down the client's side of the connection, or both sides.
     func shutDown(_ how: Int32 = Int32(SHUT_RDWR)) { shutdown(descriptor, how) }
 
-    /// The next so many bytes.
+    /// Reads the next `count` bytes.
     func read(bytes count: Int) throws -> [UInt8] { try take(count) }
 
-    /// The next so many bytes as a text.
+    /// Reads the next `count` bytes as text.
     func read(count: Int) throws -> String { String(decoding: try take(count), as: UTF8.self) }
 
-    /// What has been sent up to and including `end`.
+    /// Reads up to and including `end`.
     func read(through end: String) throws -> String { try text(through: end) }
 
-    /// One event of a stream: its name, id and data.
+    /// Reads one event of a stream: its name, id and data.
     func event() throws -> (name: String, id: Int64?, data: String) {
         var (name, data): (String, String) = ("", "")
         var id: Int64?
