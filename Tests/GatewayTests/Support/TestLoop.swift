@@ -74,7 +74,7 @@ final class TestLoop {
     ///
     /// - Parameters:
     ///   - address: The apparent address of the client.
-    ///   - buffer: The approximate number of bytes that the loop's side may send ahead of the client. Nil for the system's default.
+    ///   - buffer: The approximate number of bytes that the loop may send ahead of the client. Nil for the system default.
     func client(from address: String = "127.0.0.1", buffer: Int32? = nil) throws -> WebClient {
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue)
