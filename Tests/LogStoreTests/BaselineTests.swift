@@ -3,7 +3,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// A new database, made by `migrations/baseline.sql`, equals one that all migrations have made.
+/// Checks that a new database created by `migrations/baseline.sql` equals one created by all migrations.
 @Suite struct BaselineTests {
     @Test func aNewDatabaseEqualsAMigratedOne() throws {
         let migrated = try Self.catalog(usesBaseline: false)
@@ -26,7 +26,8 @@ import Testing
         }
     }
 
-    /// The tables of mirrors that a database received from another one stay, and the migrations add the others.
+    /// Checks that the migrations keep the mirror tables that a database received from another one, and add the other
+    /// tables.
     @Test func theTargetOfMirrorsIsMigrated() throws {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)
@@ -38,7 +39,7 @@ import Testing
         }
     }
 
-    /// A failing file of functions takes the baseline back.
+    /// Checks that a failing file of functions rolls the baseline back.
     @Test func aFailingFileLeavesTheDatabaseNew() throws {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)
@@ -51,7 +52,7 @@ import Testing
         }
     }
 
-    /// Everything that the catalogs say of the schema, a line each, without object ids and the numbers of columns.
+    /// Returns the catalogs' description of the schema, one line per object, without object ids and column numbers.
     private static func catalog(usesBaseline: Bool) throws -> Set<String> {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)
@@ -62,7 +63,7 @@ import Testing
         }
     }
 
-    /// Privileges, whatever the order in which they were granted.
+    /// The privileges, sorted regardless of the order in which they were granted.
     private static func sorted(_ privileges: String) -> String {
         "(select array_agg(item::text order by item::text) from unnest(\(privileges)) as item)"
     }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Batches that are sent one behind the other: none is written unless the one before it is.
+/// Tests of batches that are sent one after another: each is written only if the batch before it was.
 @Suite struct CommitAheadTests {
     private func record(_ number: Int64) -> Batch.Record {
         let changes = [Change(path: Path(splitting: "n"), value: .int(number))]
@@ -25,7 +25,7 @@ import Tree
             defer { connection.close() }
             let namespace = try #require(try connection.namespace(named: "test", creating: true)).id
             let first = batch(namespace, after: 0, nil)
-            // The first one on a connection takes its time.
+            // The first batch on a connection takes longer.
             #expect(!connection.canSend(first))
             #expect(try connection.commit(first) == .committed)
             try body(url, connection, namespace, first)
@@ -52,7 +52,8 @@ import Tree
         }
     }
 
-    /// Somebody else has written as many entries as the batch had that is not there: the number alone says nothing.
+    /// Checks that a batch after a refused one is not written, even if another connection has written as many entries
+    /// as the refused batch had, so that the head has the expected number.
     @Test(arguments: [1, 2])
     func whatIsBehindARefusedBatchIsNotWritten(others: Int64) throws {
         try withNamespace { url, connection, namespace, first in
@@ -68,7 +69,7 @@ import Tree
             #expect(connection.isOpen && connection.commitsUnderWay == 0)
             #expect(try !connection.findBatch(second) && !connection.findBatch(third))
             #expect(try connection.namespace(id: namespace)?.head == 2 + others)
-            // Nor when it comes by itself, behind the head by its number.
+            // The batch is not written either if it is sent alone, although its number matches the head.
             if others == 2 { #expect(try connection.commit(third) == .headMoved) }
         }
     }
@@ -84,7 +85,7 @@ import Tree
                 namespace: namespace, expectedHead: 2, expectedBatch: first.id, id: Batch.makeID(),
                 records: [record(3)], rows: rows)
             #expect(!connection.canSend(large))
-            // Where there is no partition yet one has to be made first.
+            // A missing partition must be created first.
             #expect(!connection.canSend(batch(namespace, after: 50_000_000, first.id)))
         }
     }

@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// A batch of one write that changes one row goes by a statement of its own; what becomes of it is what becomes of any batch.
+/// Checks that a batch of one write to one row, which uses a separate statement, behaves like any other batch.
 @Suite struct CommitOneTests {
-    /// One write, or two: one row each.
+    /// A batch of one or two writes of one row each.
     private func batch(_ writer: inout BatchWriter, _ value: Int64, writes: Int) -> Batch {
         writer.batch((0..<writes).map { [Change(path: Path(splitting: "v/k\($0)"), value: .int(value))] })
     }
@@ -21,7 +21,7 @@ import Tree
             })
     }
 
-    /// With a connection of somebody else beside the one that commits.
+    /// Runs `body` with the committing connection and a second one.
     private func withOther(_ body: (LogConnection, PostgresConnection) throws -> Void) throws {
         try withDatabase { url in
             let connection = try LogConnection(url)
@@ -42,7 +42,7 @@ import Tree
             #expect(try connection.commit(batch(&writer, 2, writes: 2)) == .committed)
             #expect(try statements(connection) == ["one", "any"])
         }
-        // Of several rows, of none, and the removal of one.
+        // Batches of several rows, of no rows, and the removal of one row.
         let others: [(inout BatchWriter) -> Batch] = [
             { $0.set("v", Node(children: [(Key("a"), .int(1)), (Key("b"), .int(2))])) },
             { $0.set("v", .null) },
@@ -60,7 +60,7 @@ import Tree
         }
     }
 
-    /// All kinds of values and paths, new rows and others, with an origin and without.
+    /// Checks values and paths of all kinds, in new and existing rows, with and without an origin.
     @Test func whatIsStored() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -95,7 +95,7 @@ import Tree
         }
     }
 
-    /// The head was moved by somebody else: nothing is written, not even the row.
+    /// Checks that neither the entry nor the row is written if another connection has moved the head.
     @Test(arguments: [1, 2]) func theHeadHasMoved(writes: Int) throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -112,7 +112,7 @@ import Tree
         }
     }
 
-    /// The namespace's row is not where it was seen last: it is found all the same, whoever has moved it, and however often.
+    /// Checks that the namespace's row is found after another connection has moved it, however often.
     @Test(arguments: [1, 2], [false, true]) func theRowHasMoved(writes: Int, isVacuumed: Bool) throws {
         try withOther { connection, other in
             var writer = BatchWriter(try connection.make())
@@ -129,7 +129,8 @@ import Tree
         }
     }
 
-    /// Somebody holds the head's lock and lets it go again: with the head moved, and with something else of the row changed.
+    /// Checks that a commit waits while another connection holds the head's lock, whether that connection moves the
+    /// head or changes another column of the row.
     @Test(arguments: [1, 2], [false, true]) func theLockIsWaitedFor(writes: Int, isMoved: Bool) throws {
         try withOther { connection, other in
             var writer = BatchWriter(try connection.make())

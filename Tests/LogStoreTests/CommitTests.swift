@@ -21,7 +21,7 @@ import Tree
             #expect(entries.map(\.entry.seq) == [1, 2])
             #expect(entries.allSatisfy { $0.batchID == first.id })
             #expect(entries[1].entry.changes.count == 2)
-            // A row has the seq that last wrote it.
+            // A row stores the seq of its last write.
             let versions = try connection.sql.execute("select path, version from pathmirror.node order by path")
             let found = try (0..<versions.rowCount).map { "\(try versions.string($0, 0)) \(try versions.int64($0, 1))" }
             #expect(found == ["/a 2", "/b/c 2", "/b/c/.priority 2"])
@@ -54,7 +54,7 @@ import Tree
             #expect(try connection.commit(writer.set("w", wide)) == .committed)
             #expect(try connection.commit(late.set("w", wide)) == .headMoved)
             #expect(!connection.sql.isInTransaction)
-            // Updated, removed and new rows.
+            // The batch updates, removes and adds rows.
             let other = Node(children: (20..<80).map { (Key("k\($0)"), Node.int(Int64($0 * 2))) })
             #expect(try connection.commit(writer.set("w", other)) == .committed)
             #expect(try connection.loadTree(writer.namespace).root == writer.root)
@@ -63,7 +63,7 @@ import Tree
         }
     }
 
-    /// Random trees replaced by random trees, by rows and by COPY: what is stored is what was written.
+    /// Checks that random trees that replace random trees are stored as written, by row statements and by COPY.
     @Test(arguments: [1, 2, 3, 4] as [UInt64], [3, 100_000])
     func randomWrites(seed: UInt64, copyThreshold: Int) throws {
         try withSession {
@@ -97,7 +97,7 @@ import Tree
             for value in 0..<30 as Range<Int64> {
                 #expect(try connection.commit(writer.set("a", .int(value))) == .committed)
             }
-            // A batch over a boundary.
+            // A batch across a partition boundary.
             let many = (0..<20).map { [Change(path: Path(splitting: "k\($0)"), value: .int(1))] }
             #expect(try connection.commit(writer.batch(many)) == .committed)
             #expect(try connection.read(writer.namespace, after: 0).map(\.entry.seq) == Array(1...50))
@@ -106,7 +106,7 @@ import Tree
         }
     }
 
-    /// Two sessions that know nothing of each other's partitions.
+    /// Checks that two sessions work without knowing each other's partitions.
     @Test func partitionsOfTwoSessions() throws {
         try withDatabase { url in
             try shareLog(upTo: 4, url)
@@ -122,7 +122,8 @@ import Tree
         }
     }
 
-    /// With the head's lock held another's commit waits; its holder commits, and the other finds the head moved.
+    /// Checks that a commit waits while another session holds the head's lock, and finds the head moved after that
+    /// session commits.
     @Test func lockedHead() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -137,7 +138,8 @@ import Tree
         }
     }
 
-    /// Far behind, and the log has grown over several partitions since: the lock's holder still has one to write to.
+    /// Checks that the holder of the head's lock has a partition to write to, even if the log has grown by several
+    /// partitions since the holder last read the head.
     @Test func lockedHeadFarAhead() throws {
         try withDatabase { url in
             try shareLog(upTo: 8, url)
@@ -152,7 +154,7 @@ import Tree
             var writer = BatchWriter(try connection.make())
             for value in 0..<31 as Range<Int64> { _ = try other.commit(writer.set("a", .int(value))) }
             for _ in 0..<12 {
-                // It believes to be at 0.
+                // The session expects the head at 0.
                 #expect(try connection.lockHead(writer.namespace, expectedHead: 0) == writer.head)
                 #expect(try connection.commit(writer.set("a", .int(1)), isLocked: true) == .committed)
             }
@@ -189,7 +191,7 @@ import Tree
                         == .committed)
                 #expect(try connection.loadTree(writer.namespace).root == writer.root)
                 #expect(writer.root[longPath(1)] == .int(1).withPriority(.int(7)))
-                // A change of one, a leaf in the middle made a branch, and the removal of all.
+                // A change of one leaf, a leaf in the middle that becomes a branch, and the removal of all.
                 #expect(
                     try connection.commit(writer.batch([[Change(path: longPath(2), value: .bool(true))]])) == .committed
                 )

@@ -5,9 +5,9 @@ import Tree
 
 @testable import LogStore
 
-/// An export's bytes, by whichever way its rows come into order.
+/// Tests of the bytes of an export, for each way of sorting its rows.
 @Suite struct ExportOrderTests {
-    /// All is held and sorted here, PostgreSQL sorts from the second held row on, or a part of each.
+    /// All rows are sorted in memory, PostgreSQL sorts from the second held row on, or each sorts a part.
     private static let bounds = [8 << 20, 1, 500]
 
     @Test(arguments: [1, 2, 3, 4, 5, 6, 7, 8] as [UInt64])
@@ -46,7 +46,7 @@ import Tree
         }
     }
 
-    /// A leaf's priority is with it, whatever the number of bytes behind which the text is sent.
+    /// Checks that a leaf's priority is exported with the leaf, wherever the text is divided for sending.
     @Test func manyLeavesWithPriorities() throws {
         try withSession { connection in
             let record = try connection.make()
@@ -72,7 +72,7 @@ import Tree
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The same from the tree, key by key in the order of their bytes.
+    /// The expected text, built from the tree key by key in byte order.
     private static func text(_ node: Node) -> String {
         guard case .branch(let branch) = node else {
             return String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)

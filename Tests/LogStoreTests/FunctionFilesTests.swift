@@ -6,9 +6,10 @@ import Runtime
 import TestSupport
 import Testing
 
-/// The files of `migrations/functions`: what they make, when they are applied, and who may call what.
+/// Tests of the files of `migrations/functions`: the objects that they create, when they are applied, and the
+/// privileges.
 @Suite struct FunctionFilesTests {
-    // MARK: What they make
+    // MARK: Objects
 
     @Test func aDatabaseOfBeforeHasTheSameFunctionsAfterwards() throws {
         try TestDatabase.withEmpty { url in
@@ -22,7 +23,7 @@ import Testing
             #expect(done.migrations.first?.version == 13)
             #expect(done.functionFiles == FunctionFiles.all.map(\.name))
             let after = try Definitions(connection)
-            // What later migrations have brought comes on top, and the view and the functions that they have changed.
+            // Later migrations have added functions, and have changed these functions and the view.
             let changed: Set = [
                 "pathmirror.apply_change(bigint,bigint,text,text[],text[])", "pathmirror.begin_entry(bigint)",
                 "pathmirror.ensure_log_partition(bigint,bigint,bigint)",
@@ -42,7 +43,7 @@ import Testing
             // Migration 022 drops one function.
             comments["pathmirror.write(bigint,text,text,text[],jsonb[],text)"] = nil
             #expect(comments == after.comments.filter { comments[$0.key] != nil })
-            // Migration 013 takes from PUBLIC what nobody had meant to give.
+            // Migration 013 revokes unintended privileges from PUBLIC.
             var granted = before.privileges
             for name in [
                 "claim_session(bigint,text,uuid,bigint)",
@@ -71,7 +72,8 @@ import Testing
         }
     }
 
-    /// The files leave nothing out that only the migrations would make, in an order that PostgreSQL accepts.
+    /// Checks that the files create every function and view without the migrations, in an order that PostgreSQL
+    /// accepts.
     @Test func theFilesAloneMakeAllFunctionsAndViews() throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
@@ -101,7 +103,7 @@ import Testing
         }
     }
 
-    /// Every function and view of the schema is in exactly one file: no migration makes one any more.
+    /// Checks that every function and view of the schema is in exactly one file, since migrations no longer create any.
     @Test func everyFunctionIsInOneFile() throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
@@ -129,7 +131,7 @@ import Testing
         }
     }
 
-    /// Each file of the folder is carried inside the program, under its own name, and nothing else is.
+    /// Checks that the program embeds exactly the files of the folder, under their names.
     @Test func allFilesAreEmbedded() throws {
         let files = try Self.files()
         #expect(Set(files.keys) == Set(FunctionFiles.all.map(\.name)))
@@ -140,15 +142,15 @@ import Testing
         #expect(FunctionFiles.all.last?.name == "privileges")
     }
 
-    /// A file that changes comes with a migration (see CONTRIBUTING.md): then this pair changes too. Otherwise gateways of
-    /// two versions would take one another's functions back.
+    /// Checks that a changed file comes with a migration (see CONTRIBUTING.md), which changes this pair, too. Otherwise
+    /// gateways of two versions would overwrite each other's functions.
     @Test func aChangedFileComesWithAMigration() {
         let checksums = FunctionFiles.all.map { "\($0.name) \($0.checksum)" }.joined(separator: "\n")
         let digest = Hex.encode(Digest.sha256(Array(checksums.utf8)))
         #expect("\(Migrations.newest) \(digest.prefix(16))" == "28 956abaec329568c6")
     }
 
-    // MARK: When they are applied
+    // MARK: Application
 
     @Test func anUnchangedFileIsNotAppliedAgain() throws {
         try withDatabase { url in
@@ -176,14 +178,14 @@ import Testing
             #expect(
                 after.filter { !["partitions", "privileges"].contains($0.key) }
                     == before.filter { !["partitions", "privileges"].contains($0.key) })
-            // And the same once more, until it is taken back.
+            // The changed files are applied only once, until the original files are applied again.
             #expect(try Migrations.up(connection, functions: files).isEmpty)
             #expect(try Migrations.up(connection).functionFiles == ["partitions", "privileges"])
             #expect(try Definitions(connection) == Self.expected())
         }
     }
 
-    /// What an administrator has granted to roles of his own outlives a new text.
+    /// Checks that an administrator's own grants survive a new version of a function.
     @Test func grantsAndOwnersStay() throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
@@ -201,7 +203,8 @@ import Testing
         }
     }
 
-    /// A function of another signature is dropped by a migration; what is made in its place is nobody's until it is granted.
+    /// Checks that a function that replaces one with another signature has no privileges until they are granted: a
+    /// migration drops the old one.
     @Test(arguments: [
         "create or replace function pathmirror.is_new(a integer) returns integer language sql as 'select 1';",
         "drop function pathmirror.newest_place(tid); "
@@ -231,12 +234,13 @@ import Testing
             #expect(throws: LogStoreError.self) { try Migrations.up(connection, functions: files) }
             #expect(try Self.versions(connection) == before)
             #expect(try Definitions(connection) == Self.expected())
-            // The connection is of use, and nothing is locked.
+            // The connection is usable, and holds no locks.
             #expect(try Migrations.up(connection).isEmpty)
         }
     }
 
-    /// The newest migration and the files are one transaction: an upgrade that fails leaves the version of before.
+    /// Checks that the newest migration and the files share a transaction: a failed upgrade leaves the previous
+    /// version.
     @Test func aFailingFileTakesTheNewestMigrationBack() throws {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)
@@ -278,7 +282,7 @@ import Testing
         }
     }
 
-    /// A file that the program does not have any more is forgotten; its functions are a migration's to drop.
+    /// Checks that a file that the program no longer contains is forgotten. A migration must drop its functions.
     @Test func aFileThatIsGoneIsForgotten() throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
@@ -296,7 +300,7 @@ import Testing
         }
     }
 
-    // MARK: What a gateway checks
+    // MARK: Checks by gateways
 
     @Test(arguments: [
         "update pathmirror.function_file set checksum = 'x' where name = 'head'",
@@ -334,7 +338,7 @@ import Testing
         }
     }
 
-    /// `serve --no-migrate` runs as a member of the gateways' role.
+    /// Checks that `serve --no-migrate` can run as a member of the gateways' role.
     @Test func theGatewaysRoleMayCheckAndMayNotApply() throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
@@ -353,7 +357,7 @@ import Testing
 
     // MARK: Helpers
 
-    /// The definitions of a database that was migrated in the usual way.
+    /// The definitions of a database that was migrated as usual.
     private static func expected() throws -> Definitions {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
@@ -377,7 +381,7 @@ import Testing
         """
     }
 
-    /// Which row of the table each file has: another after each application.
+    /// The version of each file's table row, which changes with each application.
     private static func versions(_ connection: PostgresConnection) throws -> [String: String] {
         let rows = try connection.execute("select name, checksum || ' ' || xmin::text from pathmirror.function_file")
         var found: [String: String] = [:]
@@ -385,7 +389,7 @@ import Testing
         return found
     }
 
-    /// The folder's files, by name without ending.
+    /// The folder's files, by name without extension.
     private static func files() throws -> [String: String] {
         let folder =
             #filePath.split(separator: "/").dropLast(3).reduce(into: "") { $0 += "/\($1)" } + "/migrations/functions"
@@ -407,16 +411,16 @@ import Testing
     }
 }
 
-/// The functions and views of a database's schema, each by its name with its parameters.
+/// The functions and views of a database's schema, by name with parameters.
 private struct Definitions: Equatable {
     var functions: [String: String] = [:]
     var views: [String: String] = [:]
     var comments: [String: String] = [:]
-    /// Who may call or read it, sorted; PUBLIC for everybody.
+    /// The roles that may call or read each object, sorted. PUBLIC stands for all roles.
     var privileges: [String: [String]] = [:]
 
     init(_ connection: PostgresConnection) throws {
-        // So that names have their schema whatever the role is called.
+        // With this path, names include their schema regardless of the role's name.
         try connection.executeScript("set search_path = pg_catalog")
         defer { try? connection.executeScript("reset search_path") }
         let rows = try connection.execute(

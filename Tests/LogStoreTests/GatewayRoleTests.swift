@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// `pathmirror_gateway`: enough for a gateway, and no more.
+/// Checks that the role `pathmirror_gateway` has the privileges that a gateway needs, and no others.
 @Suite struct GatewayRoleTests {
-    /// A connection that has given up being the schema's owner.
+    /// Runs `body` with a connection that has switched from the schema's owner to the gateway role.
     private func asGateway(_ body: (PostgresConnection) throws -> Void) throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)
@@ -41,7 +41,7 @@ import Tree
         }
     }
 
-    /// All that gateways and administrators do with feeds.
+    /// Checks all operations of gateways and administrators on feeds.
     @Test func worksFeeds() throws {
         try withSession { connection in
             try connection.sql.executeScript("set session authorization pathmirror_gateway")
@@ -60,7 +60,7 @@ import Tree
             let letter = FeedLetterRecord(
                 seq: 1, index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1, errors: Array("[]".utf8),
                 message: Array("{}".utf8))
-            // Twice: the second finds the row by its place.
+            // The second move finds the row by its key.
             for number in Int64(1)...2 {
                 let move = FeedMove(
                     claim: claim, number: number, follows: number - 1, progress: start, delivered: 1, acknowledged: 1,
@@ -89,7 +89,8 @@ import Tree
         }
     }
 
-    /// Definitions hold secrets, messages what the rules may keep from a reader.
+    /// Checks that other roles see only the status of feeds: definitions contain secrets, and messages contain data
+    /// that rules may deny.
     @Test(arguments: ["pathmirror_reader", "pathmirror_writer"]) func othersSeeHowFeedsFareOnly(role: String) throws {
         try withDatabase { url in
             let connection = try PostgresConnection(url)

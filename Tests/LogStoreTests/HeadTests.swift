@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// The row that holds a namespace's head.
+/// Tests of the row that holds a namespace's head.
 @Suite struct HeadTests {
-    /// The clock was ahead and has been set back: no entry is older than the one before it.
+    /// Checks that an entry is never older than the one before it, even if the clock was ahead and has been set back.
     @Test func timesNeverStepBack() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -22,7 +22,7 @@ import Tree
         }
     }
 
-    /// Long values are packed by the quickest way that the server has, and read back as they were.
+    /// Checks that long values are compressed with the server's fastest method, and are read back unchanged.
     @Test func longEntriesArePackedQuickly() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -39,7 +39,7 @@ import Tree
         }
     }
 
-    /// What one batch was sent in is none of the next one, large or small.
+    /// Checks that large and small batches on one connection do not affect each other's buffers.
     @Test func batchesOfAllSizesByOneConnection() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -58,7 +58,8 @@ import Tree
         }
     }
 
-    /// The number is right, but the entry there is another one: PostgreSQL has lost what this batch was evaluated on.
+    /// Checks that a batch is refused if the head's seq matches but its entry does not: PostgreSQL has lost the state
+    /// on which the batch was evaluated.
     @Test(arguments: [false, true]) func otherEntryAtTheHead(byCopy: Bool) throws {
         try withSession {
             if byCopy { $0.copyThreshold = 0 }
@@ -79,7 +80,7 @@ import Tree
         }
     }
 
-    /// A snapshot that is held open keeps every version of the row: it is not looked up among them.
+    /// Checks that the row is found without a search through its old versions, which an open snapshot keeps.
     @Test func rowIsFoundWithoutItsVersions() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -92,7 +93,7 @@ import Tree
         }
     }
 
-    /// It is found where it went, when others have moved it, and when it was moved out of reach.
+    /// Checks that the row is found after other sessions have moved it nearby or out of reach.
     @Test func rowIsFoundAfterOthersMovedIt() throws {
         try withDatabase { url in
             let first = try LogConnection(url)
@@ -135,9 +136,9 @@ import Tree
         }
     }
 
-    /// How often the row was looked up by its id.
+    /// The number of lookups of the row by its id.
     private static func lookups(_ connection: LogConnection) throws -> Int64 {
-        // What was counted is told at the end of a transaction, and at once if asked to.
+        // PostgreSQL reports statistics at the end of a transaction, or immediately on request.
         try connection.sql.executeScript("select pg_stat_force_next_flush()")
         let rows = try connection.sql.execute(
             "select idx_scan from pg_stat_user_indexes where indexrelname = 'namespace_pkey'")

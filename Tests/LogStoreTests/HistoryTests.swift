@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What the log says of a state as of some place: whether it goes on from it.
+/// Tests of whether a log continues from a given state.
 @Suite struct HistoryTests {
     private let a = Batch.makeID()
     private let b = Batch.makeID()
@@ -42,7 +42,7 @@ import Tree
         #expect(record(head: 0, headBatch: a).relation(of: 0, batch: a) == .takenBack)
     }
 
-    /// Whoever writes says which batch it was: gateways, SQL, imports; and it is what the log has.
+    /// Checks that the namespace's row and the log hold the same batch id, whether gateways, SQL or imports write.
     @Test func theHeadsBatchIsTheLogs() throws {
         try withSession { connection in
             let record = try #require(try connection.namespace(named: "test", creating: true))
@@ -77,7 +77,7 @@ import Tree
         }
     }
 
-    /// A batch that was made on another history doesn't land, though the head has the right number.
+    /// Checks that a batch based on another history is refused even if the head has the expected seq.
     @Test func aBatchOnAnotherHistoryIsRefused() throws {
         try withSession { connection in
             let record = try #require(try connection.namespace(named: "test", creating: true))

@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// What one transaction with batches of several namespaces writes, and what it leaves behind.
+/// Tests of transactions with batches of several namespaces: the rows that they write, and the state that they leave.
 @Suite struct JointTests {
-    /// A batch as it is, with something more.
+    /// A copy of a batch with additional fields.
     private func batch(
         _ batch: Batch, after expectedBatch: [UInt8]? = nil, claims: [SessionClaim] = [], origin: Origin? = nil
     ) -> Batch {
@@ -25,7 +25,7 @@ import Tree
         #expect(!connection.sql.isInTransaction)
     }
 
-    /// Nothing was written: the error.
+    /// Returns the error of a write. Checks that no rows were written.
     private func refusal(_ connection: LogConnection, _ batches: [Batch], lock: Int64 = 1_000) throws -> LogStoreError?
     {
         _ = try connection.withoutPartition(batches)
@@ -41,7 +41,7 @@ import Tree
         if case .database(let error)? = error { error.sqlState } else { nil }
     }
 
-    /// All that a namespace has in the log and the tree, but for times and ids of batches.
+    /// All rows of a namespace in the log and the tree, without times and batch ids.
     private func rows(_ connection: LogConnection, _ namespace: Int64) throws -> [String] {
         let log = try connection.sql.execute(
             """
@@ -57,7 +57,7 @@ import Tree
             + (0..<tree.rowCount).map { try tree.string($0, 0) }
     }
 
-    /// Values, removals, long paths, priorities and who wrote: the same rows as in a transaction of one's own.
+    /// Checks that values, removals, long paths, priorities and origins give the same rows as in separate transactions.
     @Test func eachIsWrittenAsItWouldBeAlone() throws {
         try withSession { connection in
             let writes: [[[Change]]] = [
@@ -82,7 +82,7 @@ import Tree
             var alone = try (0..<3).map { BatchWriter(try connection.make("alone\($0)")) }
             var together = try (0..<3).map { BatchWriter(try connection.make("together\($0)")) }
             for round in writes.indices {
-                // Each is elsewhere on the way.
+                // Each namespace starts at a different index.
                 let mine = (0..<3).map { writes[(round + $0) % writes.count] }
                 for number in 0..<3 {
                     let one = batch(alone[number].batch(mine[number]), origin: origins[number])
@@ -100,7 +100,7 @@ import Tree
         }
     }
 
-    /// One has the right head with another batch there: nothing is written, of nobody.
+    /// Checks that no batch is written if one namespace's head has the expected seq but another batch.
     @Test func aHeadOfAnotherBatch() throws {
         try withSession { connection in
             var writers = try (0..<3).map { BatchWriter(try connection.make("n\($0)")) }
@@ -114,7 +114,7 @@ import Tree
         }
     }
 
-    /// A session's row goes with the transaction, or all of it does not happen.
+    /// Checks that a session's row is removed in the same transaction as the batches, or not at all.
     @Test func claimsAmongOthers() throws {
         try withSession { connection in
             let records = try (0..<3).map { try connection.make("n\($0)") }
@@ -135,7 +135,7 @@ import Tree
         }
     }
 
-    /// What the transaction has set for itself ends with it, however it ends.
+    /// Checks that settings made for the transaction end with it, however it ends.
     @Test func settingsStayWithTheTransaction() throws {
         try withDatabase { url in
             var settings = LogConnection.Settings()
@@ -156,8 +156,9 @@ import Tree
         }
     }
 
-    /// Heads are taken in the order of the batches: who waits for one has those before it, and none behind it. A lock that is waited for in
-    /// vain is a lock conflict, and whose it is can be asked.
+    /// Checks that heads are locked in the order of the batches: a transaction that waits for a lock holds the locks
+    /// before it and none after it. A lock timeout is reported as a lock conflict, and the lock's holder can be
+    /// queried.
     @Test func headsAreTakenInTheirOrder() throws {
         try withDatabase { url in
             let connections = try (0..<2).map { _ in try LogConnection(url) }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Leases of gateways, as PostgreSQL keeps them.
+/// Tests of gateways' leases, as PostgreSQL stores them.
 @Suite struct LeaseTests {
     private func rows(_ connection: LogConnection) throws -> Int64 {
         try count(connection, "select count(*) from pathmirror.gateway")
@@ -21,7 +21,7 @@ import Tree
             #expect(try rows(connection) == 1)
             try connection.endLease(lease)
             #expect(try rows(connection) == 0)
-            // Ending what has ended is nothing.
+            // Ending a lease twice has no effect.
             try connection.endLease(lease)
         }
     }
@@ -55,7 +55,8 @@ import Tree
         }
     }
 
-    /// A beat whose answer was lost has still been counted.
+    /// Checks that a lease is taken over although more heartbeats were counted: a heartbeat counts even if its answer
+    /// is lost.
     @Test func aLeaseIsTakenOverWhereMoreWasCounted() throws {
         try withSession { connection in
             let lease = try connection.beginLease(Batch.makeID())
@@ -66,7 +67,7 @@ import Tree
         }
     }
 
-    /// The database has gone back to an older state: what was saved since is lost.
+    /// Checks that a lease is not taken over if the database was restored to an older state: later saves are lost.
     @Test(arguments: ["beat = beat - 1", "connection = connection - 1"])
     func aLeaseOfAnOlderStateIsNotTakenOver(_ change: String) throws {
         try withSession { connection in
@@ -74,12 +75,12 @@ import Tree
             lease = try #require(try connection.takeOver(lease))
             try execute(connection, "update pathmirror.gateway set \(change)")
             #expect(try connection.takeOver(lease) == nil)
-            // Nobody else takes it for living.
+            // Other gateways do not take the old lease for a live one.
             #expect(try rows(connection) == 0)
         }
     }
 
-    // MARK: Others
+    // MARK: Other gateways
 
     @Test func othersAreSeen() throws {
         try withSession { connection in
@@ -87,7 +88,7 @@ import Tree
             let others = try (0..<3).map { _ in try connection.beginLease(Batch.makeID()) }
             let first = try connection.beats(otherThan: own)
             #expect(first.count == 3 && Set(first).count == 3)
-            // An id as text names the same gateway.
+            // An id given as text names the same gateway.
             #expect(try connection.beats(otherThan: others[0]).count == 3)
             _ = try connection.heartbeat(others[1])
             let second = try connection.beats(otherThan: own)
@@ -108,7 +109,7 @@ import Tree
         }
     }
 
-    /// Gateways of before migration 9 show only a time.
+    /// Checks that a changed time counts as a heartbeat: gateways from before migration 9 update only a time.
     @Test func aTimeIsASignOfLifeToo() throws {
         try withSession { connection in
             let own = try connection.beginLease(Batch.makeID())
@@ -121,7 +122,7 @@ import Tree
         }
     }
 
-    /// Several gateways find the same one dead: one of them ends it.
+    /// Checks that one of several gateways that find a lease expired ends it.
     @Test func oneOfManyEndsALease() throws {
         try withDatabase { url in
             let watchers = try (0..<4).map { _ in try LogConnection(url) }

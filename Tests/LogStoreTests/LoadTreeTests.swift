@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Reading a tree that turns out to be larger than whoever reads it wants now.
+/// Tests of loading a tree that turns out to be larger than its reader accepts.
 @Suite struct LoadTreeTests {
     @Test func aReadingCanBeEnded() throws {
         try withSession { session in
@@ -21,7 +21,7 @@ import Tree
             }
             #expect(ended?.head == nil)
             #expect(told == [8_192, 16_384])
-            // The connection goes on.
+            // The connection remains usable.
             let whole = try session.loadTree(record.id)
             #expect(whole.root.childCount == 20_000)
         }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// A primary whose synchronous standby is not there: what it commits alone is never told as committed.
+/// Checks that commits of a primary without its synchronous standby are never reported as committed.
 @Suite(.serialized) struct LocalCommitTests {
     private static func localCommit(_ body: () throws -> Void) -> Bool {
         do {
@@ -17,7 +17,7 @@ import Tree
         }
     }
 
-    /// Each form of a commit: in a pipeline, behind a COPY, on its own, and without a transaction's words around it.
+    /// Checks each form of commit: in a pipeline, after a COPY, alone, and without transaction statements.
     @Test func everyWayToCommit() throws {
         let server = try LonelyServer()
         try PostgresConnection(server.url).executeScript("create table t (n bigint)")
@@ -50,7 +50,8 @@ import Tree
         #expect(rows == Int64(ways.count), "all of it is there, which is why nobody may be told")
     }
 
-    /// Whatever the role or the database says of messages: the log's own connections hear of it.
+    /// Checks that the log's connections receive the warning regardless of the message settings of the role or the
+    /// database.
     @Test func whoWantsNoMessagesHearsOfItAllTheSame() throws {
         let server = try LonelyServer()
         let administrator = try PostgresConnection(server.url)
@@ -63,7 +64,8 @@ import Tree
         #expect(try server.cancellingWaits { Self.localCommit { _ = try connection.commit(batch) } })
     }
 
-    /// PostgreSQL lets one transaction at a time commit that has announced something: batches announce nothing, and wait for nobody.
+    /// Checks that batches announce nothing within their transactions, so they do not wait for transactions with
+    /// notifications, which PostgreSQL commits one at a time.
     @Test func aCommitWaitsForNobodyWhoAnnouncesSomething() throws {
         let server = try LonelyServer()
         let administrator = try PostgresConnection(server.url)
@@ -86,7 +88,7 @@ import Tree
         }
         #expect(try eventually { try isWaiting() })
         #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
-        // Nor does an announcement of its own wait for long, and the connection goes on.
+        // The connection's own announcement does not wait long either, and the connection remains usable.
         #expect(throws: LogStoreError.self) { try connection.announce([writer.namespace: 1]) }
         #expect(connection.isOpen)
         #expect(try isWaiting(), "it has been waiting all the time")
@@ -94,7 +96,7 @@ import Tree
         waiting.join()
     }
 
-    /// Batches of several namespaces: all are there, and nobody is told so before each was searched for.
+    /// Checks that several batches of a transaction are all stored, and reported only after a search for each.
     @Test func severalBatchesInOneTransaction() throws {
         let server = try LonelyServer()
         let first = try LogConnection(server.url)
@@ -111,7 +113,7 @@ import Tree
         for batch in batches { #expect(try second.findBatch(batch)) }
     }
 
-    /// A batch that is there is found only by who has waited for the standby, too.
+    /// Checks that a search finds a stored batch only after it has waited for the standby.
     @Test func searchingWaits() throws {
         let server = try LonelyServer()
         var writer = BatchWriter(try LogConnection(server.url).make())
@@ -126,7 +128,7 @@ import Tree
         #expect(try LogConnection(server.url).findBatch(batch))
     }
 
-    /// Who reads what another one has committed alone can wait until it is sure.
+    /// Checks that a reader can wait until another session's unconfirmed commit is confirmed.
     @Test func waitingForWhatIsThere() throws {
         let server = try LonelyServer()
         try server.synchronous(true)
@@ -136,7 +138,7 @@ import Tree
         try LogConnection(server.url).waitForStandbys()
     }
 
-    /// A server that takes no writes is no primary, and a connection that meets one is closed.
+    /// Checks that a read-only server does not count as a primary, and that a connection to one is closed.
     @Test func readOnlyServers() throws {
         let server = try LonelyServer()
         var writer = BatchWriter(try LogConnection(server.url).make())

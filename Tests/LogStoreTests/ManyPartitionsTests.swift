@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import Tree
 
-/// Followers read the same whether or not the log has so many partitions that its functions make their plans anew for each place.
+/// Checks that followers read the same entries even if the log has so many partitions that its functions plan each
+/// call again.
 @Suite struct ManyPartitionsTests {
     @Test func readingBesideManyPartitions() throws {
         try withSession { connection in
@@ -30,7 +31,7 @@ import Tree
             #expect(after.isOfMany)
             #expect(after.pages == before.pages)
             #expect(after.batch == before.batch)
-            // What is set for one call does not outlast it.
+            // The setting for a call ends with the call.
             #expect(try connection.sql.execute("show plan_cache_mode").string(0, 0) == "auto")
         }
     }

@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// Gateways that start at once: each migration runs once, and nobody fails.
+    /// Checks that each migration runs once and no gateway fails if several gateways start concurrently.
     @Test func severalAtOnceRunEachOnce() throws {
         try TestDatabase.withEmpty { url in
             let done = MutexBox<[Int]>([])

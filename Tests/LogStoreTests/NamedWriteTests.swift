@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Writes that have names are done once.
+/// Checks that named writes are executed once.
 @Suite struct NamedWriteTests {
     private static let writer = "writer-1"
 
@@ -19,7 +19,8 @@ import Tree
             id: batch.id, records: batch.records, rows: batch.rows, names: names)
     }
 
-    /// By rows and by COPY, with and without the head's lock: the second one writes nothing and leaves no transaction open.
+    /// Checks that a repeated write, by rows or COPY, with or without the head's lock, writes nothing and leaves no
+    /// open transaction.
     @Test(arguments: [1, 100], [false, true]) func aSecondTimeIsNoticed(copyThreshold: Int, isLocked: Bool) throws {
         try withSession {
             $0.copyThreshold = copyThreshold
@@ -37,7 +38,7 @@ import Tree
             writer = before
             #expect(try connection.namespace(id: writer.namespace)?.head == 1)
             #expect(try connection.loadTree(writer.namespace).root == writer.root)
-            // Of what was not written nothing is known.
+            // Writes that were not committed are unknown.
             #expect(try commit(named(writer.set("b", wide), [name(3)])) == .committed)
             let done = try connection.doneWrites(writer.namespace, [name(9)])
             #expect(
@@ -46,7 +47,8 @@ import Tree
         }
     }
 
-    /// Numbers that were left out stay so once a later one is done; those of other writers and namespaces don't count.
+    /// Checks that skipped numbers remain open after a later number is done, and that other writers and namespaces do
+    /// not count.
     @Test func onlyWhatWasDoneIsDone() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -71,8 +73,8 @@ import Tree
         }
     }
 
-    /// A writer whose writes are mostly refused leaves many gaps: the older ones are closed rather than kept without bound, the
-    /// newest stay as they are.
+    /// Checks that the number of gaps of a writer with many refused writes is bounded: old gaps are closed, and the
+    /// newest remain.
     @Test func gapsAreBounded() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -108,7 +110,7 @@ import Tree
             }
             try connection.sql.execute(
                 "update pathmirror.named_write set used_on = current_date - 31 where writer <> 'writer-2'")
-            // Who comes back in time is known as long again.
+            // A writer that returns in time is kept for the full period again.
             #expect(try connection.commit(named(writer.set("a", .int(9)), [name(9, "writer-3")])) == .committed)
             #expect(try connection.forgetWriters(unusedForDays: 30) == 1)
             #expect(try connection.forgetWriters(unusedForDays: 30) == 0)
@@ -119,7 +121,8 @@ import Tree
         }
     }
 
-    /// A writer belongs to the first identity that is noted with it, also if others write under it later.
+    /// Checks that a writer belongs to the first identity recorded for it, even if other identities write under it
+    /// later.
     @Test func writersHaveAnOwner() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -133,7 +136,7 @@ import Tree
             }
             try commit(1, .user("ada"), "writer-1")
             try commit(2, .user("eve"), "writer-1")
-            // A gateway of an older version has no identity to note.
+            // A gateway of an older version records no identity.
             try commit(3, nil, "writer-2")
             let noted = try connection.doneWrites(writer.namespace, [name(3, "writer-2")])
             #expect(noted.knows("writer-2") && !noted.isOwned("writer-2", by: .user("ada")))
@@ -151,7 +154,7 @@ import Tree
         }
     }
 
-    /// Of a user, and of a namespace, those are kept that were used last.
+    /// Checks that the most recently used writers of a user and of a namespace are kept.
     @Test func writersAreBounded() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -188,7 +191,7 @@ import Tree
         }
     }
 
-    /// The writers of one user beyond the user's bound take no places of the namespace.
+    /// Checks that writers beyond a user's limit do not displace other writers of the namespace.
     @Test func aUserWithManyWritersEvictsNoOther() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -200,7 +203,7 @@ import Tree
                     writers: [of: .user(user)])
                 #expect(try connection.commit(owned) == .committed)
             }
-            // A row that an older gateway noted, used before all others.
+            // A row written by an older gateway, used before all others.
             try connection.sql.execute(
                 """
                 insert into pathmirror.named_write (namespace_id, writer, done, seq, used_on)
@@ -216,14 +219,14 @@ import Tree
                 return Set(try (0..<rows.rowCount).map { try rows.string($0, 0) })
             }
             #expect(try left() == ["of-older", "of-ada-x", "of-eve-9", "of-eve-10", "of-eve-11"])
-            // The namespace's bound holds for those that are left.
+            // The namespace's limit applies to the remaining writers.
             bounds.ofNamespace = 4
             #expect(try connection.forgetWriters(unusedForDays: 30, bounds: bounds) == 1)
             #expect(try left() == ["of-ada-x", "of-eve-9", "of-eve-10", "of-eve-11"])
         }
     }
 
-    /// Once retention has dropped all entries of a writer its name goes, but not within a day.
+    /// Checks that a writer's name is deleted once retention has dropped all of its entries, but not within a day.
     @Test func namesGoWithTheirEntries() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -243,7 +246,7 @@ import Tree
         }
     }
 
-    /// Who writes again while it is about to be forgotten is not.
+    /// Checks that a writer that writes while it is about to be forgotten is kept.
     @Test func whoWritesJustNowStays() throws {
         try withDatabase { url in
             let here = try LogConnection(url)
@@ -258,7 +261,7 @@ import Tree
             let thread = Thread(name: "forgetting") {
                 var count: Int?
                 if let there = try? LogConnection(url) {
-                    // It waits for as long as a busy machine takes to look.
+                    // The wait lasts as long as a busy machine needs to check.
                     there.statementTimeoutMilliseconds = 600_000
                     count = try? there.forgetWriters(unusedForDays: 30)
                     there.close()
@@ -273,7 +276,7 @@ import Tree
         }
     }
 
-    /// What is known is bounded, and never more than was learned.
+    /// Checks that the number of known writes is bounded, and never exceeds the number of learned ones.
     @Test func learningIsBounded() throws {
         var all = DoneWrites()
         try withSession { connection in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LogStore
 
-/// The connections that a thread can give up in the name of the others.
+/// Tests of the connections that one thread can close on behalf of others.
 @Suite struct OpenConnectionsTests {
     private static func works(_ connection: PostgresConnection) -> Bool {
         do {
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    /// Whoever has heard of the database since then does not wait in vain.
+    /// Checks that only silent connections are closed, not those that have received data since the given time.
     @Test func onlyTheSilentOnes() throws {
         try withDatabase { url in
             let open = OpenConnections()
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    /// Connections that are closed and gone need not be forgotten by anybody.
+    /// Checks that closed connections need not be removed explicitly.
     @Test func whatIsGoneDoesNotCount() throws {
         try withDatabase { url in
             let open = OpenConnections()

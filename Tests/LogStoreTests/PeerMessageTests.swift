@@ -5,9 +5,9 @@ import Testing
 
 @testable import LogStore
 
-/// What gateways tell one another by PostgreSQL.
+/// Tests of messages between gateways through PostgreSQL.
 @Suite struct PeerMessageTests {
-    /// The messages that come until one has this text.
+    /// The messages up to and including the one with this text.
     private func messages(_ connection: LogConnection, through last: String) throws -> [PeerMessage] {
         var found: [PeerMessage] = []
         for _ in 0..<200 {
@@ -34,7 +34,7 @@ import Testing
             let teller = try LogConnection(url)
             defer { for connection in listeners + [teller] { connection.close() } }
             for listener in listeners { try listener.listen(to: [.commits, .messages]) }
-            // Spaces and what else a path may have are kept.
+            // Spaces and other characters that a path may contain are preserved.
             let texts = ["turn asks 1 /a b", "é \u{1F600}", "  two  spaces ", "end"]
             for text in texts { try teller.tellPeers(try message(text)) }
             for listener in listeners {
@@ -66,11 +66,11 @@ import Testing
         }
     }
 
-    /// PostgreSQL carries 7,999 bytes.
+    /// Checks that messages are limited to the 7,999 bytes that PostgreSQL transmits.
     @Test func aMessageIsBounded() throws {
         try withSession { connection in
             try connection.listen(to: [.commits, .messages])
-            // Besides: a sender, a number, a time and a code of 32 digits, with blanks between.
+            // The rest is a sender, a number, a time and a code of 32 digits, separated by spaces.
             let longest = String(repeating: "x", count: 7_999 - 1 - 1 - 4 - 32 - 4)
             try connection.tellPeers(try message(longest))
             #expect(try messages(connection, through: longest).count == 1)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    /// Anybody with access to the database may notify: what is no message is none.
+    /// Checks that malformed notifications are ignored: every user with access to the database may send some.
     @Test func whatIsNoMessageIsLeftOut() throws {
         try withSession { connection in
             try connection.listen(to: [.commits, .messages])
@@ -90,9 +90,9 @@ import Testing
         }
     }
 
-    // MARK: What is genuine
+    // MARK: Authentication
 
-    /// The key is in the database; only the owner and gateways can read it.
+    /// Checks that gateways of one database share a key. Only the owner and gateways can read it.
     @Test func gatewaysOfADatabaseHaveOneKey() throws {
         try withDatabase { url in
             let connections = try (0..<2).map { _ in try LogConnection(url) }
@@ -151,7 +151,8 @@ import Testing
         #expect(try !admits("e", 1, sent: now - tolerance - 1) && !admits("f", 1, sent: now + tolerance + 1))
     }
 
-    /// Senders that are long gone make room; their messages are refused for their time.
+    /// Checks that the number of known senders is bounded: old senders are removed, and their messages are refused by
+    /// their time.
     @Test func sendersAreBounded() throws {
         var history = PeerHistory()
         func admits(_ sender: String, at now: Int64) throws -> Bool {

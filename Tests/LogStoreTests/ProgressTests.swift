@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// Goal: what takes long says how far it is, in numbers that add up to what it said at the start.
+/// Checks that long operations report progress, with numbers that add up to the total given at the start.
 @Suite struct ProgressTests {
-    /// A namespace with an import of several parts and plain entries around it.
+    /// Creates a namespace with an import of several parts and plain entries around it.
     private func loaded(_ url: PostgresURL) throws -> (LogConnection, NamespaceRecord) {
         let connection = try LogConnection(url)
         let record = try #require(try connection.namespace(named: "test", creating: true))
@@ -69,7 +69,7 @@ import Tree
             #expect(compared == ["the snapshot at seq 4"])
             struct Stop: Error {}
             #expect(throws: Stop.self) { try Verification.run(connection, record) { _ in throw Stop() } }
-            // The transaction is over, and the connection good for more.
+            // The transaction has ended, and the connection is usable.
             #expect(try Verification.run(connection, record).isClean)
         }
     }

@@ -12,7 +12,7 @@ import Tree
             #expect(try connection.read(writer.namespace, after: 3, limit: 5).map(\.entry.seq) == [4, 5, 6, 7, 8])
             #expect(try connection.read(writer.namespace, after: 3, through: 6).map(\.entry.seq) == [4, 5, 6])
             #expect(try connection.read(writer.namespace, after: 25).isEmpty)
-            // At least one entry, however large.
+            // A page contains at least one entry, however large.
             #expect(try connection.read(writer.namespace, after: 3, maxBytes: 1).map(\.entry.seq) == [4])
         }
     }
@@ -23,16 +23,16 @@ import Tree
             for value in 0..<9 as Range<Int64> { _ = try connection.commit(writer.set("a", .int(value))) }
             try connection.sql.executeScript("delete from pathmirror.log where seq = 5")
             #expect(throws: LogStoreError.self) { try connection.read(writer.namespace, after: 0) }
-            // What is pruned from the beginning is no gap.
+            // Entries pruned from the beginning do not count as a gap.
             try connection.sql.executeScript("delete from pathmirror.log where seq < 5")
             #expect(try connection.read(writer.namespace, after: 0).map(\.entry.seq) == [6, 7, 8, 9])
-            // Also where it is more than a page.
+            // Also if more than a page was pruned.
             #expect(try connection.read(writer.namespace, after: 0, limit: 2).map(\.entry.seq) == [6, 7])
             #expect(try connection.read(writer.namespace, after: .max, limit: 2).isEmpty)
         }
     }
 
-    /// Retention may remove an entry between two reads of its parts: a reader must not take that for the end of the entry.
+    /// Checks that a reader does not take a removal between two reads of an entry's parts for the end of the entry.
     @Test(arguments: [
         ("delete from pathmirror.log_part where part >= 3", true),
         ("delete from pathmirror.log; delete from pathmirror.log_part", false),
@@ -62,7 +62,7 @@ import Tree
         if case LogStoreError.partMissing(_, number, _) = error { true } else { false }
     }
 
-    /// Whatever values hold comes back the same: U+0000, large and negative zero numbers, priorities.
+    /// Checks that values are read back unchanged: U+0000, large numbers, negative zero, priorities.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func changesComeBackTheSame(seed: UInt64) throws {
         try withSession { connection in

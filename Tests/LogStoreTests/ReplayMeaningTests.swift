@@ -6,13 +6,14 @@ import TestSupport
 import Testing
 import Tree
 
-/// What an entry means (docs/reference/log.md): the same for all who read or write it, in whatever order its changes are.
+/// Checks that an entry means the same (docs/reference/log.md) for all readers and writers, regardless of the order of
+/// its changes.
 ///
-/// Method: random trees with priorities, and entries of values, removals and priorities in random order, by every door.
-/// The other side is `PlainRows`, which knows nothing of orders.
+/// Applies random trees with priorities and entries of values, removals and priorities in random order, in all ways of
+/// writing, and compares with `PlainRows`, which does not depend on order.
 @Suite struct ReplayMeaningTests {
-    /// A gateway, one that follows it, SQL, and entries replayed elsewhere: the same rows as the plain model says, and
-    /// `verify` and trees of the past agree with them, also when the log's text is turned around.
+    /// Checks that a gateway, a gateway that follows it, SQL, and a replay elsewhere give the rows of the plain model,
+    /// and that `verify` and past trees agree, even if the order of changes in the log is reversed.
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func anyOrderMeansTheSame(seed: UInt64) throws {
         try withEngines(2) { url, engines in
@@ -57,8 +58,8 @@ import Tree
         }
     }
 
-    /// Rows of an import in any order, in many parts: for gateways that were there before, for SQL, `verify`, trees of the
-    /// past, and a log that they are replayed to.
+    /// Checks that the rows of an import mean the same in any order and in many parts: for running gateways, SQL,
+    /// `verify`, past trees and replays.
     @Test(arguments: [11, 12, 13, 14, 15, 16] as [UInt64])
     func partsMeanTheSameInAnyOrder(seed: UInt64) throws {
         try withEngines { url, engines in
@@ -101,7 +102,7 @@ import Tree
         }
     }
 
-    /// Entries of before the rule keep the meaning that their order gave them.
+    /// Checks that entries written before this rule keep the meaning given by their order.
     @Test func olderEntriesMeanWhatTheirOrderSays() throws {
         try withSession { connection in
             let record = try connection.make()
@@ -130,7 +131,7 @@ import Tree
         }
     }
 
-    /// One entry can't have two changes of which one lies at or below the other.
+    /// Checks that an entry with two changes, one at or below the other, is refused.
     @Test func overlappingChangesAreRefused() throws {
         try withSession { connection in
             let applier = try EntryApplier(connection, named: "new")
@@ -162,7 +163,7 @@ import Tree
         }
     }
 
-    /// Writes the changes of each entry and of each part backwards, and the parts themselves.
+    /// Reverses the changes of each entry and of each part, and the order of the parts.
     private func turnAround(_ connection: LogConnection) throws {
         try connection.sql.executeScript(
             """
@@ -177,8 +178,8 @@ import Tree
     }
 }
 
-/// A tree as its rows, changed without any order: everything that goes is gone, everything that comes is there, and what
-/// has nothing any more has no priority.
+/// A tree as rows, changed independently of order: removals are applied, then values, and a node that becomes empty
+/// loses its priority.
 private struct PlainRows: Equatable {
     private(set) var leaves: [Path: Node] = [:]
     private(set) var priorities: [Path: Node] = [:]
@@ -192,14 +193,14 @@ private struct PlainRows: Equatable {
             + priorities.sorted { "\($0.key)" < "\($1.key)" }.map { ($0.key.appending(.priority), $0.value) }
     }
 
-    /// - Parameter isReplaced: something will come to the places: what is above keeps its priority.
+    /// - Parameter isReplaced: Whether values will follow at the removed paths, so that nodes above keep priorities.
     mutating func apply(_ changes: [Change], isReplaced: Bool = false) {
         for change in changes where !change.path.namesPriority {
             leaves = leaves.filter { !change.path.contains($0.key) }
             priorities = priorities.filter { !change.path.contains($0.key) }
         }
         for change in changes where !change.path.namesPriority && !change.value.isNull {
-            // A leaf on the way becomes a branch.
+            // A leaf on the path becomes a branch.
             leaves = leaves.filter { !$0.key.contains(change.path) }
             add(change.value, at: change.path)
         }
@@ -221,7 +222,7 @@ private struct PlainRows: Equatable {
     }
 }
 
-/// Entries in which orders would matter: nodes with few children, priorities, moves.
+/// Generates entries in which order could matter: nodes with few children, priorities, moves.
 private struct EntryGenerator {
     var tree: TreeGenerator
     private static let keys = ["a", "a b", "0", "1", "😀", "～", "\"\\"].map { Key($0) }
@@ -243,7 +244,7 @@ private struct EntryGenerator {
         tree.random.oneIn(3) ? .string(tree.random.pick(["", "x", "é"])) : .int(Int64(tree.random.below(9)))
     }
 
-    /// Somewhere, mostly where something is.
+    /// Returns a random path, mostly one with a value.
     mutating func place(_ rows: PlainRows) -> Path {
         guard !rows.leaves.isEmpty, !tree.random.oneIn(3) else { return path(1 + tree.random.below(3)) }
         let leaf = tree.random.pick(rows.leaves.keys.sorted { "\($0)" < "\($1)" })
@@ -260,7 +261,7 @@ private struct EntryGenerator {
                 place = place.appending(.priority)
                 value = tree.random.oneIn(4) ? .null : scalar()
             case 1 where !place.isRoot:
-                // Beside it, where something goes from.
+                // A sibling of a removed value.
                 place = (place.parent ?? .root).appending(tree.random.pick(Self.keys))
             default: break
             }

@@ -6,10 +6,11 @@ import TestSupport
 import Testing
 import Tree
 
-/// Writes from SQL do to the rows what a gateway does.
+/// Checks that writes from SQL change rows as a gateway's writes do.
 @Suite struct ReplaySQLWriteTests {
-    /// Random writes, each made in one namespace by a gateway and in another by SQL: the same rows with the same versions,
-    /// the same refusals, and two clean logs. Each in a transaction of its own, or ten in one, where a refusal is rolled back alone.
+    /// Checks that random writes, made in one namespace by a gateway and in another by SQL, give the same rows and
+    /// versions, the same refusals and two clean logs. Writes use separate transactions, or ten share one, in which a
+    /// refused write is rolled back alone.
     @Test(arguments: [1, 2, 3, 4] as [UInt64], [false, true])
     func sameRowsAsAGateway(seed: UInt64, inTransactions: Bool) throws {
         try withEngines { url, engines in
@@ -68,7 +69,7 @@ import Tree
         }
     }
 
-    /// A gateway follows what SQL has written, and SQL what a gateway has.
+    /// Checks that a gateway follows writes from SQL, and SQL follows writes of a gateway.
     @Test func gatewaysFollow() throws {
         try withEngines { url, engines in
             let connection = try LogConnection(url)
@@ -85,7 +86,7 @@ import Tree
         }
     }
 
-    /// Rolling back leaves no gap, and writers in many sessions make one order.
+    /// Checks that a rollback leaves no gap, and that writers in many sessions produce one order.
     @Test func seqsAreGapless() throws {
         try withSession { connection in
             let record = try #require(try connection.namespace(named: "test", creating: true))
@@ -105,7 +106,7 @@ import Tree
     }
 }
 
-/// A row of `pathmirror.node`, its value as the tree has it.
+/// A row of `pathmirror.node`, with its value as in the tree.
 struct StoredRow: Equatable {
     let key: String
     let rest: String?
@@ -125,9 +126,8 @@ struct StoredRow: Equatable {
     }
 }
 
-/// The same random write for a gateway and for SQL: without what jsonb can't hold (U+0000, −0, a
-/// double that reads as an integer), and with an update's places
-/// in jsonb's order.
+/// Generates the same random write for a gateway and for SQL. Excludes values that jsonb cannot hold (U+0000, −0,
+/// doubles that are read as integers), and orders an update's paths as jsonb does.
 struct SQLWriteGenerator {
     struct Pair {
         let write: Write
@@ -191,7 +191,7 @@ struct SQLWriteGenerator {
     }
 
     private static func key(_ change: Change, _ base: Path) -> String {
-        // By bytes: a slash and a mark that begins a key are one character.
+        // By bytes, because a slash and a combining mark at the beginning of a key form one character.
         String(Substring(change.path.relative(to: base).description.utf8.dropFirst()))
     }
 
@@ -208,7 +208,7 @@ struct SQLWriteGenerator {
 }
 
 extension String {
-    /// jsonb's order of keys: the shorter first, then by bytes.
+    /// Compares keys in jsonb's order: shorter keys first, then by bytes.
     fileprivate func isBefore(_ other: String) -> Bool {
         utf8.count == other.utf8.count ? utf8.lexicographicallyPrecedes(other.utf8) : utf8.count < other.utf8.count
     }

@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 import Tree
 
-/// Trees of the past, snapshots, pruning, and entries applied elsewhere.
+/// Tests of past trees, snapshots, pruning, and entries applied elsewhere.
 @Suite struct ReplayTests {
     private func smallPartitions(_ count: Int64) -> (inout EngineSettings, inout LogConnection.Settings) -> Void {
         { _, connection in connection.entriesPerPartition = count }
     }
 
-    /// Writes at random and keeps every tree that there was: `trees[seq]`.
+    /// Makes random writes and records each resulting tree in `trees[seq]`.
     private func history(
         _ url: PostgresURL, _ engine: TestEngine, seed: UInt64, _ count: Int
     ) throws -> (LogConnection, NamespaceRecord, [Node]) {
@@ -50,7 +50,7 @@ import Tree
             for seq in stride(from: 0, to: trees.count, by: 7) {
                 #expect(try tree(connection, record, at: Int64(seq), within: path).root[path] == trees[seq][path])
             }
-            // A snapshot of now, made by the server, and one of the past, made here.
+            // A snapshot of the present made by the server, and a past one made by the test.
             #expect(try connection.takeSnapshot(record.id) == record.head)
             try connection.saveSnapshot(record.id, at: 60, trees[60])
             for seq in [0, 59, 60, 61, 119, 120] {
@@ -78,7 +78,7 @@ import Tree
         }
     }
 
-    /// After pruning, every tree that is promised is still the same, verify is clean, and older ones are refused.
+    /// Checks that after pruning all retained trees are unchanged, verification is clean, and older trees are refused.
     @Test func pruningKeepsWhatItPromises() throws {
         try withEngines(1, smallPartitions(32)) { url, engines in
             try shareLog(upTo: 32, url)
@@ -100,15 +100,15 @@ import Tree
             #expect(result.startSeq == 100)
             for seq in 100...150 { try #require(try tree(connection, pruned, at: Int64(seq)).root == trees[seq]) }
             #expect(throws: ReplayError.notRetained(seq: 99, oldest: 100)) { try tree(connection, pruned, at: 99) }
-            // Again, with nothing to do.
+            // A second prune finds nothing to do.
             #expect(try pruning.plan(.entries(50), force: false).isEmpty)
-            // Later, the snapshot that is not needed any more goes.
+            // A later prune removes the snapshot that is no longer needed.
             let last = try pruning.plan(.entries(0), force: false)
             #expect(last.newFrom == 151)
             try pruning.run(last)
             #expect(try connection.snapshots(record.id).map(\.seq) == [150])
             #expect(try Verification.run(connection, record).isClean)
-            // The gateway goes on as if nothing had been.
+            // The gateway continues unaffected.
             let live = try engines[0].namespace("test")
             #expect(live.write(.set("/after", .int(1)))?.committedSeq == 151)
             #expect(try Verification.run(connection, record).isClean)
@@ -133,7 +133,7 @@ import Tree
         }
     }
 
-    /// A prune that was cut short after any step is ended by the next one.
+    /// Checks that a prune that was interrupted after any step is completed by the next one.
     @Test func anInterruptedPruneIsEnded() throws {
         try withEngines(1, smallPartitions(16)) { url, engines in
             try shareLog(upTo: 16, url)
@@ -141,7 +141,7 @@ import Tree
             defer { connection.close() }
             let pruning = Pruning(connection, record)
             let plan = try pruning.plan(.entries(10), force: false)
-            // Cut after the namespace was marked and one partition detached.
+            // Interrupted after the namespace was marked and one partition was detached.
             struct Cut: Error {}
             try connection.saveSnapshot(record.id, at: plan.newFrom - 1, trees[Int(plan.newFrom) - 1], for: .prune)
             _ = try connection.sql.execute(
@@ -161,7 +161,7 @@ import Tree
         try withEngines { url, engines in
             let (connection, record, _) = try history(url, engines[0], seed: 61, 30)
             defer { connection.close() }
-            // Entry n at minute n of an hour.
+            // Entry n was committed at minute n of an hour.
             _ = try connection.sql.execute(
                 "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00:00Z' + seq * interval '1 minute'"
             )
@@ -175,12 +175,12 @@ import Tree
             #expect(throws: ReplayError.self) { try seq("31") }
             #expect(throws: ReplayError.badPosition("2026-99-99")) { try seq("2026-99-99") }
             #expect(throws: ReplayError.badPosition("yesterday")) { try seq("yesterday") }
-            // How long ago is for whoever asks now, not for what is kept.
+            // A relative time is accepted only for the present, not for retained positions.
             #expect(throws: ReplayError.badPosition("1h")) { try seq("1h") }
         }
     }
 
-    /// Entries of ten days, one at each noon but today's; the clock is the database's.
+    /// Checks relative times by the database's clock, with ten entries one day apart, the last one an hour old.
     @Test func howLongAgoNamesASeq() throws {
         try withEngines { url, engines in
             let (connection, record, _) = try history(url, engines[0], seed: 91, 10)
@@ -206,13 +206,13 @@ import Tree
         }
     }
 
-    /// Entries applied elsewhere make the same tree, once, whatever is tried.
+    /// Checks that entries applied elsewhere give the same tree, each entry once, also after interruptions.
     @Test(arguments: [71, 72] as [UInt64])
     func appliedEntriesMakeTheSameTree(seed: UInt64) throws {
         try withEngines { url, engines in
             var (connection, record, trees) = try history(url, engines[0], seed: seed, 150)
             defer { connection.close() }
-            // A bulk entry among them.
+            // Adds a bulk entry.
             let importer = try Importer(connection, record, at: Path(splitting: "/bulk"))
             for number in 0..<500 { try importer.add(Array("/bulk/\(number)".utf8), .int(Int64(number))) }
             try importer.finish()
@@ -231,7 +231,7 @@ import Tree
                 try applier.finish()
                 return applier
             }
-            // Cut within a batch, then from the start: what was applied stays applied once.
+            // Interrupted within a batch, then started again: applied entries are not applied twice.
             #expect(try apply(lines[..<60]).appliedCount == 60)
             let second = try apply(lines)
             #expect(second.appliedCount == Int(record.head) - 60)
@@ -243,7 +243,7 @@ import Tree
             #expect(try connection.loadTree(target.id).root == trees.last)
             let result = try Verification.run(connection, target)
             #expect(result.isClean, "\(result.problems) \(result.differences.prefix(3))")
-            // A cut bulk entry is refused, and nothing of it stays.
+            // An incomplete bulk entry is refused as a whole.
             let bulkStart = try #require(lines.firstIndex { if case .bulk = $0.content { true } else { false } })
             let other = try #require(try connection.namespace(named: "other", creating: true))
             let applier = EntryApplier(connection, other)
@@ -255,8 +255,8 @@ import Tree
         }
     }
 
-    /// A bulk entry's parts, many leaves at a time, do what the same changes do to a tree: with priorities and removals
-    /// between, on what was there.
+    /// Checks that a bulk entry's parts have the effect of their changes on an existing tree, with priorities and
+    /// removals between.
     @Test(arguments: [1, 2, 3, 4, 5, 6, 7, 8] as [UInt64])
     func partsDoWhatTheirChangesDo(seed: UInt64) throws {
         try withSession { connection in
@@ -281,7 +281,7 @@ import Tree
         }
     }
 
-    /// A batch that is longer than what is left of the log's last partition.
+    /// Checks a batch that is longer than the remainder of the log's last partition.
     @Test func appliedEntriesOverPartitions() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
@@ -291,7 +291,7 @@ import Tree
             for number in 0..<50 { _ = try connection.commit(writer.set("k\(number % 7)", .int(Int64(number)))) }
             let record = try #require(try connection.namespace(id: source.id))
             let target = try connection.make("target")
-            // What it has ends in the midst of what comes.
+            // The target's partitions end within the batch.
             try connection.ensurePartition(target.id, upTo: 8)
             let applier = EntryApplier(connection, target)
             var number = 0
@@ -334,7 +334,7 @@ import Tree
         }
     }
 
-    /// `log verify` gives each projection the tree at its own cursor, and reports what it says.
+    /// Checks that `log verify` gives each projection the tree at its own cursor, and reports its findings.
     @Test func projectionsAreComparedAtTheirCursors() throws {
         try withEngines { url, engines in
             let (connection, record, trees) = try history(url, engines[0], seed: 81, 30)
@@ -368,8 +368,8 @@ private struct CopyOfTree: VerifiableProjection {
 }
 
 extension TreeGenerator {
-    /// Changes at different places: leaves for the most part, priorities, removals, and subtrees. None lies below another,
-    /// but a leaf may come with its priority.
+    /// Changes at different paths: mostly leaves, but also priorities, removals and subtrees. No path is below another,
+    /// except that a leaf may come with its priority.
     fileprivate mutating func partChanges(_ count: Int) -> [Change] {
         var changes: [Change] = []
         for _ in 0..<count {
@@ -388,7 +388,7 @@ extension TreeGenerator {
     }
 }
 
-/// `log prune --keep 30d` goes by PostgreSQL's clock, and only where that can be right.
+/// Checks that `log prune --keep 30d` uses PostgreSQL's clock, and only if the clock can be trusted.
 @Suite struct ReplayClockTests {
     private func withLog(_ body: (LogConnection, NamespaceRecord) throws -> Void) throws {
         try withSession { connection in
@@ -420,7 +420,7 @@ extension TreeGenerator {
                     #expect("\(error)".contains("--trust-clock") && "\(error)".contains("Nothing was dropped"))
                 }
                 #expect(try pruning.plan(.seconds(86_400), force: false, trustsClock: true).newFrom == 6)
-                // A number of entries needs no clock.
+                // Keeping a number of entries needs no clock.
                 #expect(try pruning.plan(.entries(3), force: false).newFrom == 8)
             }
         }

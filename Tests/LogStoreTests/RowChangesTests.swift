@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// How much more there is after a batch, which the estimate of memory rests on.
+/// Tests of the growth after a batch, on which the memory estimate is based.
 @Suite struct RowChangesTests {
     private static func changes(_ writes: [[Change]], to tree: Node) -> (changes: RowChanges, after: Node) {
         var diff = RowDiff(RowChanges())
@@ -33,14 +33,15 @@ import Tree
         #expect(fewer.textGrowth == -200)
     }
 
-    /// Long keys take as much as long texts.
+    /// Checks that long keys count like long texts.
     @Test func newPathsCount() {
         let key = String(repeating: "k", count: 700)
         let (changes, _) = Self.changes([Self.set("/\(key)/a", .int(1)), Self.set("/\(key)/a", .int(2))], to: .null)
         #expect(changes.textGrowth == 703)
     }
 
-    /// A leaf becomes a branch: its text is not taken off once for each child, however often that is done.
+    /// Checks that a leaf's text is not subtracted once per child when the leaf becomes a branch, however often that
+    /// happens.
     @Test func aLeafThatBecomesABranchTakesNothingOff() {
         let children = (0..<50).map { Change(path: Path(splitting: "/a/c\($0)"), value: Self.text(3)) }
         let (changes, _) = Self.changes(
@@ -48,7 +49,7 @@ import Tree
         #expect(changes.textGrowth >= 150 + children.reduce(0) { $0 + $1.path.byteCount })
     }
 
-    /// However trees change, the estimate is never below what there is.
+    /// Checks that the estimate is never below the actual size, for random changes.
     @Test(arguments: 0..<20 as Range<UInt64>) func neverBelowTheTruth(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         func bytes(_ node: Node) -> Int {

@@ -3,8 +3,8 @@ import Postgres
 import TestSupport
 import Testing
 
-/// What a write from SQL costs does not depend on how many others its transaction has made. Counted in pages of the database that a
-/// call touches, not in time.
+/// Checks that the cost of a write from SQL does not depend on the number of earlier writes in its transaction. Counts
+/// the database pages that a call touches instead of time.
 @Suite struct SQLWriteCostTests {
     @Test(arguments: [
         "set('test', '/a/k' || n, to_jsonb(n))",
@@ -26,12 +26,12 @@ import Testing
             let late = try Self.pages(connection, call, after: 3_000)
             try connection.sql.executeScript("rollback")
             #expect(early > 0)
-            // A B-tree that has grown by a level or two costs some more.
+            // A B-tree that has grown by a level or two needs a few more pages.
             #expect(late <= early + 12, "\(early) pages after 100 writes, \(late) after 3,000")
         }
     }
 
-    /// Two namespaces in turn, and looking for one as readers do.
+    /// Checks alternating writes to two namespaces, and lookups as readers do them.
     @Test func severalNamespacesInTurn() throws {
         try withSession { connection in
             for name in ["test", "other"] { _ = try #require(try connection.namespace(named: name, creating: true)) }
@@ -55,7 +55,8 @@ import Testing
         }
     }
 
-    /// What a session remembers of the row's place is no more than a hint: whoever changes it gets errors at most, and never a wrong seq.
+    /// Checks that the session's remembered row position is only a hint: a wrong one causes at most errors, never a
+    /// wrong seq.
     @Test(arguments: ["(0,1)", "(4000000,7)", "(0,0)", ""])
     func aWrongHintDoesNoHarm(hint: String) throws {
         try withSession { connection in
@@ -81,7 +82,7 @@ import Testing
         }
     }
 
-    /// The least pages that one of some calls touches: one now and then begins a new page of a table.
+    /// Returns the minimum number of pages that a call touches. Some calls start a new page of a table.
     private static func pages(_ connection: LogConnection, _ call: String, after last: Int) throws -> Int64 {
         var least = Int64.max
         for n in (last + 1)...(last + 9) {

@@ -3,9 +3,10 @@ import Testing
 
 @testable import LogStore
 
-/// The SQLSTATEs of the schema's functions: those of the table, and docs/reference/sqlstates.md is printed from it.
+/// Checks the SQLSTATEs of the schema's functions against the table from which docs/reference/sqlstates.md is
+/// generated.
 ///
-/// `PATHMIRROR_WRITE_REFERENCE=1` writes the page before it is compared.
+/// `PATHMIRROR_WRITE_REFERENCE=1` writes the page before the comparison.
 @Suite struct SchemaErrorCodeTests {
     @Test func thePageIsPrintedFromTheTable() {
         var text = """

@@ -3,9 +3,9 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Which privilege is missing where a schema can't be made, and who grants it.
+/// Tests of the error for a schema that cannot be created: the missing privilege, and the role that can grant it.
 @Suite struct SchemaMakingTests {
-    /// A new database, its name, and a session there of a new role that may do nothing but connect.
+    /// Runs `body` with a new database and a session of a new role that may only connect.
     private static func asStranger(
         isMigrated: Bool = false,
         _ body: (_ administrator: PostgresConnection, _ session: PostgresConnection, _ role: String) throws -> Void
@@ -37,7 +37,7 @@ import Testing
 
     private struct MissingError: Error {}
 
-    /// The hint's statement is what helps.
+    /// Executes the statement in the hint, which must resolve the error.
     private static func grant(_ error: PostgresError, as administrator: PostgresConnection) throws {
         let hint = try #require(error.hint)
         let start = try #require(hint.firstRange(of: "grant ")).lowerBound
@@ -63,7 +63,8 @@ import Testing
         }
     }
 
-    /// A database that was restored lacks what was granted on the one that was dumped; its schemas are there.
+    /// Checks that an existing schema needs no privilege on the database, as after a restore, which loses grants on the
+    /// database.
     @Test func aSchemaThatIsThereTakesNothingOfTheDatabase() throws {
         try Self.asStranger { administrator, session, role in
             try administrator.executeScript("create schema there authorization \(role)")

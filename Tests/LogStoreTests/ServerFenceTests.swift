@@ -4,7 +4,7 @@ import Testing
 
 @testable import LogStore
 
-/// Which servers a program goes on with.
+/// Tests of the servers that a program accepts.
 @Suite struct ServerFenceTests {
     @Test func promotionsAreFollowedAndNotUndone() throws {
         let fence = ServerFence()
@@ -19,7 +19,7 @@ import Testing
         #expect(try fence.admit(ServerIdentity(system: 7, timeline: 5)) == .known)
     }
 
-    /// Timelines of different clusters say nothing of each other.
+    /// Checks that timelines of different clusters are not compared.
     @Test func anotherCluster() throws {
         let fence = ServerFence()
         #expect(try fence.admit(ServerIdentity(system: 7, timeline: 3)) == .known)
@@ -37,7 +37,8 @@ import Testing
         DatabaseRecord(name: "b", host: "127.0.0.1", port: nil, databaseName: "x", installation: installation)
     }
 
-    /// A renamed database, one restored elsewhere, another machine behind the name: the address is the same.
+    /// Checks that each connection to a different database at a known address is refused: after a rename, a restore
+    /// elsewhere, or a change of host.
     @Test func anotherDatabaseAtTheAddressIsRefusedAtEachConnection() throws {
         try withDatabase { url in
             let administrator = try LogConnection(url)
@@ -63,9 +64,9 @@ import Testing
                 where datname = current_database() and application_name = 'refused'
                 """
             #expect(try eventually { try administrator.sql.execute(sessions).int64(0, 0) == 0 }, "it was closed")
-            // What was refused has not taken over from the one that is known.
+            // The refused database has not replaced the known one.
             #expect(try known.installation() == another)
-            // Of the home nobody has said which it is.
+            // No expected identity is configured for the primary database.
             try ServerFence().open(url, LogConnection.Settings()).close()
             try administrator.sql.executeScript("update pathmirror.installation set id = '\(added)'")
             try fence.open(url, LogConnection.Settings()).close()

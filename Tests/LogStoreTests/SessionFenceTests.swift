@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What PostgreSQL takes of saved sessions, and what not.
+/// Tests of which saves of sessions PostgreSQL accepts and which it refuses.
 @Suite struct SessionFenceTests {
     private func save(_ number: Int64, _ value: Int64, isFirst: Bool = false, of namespace: NamespaceRecord)
         -> SessionSave
@@ -32,13 +32,13 @@ import Tree
             #expect(try session.saveSession(save(2, 2, of: namespace), lease) == .saved)
             #expect(try value(session, namespace) == .int(2))
             #expect(try session.savedNumber(namespace.id, "session", gateway: lease.gateway) == 2)
-            // One that was overtaken changes nothing.
+            // A save that arrives after a newer one has no effect.
             #expect(try session.saveSession(save(1, 3, of: namespace), lease) == .ended)
             #expect(try value(session, namespace) == .int(2))
         }
     }
 
-    /// Whoever took a gateway for dead has fenced it off.
+    /// Checks that no save is accepted under a lease that another gateway has ended.
     @Test(arguments: [true, false])
     func nothingIsTakenOfALeaseThatIsOver(isFirst: Bool) throws {
         try withSession { session in
@@ -66,7 +66,7 @@ import Tree
         }
     }
 
-    /// What was sent by a connection that was lost may come late: after the next one has taken over it is not taken.
+    /// Checks that late saves of a lost connection are refused once the next connection has taken over.
     @Test(arguments: [true, false])
     func nothingIsTakenOfAnEarlierConnection(isFirst: Bool) throws {
         try withSession { session in
@@ -80,7 +80,7 @@ import Tree
         }
     }
 
-    /// Taking over waits for a save that is under way by the connection before.
+    /// Checks that taking over waits for a save in progress on the previous connection.
     @Test func takingOverWaitsForWhatIsUnderWay() throws {
         try withDatabase { url in
             let early = try LogConnection(url)
@@ -100,7 +100,7 @@ import Tree
         }
     }
 
-    /// A session whose row is gone has been executed: it is not inserted again.
+    /// Checks that a save does not insert a removed row again: its operations have been executed.
     @Test func aRowThatIsGoneStaysGone() throws {
         try withSession { session in
             let (namespace, lease) = try begin(session)
@@ -112,7 +112,7 @@ import Tree
         }
     }
 
-    /// Orders that were read are taken as they were read: a later save must not go with them.
+    /// Checks that a claim applies only to the save that was read: a later save must not be deleted with it.
     @Test func aClaimIsOfOneSave() throws {
         try withSession { session in
             let (namespace, lease) = try begin(session)

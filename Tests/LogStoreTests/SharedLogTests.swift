@@ -5,7 +5,8 @@ import TestSupport
 import Testing
 import Tree
 
-/// Namespaces share the tables that the beginnings of their logs are in; what is beyond has partitions (migration 011).
+/// Tests of the tables that namespaces share for the beginnings of their logs, and of partitions for later entries
+/// (migration 011).
 @Suite struct SharedLogTests {
     private func relations(_ connection: LogConnection) throws -> Int64 {
         try count(connection, "select count(*) from pg_class where relnamespace = 'pathmirror'::regnamespace")
@@ -15,7 +16,7 @@ import Tree
         try #require(try connection.namespace(id: namespace)).head
     }
 
-    /// The namespace as if it had so many entries, all of them writes of one leaf.
+    /// Makes the namespace appear to have `seq` entries, all of them writes of one leaf.
     private func grow(_ connection: LogConnection, _ record: NamespaceRecord, to seq: Int64) throws {
         let before = try head(connection, record.id)
         try connection.sql.executeScript(
@@ -31,7 +32,7 @@ import Tree
             """)
     }
 
-    /// Committing, by whatever way, to a namespace that is new makes nothing but rows.
+    /// Checks that commits to a new namespace, by any way of writing, create only rows.
     @Test func newNamespacesMakeNoTables() throws {
         try withEngines(2) { url, engines in
             let connection = try LogConnection(url)
@@ -45,7 +46,7 @@ import Tree
                 _ = try connection.sql.execute(
                     "select pathmirror.set('n\(number)', '/b', '3'::jsonb)")
             }
-            // Two gateways that take turns, and so contend.
+            // Two gateways that alternate, and so contend.
             let live = try engines.map { try $0.namespace("contended") }
             for number in 0..<20 {
                 #expect(live[number % 2].write(.set("/k\(number)", .int(1))) != nil)
@@ -58,7 +59,8 @@ import Tree
         }
     }
 
-    /// The real bound: entries on both sides of seq 65,536, made ahead of need, read as one log, and pruned.
+    /// Checks the actual limit: entries on both sides of seq 65,536 are stored in partitions created in advance, read
+    /// as one log, and pruned.
     @Test func whatIsBeyondHasPartitions() throws {
         try withSession { connection in
             let others = try (0..<3).map { try connection.make("other \($0)") }
@@ -79,7 +81,7 @@ import Tree
             )
             let grown = try #require(try connection.namespace(id: record.id))
             #expect(try Verification.run(connection, grown).isClean)
-            // Pruned to within the shared tables, then beyond them.
+            // Pruned first to a position in the shared tables, then beyond them.
             let pruning = Pruning(connection, grown)
             let first = try pruning.plan(.entries(12), force: false)
             #expect(first.newFrom == 65_529)
@@ -95,7 +97,7 @@ import Tree
             try pruning.run(second)
             #expect(try count(connection, "select count(*) from pathmirror.log where namespace_id = \(record.id)") == 3)
             #expect(try pruning.plan(.entries(3), force: false).isEmpty)
-            // Nobody else has lost anything.
+            // Other namespaces have lost nothing.
             for other in others {
                 #expect(try connection.read(other.id, after: 0).count == 10)
                 #expect(try Verification.run(connection, try #require(try connection.namespace(id: other.id))).isClean)
@@ -103,7 +105,7 @@ import Tree
         }
     }
 
-    /// The partition that the head is in is gone with all of its entries only when the next one is there.
+    /// Checks that the head's partition is dropped with all of its entries only once the next one exists.
     @Test func whatIsBeyondIsDroppedWhole() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
@@ -130,7 +132,7 @@ import Tree
         }
     }
 
-    /// A batch that is larger than the room that is seen to before the head is locked.
+    /// Checks a batch that is larger than the space prepared before the head is locked.
     @Test func aLockedBatchMakesItsOwnRoom() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
@@ -144,7 +146,8 @@ import Tree
         }
     }
 
-    /// What was made for a batch goes with it where it is not committed, and is made again for the next.
+    /// Checks that partitions created for a batch that is not committed are rolled back, and created again for the next
+    /// batch.
     @Test(arguments: [false, true])
     func roomOfARefusedBatchIsMadeAgain(nextIsLocked: Bool) throws {
         try withSession(sharingUpTo: 8) {
@@ -170,7 +173,8 @@ import Tree
         }
     }
 
-    /// An installation with data of before: its namespaces keep their partitions, new ones share tables, and both go on.
+    /// Checks the upgrade of an older installation: its namespaces keep their partitions, new ones share tables, and
+    /// both accept writes.
     @Test func anOlderInstallationIsUpgraded() throws {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)
@@ -203,7 +207,7 @@ import Tree
             }
             #expect(
                 try ownPartitions(log) == ["log_1_0", "log_2_0", "log_3_0"], "as before, where it was so before")
-            // Beyond its first million, an old one gets its next partition where it has the others.
+            // Beyond its first million entries, an old namespace gets its next partition next to its others.
             _ = try connection.execute("select pathmirror.ensure_log_partition(1, 1000000, 1000000)")
             #expect(
                 try count(

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Snapshots that are taken while their namespace goes, or while tables of the log do.
+/// Tests of snapshots that are taken while their namespace or tables of the log are removed.
 @Suite struct SnapshotRemovalTests {
     /// Runs `body` with a namespace that has a row, and another connection.
     private func withNamespace(
@@ -40,12 +40,12 @@ import Tree
                 }
             }
             #expect(try left(of: record.id, other) == 0)
-            // The connection is fit for use.
+            // The connection is usable.
             #expect(try connection.namespace(named: "gone") == nil)
         }
     }
 
-    /// The removal has looked for snapshots before there was this one, and ends behind it.
+    /// Checks that a snapshot waits for a removal in progress that searched for snapshots before this one existed.
     @Test func aRemovalThatIsUnderWayIsWaitedFor() throws {
         try withNamespace { (connection, record, _, url) throws in
             let id = record.id
@@ -80,10 +80,11 @@ import Tree
         }
     }
 
-    /// While a large tree is copied nobody has to wait who takes tables of the log away; when it ends, its entry's time is known.
+    /// Checks that a snapshot of a large tree does not block sessions that drop tables of the log, and that its entry's
+    /// time is known in the end.
     @Test func theLogIsFreeWhileASnapshotIsTaken() throws {
         try withNamespace { (connection, record, other, _) throws in
-            // Of this session only: a vacuum of the server's own may hold locks, too.
+            // Only this session's locks: a vacuum of the server may hold some, too.
             let session = try connection.sql.execute("select pg_backend_pid()::bigint").int64(0, 0)
             let seq = try connection.takeSnapshot(record.id) { _ in
                 let locks = try other.sql.execute(

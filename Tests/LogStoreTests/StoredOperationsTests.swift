@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Sessions' onDisconnect operations, as PostgreSQL keeps them.
+/// Tests of sessions' onDisconnect operations, as PostgreSQL stores them.
 @Suite struct StoredOperationsTests {
     private func stored(
         _ namespace: NamespaceRecord, _ id: String, _ operations: [[Change]], isAdmin: Bool = false, auth: Node = .null,
@@ -17,7 +17,7 @@ import Tree
 
     private func change(_ path: String, _ value: Node) -> Change { Change(path: Path(splitting: path), value: value) }
 
-    /// Saves sessions under a lease that has expired then.
+    /// Saves sessions under a lease that has expired afterwards.
     private func orphan(_ connection: LogConnection, _ sessions: [StoredSession]) throws {
         let lease = try connection.beginLease(Batch.makeID())
         for session in sessions {
@@ -26,9 +26,9 @@ import Tree
         try connection.endLease(lease)
     }
 
-    // MARK: What is saved is what is found
+    // MARK: Saved operations are read back
 
-    /// Whatever operations there are.
+    /// Checks that random operations are read back unchanged.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func operationsComeBack(seed: UInt64) throws {
         try withSession { connection in
             let namespace = try connection.make()
@@ -66,7 +66,7 @@ import Tree
         try withSession { connection in
             let namespace = try connection.make()
             let lease = try connection.beginLease(Batch.makeID())
-            // Claims may have keys that no key of the database can be.
+            // Claims may contain keys that are invalid in the database.
             let auth = Node(children: [
                 (Key("uid"), .string("ann \u{0} é")), (Key("https://claims/x.y"), .bool(true)),
                 (Key("token"), Node(children: [(Key("exp"), .int(1)), (Key(""), .double(0.5))])),
@@ -105,7 +105,7 @@ import Tree
 
     // MARK: Saves
 
-    /// The first save makes the row; later ones only change it.
+    /// Checks that only the first save creates the row. Later saves only update it.
     @Test func aSaveThatIsNotTheFirstNeedsARow() throws {
         try withSession { connection in
             let namespace = try connection.make()
@@ -179,7 +179,7 @@ import Tree
         }
     }
 
-    /// A row goes only as it was read.
+    /// Checks that a row is removed only if it is unchanged since it was read.
     @Test func aClaimNamesOneSaveOfOneGateway() throws {
         try withSession { connection in
             let namespace = try connection.make()

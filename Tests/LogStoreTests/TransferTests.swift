@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Imports and exports of whole trees.
+/// Tests of imports and exports of whole trees.
 @Suite struct TransferTests {
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func exportThenImportGivesTheSameTree(seed: UInt64) throws {
@@ -43,7 +43,7 @@ import Tree
             #expect(
                 try connection.loadTree(record.id).root[Path(splitting: "b")]
                     == JSONParser.parse("{\"c\":{\"d\":{\"deep\":1}}}"))
-            // A bare value, at the root too.
+            // A bare value, also at the root.
             try load(connection, record, Array("5".utf8), at: "a/new")
             try load(connection, record, Array("\"all\"".utf8))
             #expect(try connection.loadTree(record.id).root == .string("all"))
@@ -51,7 +51,7 @@ import Tree
         }
     }
 
-    /// Nothing replaces what is there with nothing.
+    /// Checks that an empty import does not replace existing data.
     @Test(arguments: ["null", "{}", "{\"a\":null}"])
     func importOfNothing(text: String) throws {
         try withSession { connection in
@@ -64,7 +64,8 @@ import Tree
         }
     }
 
-    /// Below the only child of a node with a priority, and below a leaf: what nothing comes to is removed like anything else.
+    /// Checks imports below the only child of a node with a priority and below a leaf: nodes that become empty are
+    /// removed as usual.
     @Test(arguments: ["null", "7", "{\"x\":1}"])
     func importBelowPriorities(text: String) throws {
         try withSession { connection in
@@ -84,7 +85,7 @@ import Tree
         }
     }
 
-    /// A namespace that isn't there is made with what is loaded, and not without it.
+    /// Checks that a missing namespace is created together with its data, and not without.
     @Test(arguments: [nil, 2] as [Int?]) func namespacesAreMadeWithTheirData(rowsPerChunk: Int?) throws {
         try withSession { connection in
             var settings = Importer.Settings()
@@ -101,7 +102,7 @@ import Tree
             #expect(record.head == (rowsPerChunk == nil ? 1 : 2))
             #expect(try connection.loadTree(record.id).root.childCount == 3)
             #expect(try Verification.run(connection, record).isClean)
-            // Whoever comes second finds it.
+            // The later importer finds the existing namespace.
             let late = try Importer(connection, named: "late", at: .root, settings: settings)
             _ = try connection.make("late")
             try late.add(Array("/a".utf8), .int(1))
@@ -126,7 +127,7 @@ import Tree
         }
     }
 
-    /// Interrupted after some chunks and started again: goes on where it stopped.
+    /// Checks that an import that was interrupted after some chunks resumes when it is started again.
     @Test func chunkedImportGoesOnWhereItStopped() throws {
         try withSession { connection in
             let record = try connection.make()
@@ -143,13 +144,14 @@ import Tree
             #expect(try connection.loadTree(record.id).root.childCount == 95)
             #expect(try connection.namespace(id: record.id)?.head == 10)
             #expect(try Verification.run(connection, record).isClean)
-            // The next import of it is a new one.
+            // The next import of the file is a new one.
             #expect(
                 try Importer(connection, record, at: .root, settings: settings, fingerprint: "file").resumedRows == 0)
         }
     }
 
-    /// Somebody else wrote to the place between two chunks: the import stops, holds nobody up, and begins anew.
+    /// Checks that an import stops if another writer changes its path between two chunks. It blocks no session, and
+    /// restarts from the beginning.
     @Test func chunkedImportThatMeetsAnotherWriter() throws {
         try withSession { connection in
             let record = try connection.make()
@@ -166,7 +168,7 @@ import Tree
 
             #expect(throws: LogStoreError.self) { try first.add(rows[10].0, rows[10].1) }
             #expect(!connection.sql.isInTransaction)
-            // Another session would wait for the head's lock, or find the import still half done.
+            // Otherwise another session would wait for the head's lock, or find the import incomplete.
             #expect(try connection.commit(writer.set("b", .int(1))) == .committed)
             let second = try Importer(connection, record, at: place, settings: settings, fingerprint: "file")
             #expect(second.resumedRows == 0)
@@ -179,7 +181,7 @@ import Tree
         }
     }
 
-    /// Many chunks, over the ends of the log's partitions.
+    /// Checks many chunks across partition boundaries.
     @Test func chunksOverPartitions() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
@@ -208,7 +210,7 @@ import Tree
             try load(connection, target, text)
             #expect(try connection.loadTree(target.id).root == writer.root)
             #expect(try Verification.run(connection, target).isClean)
-            // A part of it, below the longest prefix that is still a plain row and below one that is none.
+            // A subtree of it, below the longest prefix that is still a plain row and below a longer one.
             for depth in [2, 3, 20] {
                 let place = longPath(0).prefix(depth)
                 let part = try JSONParser.parse(

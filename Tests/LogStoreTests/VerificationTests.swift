@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// `Verification` finds every kind of damage, and says where it is.
+/// Checks that `Verification` finds every kind of damage, and reports where it is.
 @Suite struct VerificationTests {
     @Test func healthyNamespaceIsClean() throws {
         try withDamage("select 1") { verification in
@@ -38,7 +38,7 @@ import Tree
         }
     }
 
-    /// A row below a leaf makes no difference to the tree that readers see, and is damage all the same.
+    /// Checks that a row below a leaf is reported as damage although readers of the tree do not see it.
     @Test func rowBelowALeaf() throws {
         try withDamage(
             """

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What is appended is in the log as it was given, at the next seqs, and in the tree.
+/// Checks that appended batches appear in the log unchanged, at the next seqs, and in the tree.
 @Suite struct ContractAppendTests {
     @Test(arguments: ContractStore.all)
     func aNewNamespaceIsEmpty(_ store: ContractStore) throws {
@@ -120,7 +120,7 @@ import Tree
         }
     }
 
-    /// Random trees over random trees: what is stored is what was written, by whatever way it was sent.
+    /// Checks that random trees written over random trees are stored as written, however they are sent.
     @Test(arguments: ContractStore.all, [1, 2, 3, 4, 5, 6] as [UInt64])
     func theTreeIsWhatTheEntriesLeadTo(_ store: ContractStore, seed: UInt64) throws {
         try store.with { opened in

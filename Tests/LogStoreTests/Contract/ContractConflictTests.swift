@@ -5,7 +5,8 @@ import TestSupport
 import Testing
 import Tree
 
-/// Who writes on a state that is not the newest one writes nothing, and however many write, each write is in the log once.
+/// Checks that a write based on an old state has no effect, and that each write of many concurrent writers appears in
+/// the log exactly once.
 @Suite struct ContractConflictTests {
     @Test(arguments: ContractStore.all)
     func aBatchOnAnOldHeadWritesNothing(_ store: ContractStore) throws {
@@ -26,7 +27,7 @@ import Tree
                 #expect(try two.head(writer.namespace)?.seq == writer.head)
                 #expect(try two.tree(writer.namespace).root == writer.root)
                 #expect(try one.verify(writer.namespace) == [])
-                // Whoever has seen the newest state can write, on either connection.
+                // A writer that has seen the newest state can write, on either connection.
                 #expect(try two.commit(writer.batch(many)) == .committed)
             }
         }
@@ -45,7 +46,8 @@ import Tree
         }
     }
 
-    /// The head has the right number, but the entry there is of another batch: the store has another history.
+    /// Checks that a batch is refused if the head has the expected seq but another batch: the store has another
+    /// history.
     @Test(arguments: ContractStore.all, [false, true])
     func aBatchOnAnotherHistoryWritesNothing(_ store: ContractStore, isLocked: Bool) throws {
         try store.with { opened in
@@ -81,7 +83,7 @@ import Tree
             var writer = try one.writer()
             var late = writer
             #expect(try one.lockHead(writer.namespace, expectedHead: 0) == 0)
-            // The other one waits for the lock, and is told that the head has moved.
+            // The other connection waits for the lock, and then finds the head moved.
             let outcome = Condition<Result<LogConnection.CommitOutcome, any Error>?>(nil)
             let other = Unchecked(two)
             let batch = late.set("b", .int(1))
@@ -111,7 +113,7 @@ import Tree
                 one.unlockHead()
                 #expect(try two.commit(writer.set("a", .int(head))) == .committed)
             }
-            // Also when the connection ends with the lock.
+            // The lock also ends with its connection.
             _ = try one.lockHead(writer.namespace, expectedHead: 0)
             one.close()
             #expect(try two.commit(writer.set("a", .string("end"))) == .committed)
@@ -119,8 +121,8 @@ import Tree
         }
     }
 
-    /// Several gateways write at once, each retrying on what it reads: seqs are gapless, each write is there once, and readers
-    /// that follow meanwhile end with the same tree.
+    /// Checks that concurrent writers that read and retry produce gapless seqs and each write once, and that concurrent
+    /// readers end with the same tree.
     @Test(arguments: ContractStore.all, [false, true])
     func manyWriters(_ store: ContractStore, locking: Bool) throws {
         try store.with { opened in
@@ -150,7 +152,8 @@ import Tree
         }
     }
 
-    /// Writes so many leaves, each a batch, as a gateway would: reads, tries, and reads again where others were first.
+    /// Writes `count` leaves, one per batch, as a gateway does: reads, tries to commit, and reads again if the head has
+    /// moved.
     private static func write(
         _ count: Int, as index: Int, _ namespace: Int64, _ connection: any LogContract, locking: Bool
     ) throws {
@@ -170,7 +173,8 @@ import Tree
 }
 
 /// Carries a connection to the one thread that uses it.
-// Safe: the test that makes it waits for that thread before it touches the value again.
+///
+/// @unchecked Sendable is safe: the creating test waits for that thread before it uses the value again.
 struct Unchecked<Value>: @unchecked Sendable {
     let value: Value
 

@@ -3,10 +3,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// Whoever follows the log sees every entry once and in order, from whatever place and in whatever pages, or is told that it
-/// can't be.
+/// Checks that a follower receives every entry once and in order, from any position and with any page size, or is
+/// notified that this is impossible.
 @Suite struct ContractFollowTests {
-    /// A store's namespace with entries of every kind; returns who wrote it.
+    /// Fills a store's namespace with entries of every kind. Returns the writer.
     static func fill(_ one: any LogContract, _ random: inout TreeGenerator, count: Int) throws -> BatchWriter {
         var writer = try one.writer()
         for number in 0..<count {
@@ -134,7 +134,7 @@ import Tree
             #expect(try one.parts(writer.namespace, of: 1) == parts)
             #expect(throws: LogStoreError.self) { try one.parts(writer.namespace, of: 2) }
             #expect(try one.tree(writer.namespace).root == writer.root)
-            // Under a snapshot of the tree a large write's rows have their entry.
+            // If a snapshot of the tree exists, a large write's rows have the seq of their entry.
             #expect(try one.commit(writer.set("after", .int(1))) == .committed)
             #expect(try one.verify(writer.namespace) == [])
         }
@@ -170,7 +170,7 @@ import Tree
         }
     }
 
-    /// A commit is announced to who listens: it comes long before the poll.
+    /// Checks that a commit is announced to listeners, long before the poll.
     @Test(.timeLimit(.minutes(2)), arguments: ContractStore.all)
     func commitsAreAnnounced(_ store: ContractStore) throws {
         try store.with { opened in
@@ -199,7 +199,7 @@ import Tree
         }
     }
 
-    /// Nobody announces anything to who doesn't listen: the poll finds it.
+    /// Checks that a follower that does not listen finds commits by polling.
     @Test(.timeLimit(.minutes(2)), arguments: ContractStore.all)
     func thePollFindsWhatWasNotAnnounced(_ store: ContractStore) throws {
         try store.with { opened in
@@ -221,7 +221,7 @@ import Tree
         }
     }
 
-    /// A follower goes on where it was, on another connection, when the one that it read on is lost.
+    /// Checks that a follower continues at its position on another connection if its connection is lost.
     @Test(arguments: ContractStore.all)
     func aFollowerOutlivesItsConnection(_ store: ContractStore) throws {
         try store.with { opened in

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What is imported, what is pruned, and what verification says of it.
+/// Tests of imports, pruning and verification.
 @Suite struct ContractKeepingTests {
     // MARK: Import
 
@@ -84,13 +84,13 @@ import Tree
             #expect(try one.head(writer.namespace) == before)
             #expect(try one.tree(writer.namespace).root == writer.root)
             #expect(try one.verify(writer.namespace) == [])
-            // Again it does nothing.
+            // Pruning again has no effect.
             try one.prune(writer.namespace, keeping: kept)
             #expect(try one.verify(writer.namespace) == [])
         }
     }
 
-    /// Who has come to the pruned part or behind it goes on; who has not loads the tree, once.
+    /// Checks that readers within the retained part of a log continue, and that other readers load the tree once.
     @Test(arguments: ContractStore.all)
     func readersOfAPrunedLog(_ store: ContractStore) throws {
         try store.with { opened in
@@ -111,7 +111,7 @@ import Tree
                 #expect(reader.root == writer.root, "from \(seen)")
                 #expect(reader.loads == (seen < 7 ? 1 : 0), "from \(seen)")
             }
-            // All of it pruned: only the head tells.
+            // All entries are pruned, so only the head is known.
             try one.prune(writer.namespace, keeping: 0)
             for (seen, reader) in readers.enumerated() {
                 var reader = reader
@@ -175,7 +175,7 @@ import Tree
         }
     }
 
-    /// Damage of one namespace is not said of another.
+    /// Checks that damage in one namespace is not reported for another.
     @Test(arguments: ContractStore.all)
     func damageIsTheNamespacesOwn(_ store: ContractStore) throws {
         try store.with { opened in

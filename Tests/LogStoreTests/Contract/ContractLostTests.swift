@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import Tree
 
-/// A connection is lost while a batch is being committed: the log says whether it was, to whoever asks by the batch's id, and
-/// does not change its mind.
+/// Checks that the log can be searched by a batch's id to determine whether the batch was committed before its
+/// connection was lost, and that the answer does not change.
 @Suite struct ContractLostTests {
     private func isLost(_ body: () throws -> Void) -> Bool {
         do {
@@ -29,7 +29,7 @@ import Tree
             #expect(isLost { _ = try cut.connection.commit(batch) })
             #expect(try one.findBatch(batch) == false)
             #expect(try one.head(writer.namespace)?.seq == 0)
-            // It can be sent again as it is.
+            // The same batch can be sent again.
             #expect(try one.commit(batch) == .committed)
             #expect(try one.findBatch(batch))
             #expect(try one.tree(writer.namespace).root == writer.root)
@@ -56,7 +56,8 @@ import Tree
         }
     }
 
-    /// The store comes to the batch long after its sender was cut off: it is written if nobody was first, and not otherwise.
+    /// Checks that a batch that reaches the store long after its sender lost the connection is written only if no other
+    /// batch was first.
     @Test(arguments: ContractStore.all, [false, true])
     func lostAndLate(_ store: ContractStore, othersAreFirst: Bool) throws {
         try store.with { opened in
@@ -92,7 +93,7 @@ import Tree
             #expect(try one.commit(batch) == .committed)
             #expect(try one.findBatch(batch))
             #expect(try one.findBatch(other) == false)
-            // It is found also when others have written since.
+            // The batch is still found after later writes.
             for number in 0..<30 { #expect(try one.commit(writer.set("b", .int(Int64(number)))) == .committed) }
             #expect(try one.findBatch(batch))
         }

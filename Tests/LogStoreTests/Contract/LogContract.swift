@@ -4,65 +4,67 @@ import TestSupport
 import Testing
 import Tree
 
-/// One connection to a store of logs, as the contract's tests use it. What this asks for is what a gateway needs of a store;
-/// another store keeps the contract when the same tests pass on it.
+/// One connection to a store of logs, as used by the contract's tests. The protocol contains the operations that a
+/// gateway needs from a store. Another store satisfies the contract if it passes the same tests.
 protocol LogContract: AnyObject {
-    /// The namespace of that name, made if it is not there; its id.
+    /// Creates the namespace unless it exists. Returns its id.
     func makeNamespace(_ name: String) throws -> Int64
-    /// Where the log ends, and the batch of the entry there.
+    /// Returns the head of the log with the batch of its entry.
     func head(_ namespace: Int64) throws -> LogCursor?
 
-    // Writing.
+    // MARK: Writing
     func commit(_ batch: Batch, isLocked: Bool) throws -> LogConnection.CommitOutcome
     func lockHead(_ namespace: Int64, expectedHead: Int64) throws -> Int64
     func unlockHead()
     func findBatch(_ batch: Batch) throws -> Bool
-    /// Imports leaves at and below a path, as one entry or in chunks of so many; what is there goes. The last entry's seq.
+    /// Replaces the leaves at and below a path, as one entry or in chunks of `rowsPerChunk` rows. Returns the last
+    /// entry's seq.
     func importLeaves(
         _ leaves: [(path: String, value: Node)], to name: String, at path: Path, rowsPerChunk: Int?
     ) throws -> Int64
-    /// Writes an entry whose changes are in parts.
+    /// Writes an entry whose changes are stored in parts.
     func commitLarge(_ batch: Batch, _ parts: [[Change]]) throws
     func setRules(_ namespace: Int64, _ source: String) throws -> Int64
-    /// Drops all entries but the last so many.
+    /// Drops all entries except the last `entries` ones.
     func prune(_ namespace: Int64, keeping entries: Int64) throws
 
-    // Reading.
+    // MARK: Reading
     func next(_ follower: inout LogFollower) throws -> LogEvent
-    /// The next event of a follower that waits for commits; nil when it has waited.
+    /// Returns the next event of a follower that waits for commits, or nil after the wait.
     func nextOrWait(_ follower: inout LogFollower) throws -> LogEvent?
-    /// From now on `nextOrWait` hears of commits.
+    /// Makes `nextOrWait` receive announcements of commits from now on.
     func listen() throws
     func parts(_ namespace: Int64, of seq: Int64) throws -> [[Change]]
     func rules(_ namespace: Int64, at seq: Int64) throws -> String?
-    /// The stored tree and the place that it is of.
+    /// Returns the stored tree and its log position.
     func tree(_ namespace: Int64) throws -> (root: Node, at: LogCursor)
-    /// The tree as it was after an entry.
+    /// Returns the tree after an entry.
     func tree(_ namespace: Int64, asOf seq: Int64) throws -> Node
-    /// What is wrong with the log and the tree, as sentences.
+    /// Returns the problems of the log and the tree, as sentences.
     func verify(_ namespace: Int64) throws -> [String]
     func close()
 }
 
-/// A store that the contract's tests run on, with one store's own way to be opened and damaged.
+/// A store on which the contract's tests run, with the functions that open and damage it.
 struct ContractStore: Sendable, CustomTestStringConvertible {
-    /// Kinds of damage that verification has to find.
+    /// Kinds of damage that verification must detect.
     enum Damage: CaseIterable { case lostEntry, changedLeaf, lostLeaf, strayLeaf, headTooHigh, changedEntry }
 
-    /// An empty store of one test's own.
+    /// An empty store for one test.
     struct Opened {
-        /// Another connection.
+        /// Opens another connection.
         let connect: () throws -> any LogContract
-        /// A connection that is cut at that moment of the next commit, and what lets the store have what was held back.
+        /// Opens a connection that is cut at that stage of the next commit. `release` delivers the held-back data to
+        /// the store.
         let connectCut: (CuttingProxy.Cut) throws -> (connection: any LogContract, release: () -> Void)
-        /// Damages what is stored of a namespace, which has entries and leaves.
+        /// Damages the stored data of a namespace with entries and leaves.
         let damage: (Damage, Int64) throws -> Void
     }
 
     let testDescription: String
     let with: @Sendable ((Opened) throws -> Void) throws -> Void
 
-    /// All stores that there are.
+    /// All stores under test.
     static let all = [postgres]
 }
 
@@ -106,13 +108,13 @@ extension ContractStore {
     }
 }
 
-/// The contract on `LogConnection`.
+/// The contract implemented by `LogConnection`.
 final class PostgresContract: LogContract {
     private let connection: LogConnection
 
     init(_ url: PostgresURL) throws {
         var settings = LogConnection.Settings()
-        // Both ways of writing rows, and of sending parts.
+        // Small enough for tests to use both ways of writing rows and of sending parts.
         settings.copyThreshold = 20
         connection = try LogConnection(url, settings: settings)
     }
@@ -142,7 +144,7 @@ final class PostgresContract: LogContract {
     ) throws -> Int64 {
         var settings = Importer.Settings()
         settings.rowsPerChunk = rowsPerChunk
-        // Many parts.
+        // Small enough for many parts.
         settings.bufferBytes = 64
         let importer = try Importer(connection, named: name, at: path, settings: settings)
         for leaf in leaves { try importer.add(Array(leaf.path.utf8), leaf.value) }
@@ -215,10 +217,10 @@ final class PostgresContract: LogContract {
 extension LogContract {
     func commit(_ batch: Batch) throws -> LogConnection.CommitOutcome { try commit(batch, isLocked: false) }
 
-    /// A namespace of the test's own, and who writes to it.
+    /// Returns a writer for a namespace of the test.
     func writer(_ name: String = "test") throws -> BatchWriter { BatchWriter(namespace: try makeNamespace(name)) }
 
-    /// All entries from a place on, in order; those behind a gap as well.
+    /// Returns all entries after a position, in order, including those after a gap.
     func entries(_ namespace: Int64, after seq: Int64 = 0) throws -> [LoggedEntry] {
         var log = LogFollower(namespace, at: LogCursor(seq: seq)) { $0.gaps = .reported }
         var found: [LoggedEntry] = []
@@ -232,12 +234,12 @@ extension LogContract {
     }
 }
 
-/// A reader that keeps the tree which the entries lead to, as a gateway does.
+/// A reader that maintains the tree from the entries, as a gateway does.
 struct TreeReader {
     private(set) var root = Node.null
     private(set) var log: LogFollower
     private(set) var loads = 0
-    /// Entries that were read one by one.
+    /// The number of entries that were read individually.
     private(set) var count = 0
     private let namespace: Int64
 
@@ -250,7 +252,7 @@ struct TreeReader {
         }
     }
 
-    /// Reads to the log's end.
+    /// Reads to the end of the log.
     mutating func catchUp(_ store: any LogContract) throws {
         while true {
             switch try store.next(&log) {
@@ -287,7 +289,7 @@ struct TreeReader {
 }
 
 extension TreeGenerator {
-    /// A change as the gateway lets it through: what is written to a priority is one.
+    /// Returns a random change that a gateway would accept. Writes to a priority are included.
     mutating func change(maxDepth: Int) -> Change {
         let path = writablePath(maxDepth: maxDepth)
         if path.namesPriority { return Change(path: path, value: priority()) }

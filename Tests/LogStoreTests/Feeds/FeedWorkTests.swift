@@ -4,7 +4,7 @@ import Runtime
 import TestSupport
 import Testing
 
-/// Who may work a feed, and what is taken from whom: as PostgreSQL keeps it.
+/// Tests of the rights to work on a feed, as PostgreSQL enforces them.
 @Suite struct FeedWorkTests {
     private struct Feeds {
         let connection: LogConnection
@@ -52,21 +52,22 @@ import Testing
         }
     }
 
-    /// An older state of the database may be put back under a gateway that stays up: what it says then does not fit there.
+    /// Checks that a move is refused if the database was restored to an older state while the gateway kept running.
     @Test func aMoveFollowsTheOneBefore() throws {
         try withSession { connection in
             let feeds = try Feeds(connection)
             let claim = try #require(try feeds.claim(try feeds.add("a"), by: feeds.worker))
             #expect(try connection.moveFeeds([feeds.move(claim, to: 1)]).isEmpty)
             #expect(try connection.moveFeeds([feeds.move(claim, to: 2, follows: 1)]).isEmpty)
-            // Sent again, as its answer was lost.
+            // The move is sent again because its answer was lost.
             #expect(try connection.moveFeeds([feeds.move(claim, to: 2, follows: 1)]).isEmpty)
             #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 2)
-            // The database is as it was after the first.
+            // The database returns to its state after the first move.
             try connection.sql.executeScript("update pathmirror.feed_progress set seq = 1, moves = 1")
             #expect(try connection.moveFeeds([feeds.move(claim, to: 3, follows: 2)]) == [claim])
             #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 1)
-            // The last of all may not know whether the one before has arrived.
+            // The last move may follow either of two moves, as its gateway may not know whether the previous one
+            // arrived.
             #expect(try connection.moveFeeds([feeds.move(claim, to: 3, follows: 1)]).isEmpty)
         }
     }
@@ -77,12 +78,12 @@ import Testing
             let feed = try feeds.add("a")
             let first = try #require(try feeds.claim(feed, by: feeds.worker))
             #expect(try feeds.claim(feed, by: feeds.other) == nil)
-            // Its own it may claim once more: what it did before is not taken any more.
+            // A worker may claim its own feed again. Moves under the earlier claim are then refused.
             let second = try #require(try feeds.claim(feed, by: feeds.worker))
             #expect(second.generation > first.generation)
             #expect(try connection.moveFeeds([feeds.move(first, to: 1)]) == [first])
             #expect(try connection.moveFeeds([feeds.move(second, to: 1)]).isEmpty)
-            // A worker that is gone has none; one that never was there gets none.
+            // A worker that has ended has no claims, and an unknown worker gets none.
             try connection.endFeedWorker(feeds.worker)
             #expect(try feeds.claim(feed, by: Batch.makeID()) == nil)
             let third = try #require(try feeds.claim(feed, by: feeds.other))
@@ -101,7 +102,7 @@ import Testing
                 feeds.namespace, lost,
                 to: FeedProgressRecord(
                     seq: 5, index: 0, snapshotSeq: nil, done: [], handedTo: 5, readTo: LogCursor(seq: 5)))
-            // In one transaction with another's: of the one nothing is written, of the other all.
+            // A transaction with moves of two claims writes nothing for the lost claim and all rows for the other.
             let moves = [feeds.move(former, to: 9, letter: "x"), feeds.move(present, to: 7, letter: "y")]
             #expect(try connection.moveFeeds(moves) == [former])
             #expect(try connection.feedSeq(feeds.namespace, lost) == 5)
@@ -113,7 +114,7 @@ import Testing
         }
     }
 
-    /// A message is done with when its dead letter is there, and not before.
+    /// Checks that a message is acknowledged in the same transaction that stores its dead message.
     @Test func aMoveAndItsLettersAreOne() throws {
         try withSession { connection in
             let feeds = try Feeds(connection)
@@ -141,14 +142,14 @@ import Testing
                 "begin isolation level repeatable read; select count(*) from pathmirror.feed_progress")
             for seq in 1...300 as ClosedRange<Int64> {
                 #expect(try connection.moveFeeds([feeds.move(claim, to: seq)]).isEmpty)
-                // Somebody else makes another version of it now and then.
+                // Another session creates a new version of the row now and then.
                 if seq % 50 == 0 { try connection.reportFeeds([(claim, "running", nil, 0, 0)]) }
             }
             #expect(try connection.feedSeq(feeds.namespace, feed) == 300)
         }
     }
 
-    /// A gateway that froze while it had the row locked must not hold up the looks, and so the signs of life, of the others.
+    /// Checks that a row locked by a frozen gateway does not block the checks and heartbeats of other gateways.
     @Test func aLockedRowIsPassedOver() throws {
         try withDatabase { url in
             let connection = try LogConnection(url)
@@ -165,7 +166,8 @@ import Testing
         }
     }
 
-    /// Nothing is forwarded to a gateway of an older version, which has registered no key: it would need the client's own credential.
+    /// Checks that requests are not forwarded to a gateway of an older version without a registered key, because
+    /// forwarding would require the client's own credential.
     @Test func aWorkerWithoutAKeyIsNotReached() throws {
         try withSession { connection in
             let feeds = try Feeds(connection)
@@ -185,7 +187,7 @@ import Testing
             let seen = try connection.feedBeats(otherThan: feeds.worker)
             #expect(seen.count == 1)
             #expect(try connection.beatFeedWorker(feeds.other))
-            // It has given one since.
+            // The worker has sent a heartbeat since.
             #expect(try !connection.endFeedWorker(seen[0]))
             let again = try connection.feedBeats(otherThan: feeds.worker)
             #expect(try connection.endFeedWorker(again[0]))

@@ -6,9 +6,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// The loop that listens, on a real server: what it does when announcements come, when they don't, and when it is cut off.
+/// Tests of the loop that listens on a real server: its behavior with announcements, without them, and after a lost
+/// connection.
 @Suite struct AnnouncementLoopTests {
-    /// Keeps what the loop told it.
+    /// Records the loop's calls.
     private final class Recorder: AnnouncementListener, Sendable {
         struct State {
             var stops = false
@@ -18,7 +19,7 @@ import Tree
             var failures = 0
             var pauses: [Int64] = []
             var closed = 0
-            /// The next so many looks fail.
+            /// The number of subsequent checks that fail.
             var failingLooks = 0
         }
         let state = Condition(State())
@@ -66,7 +67,7 @@ import Tree
 
         func pause(milliseconds: Int64) { state.broadcast { $0.pauses.append(milliseconds) } }
 
-        /// Waits until it holds; false after a long time.
+        /// Waits until the condition holds. Returns false after 30 seconds.
         func waits(_ condition: @escaping (State) -> Bool) -> Bool {
             state.wait(milliseconds: 30_000) { condition($0) ? true : nil } ?? false
         }
@@ -167,7 +168,7 @@ import Tree
                 #expect(recorder.waits { $0.failures >= 3 }, "the lost connection, and tries to connect")
                 proxy.setDown(false)
                 #expect(recorder.waits { $0.looks == [true, true] })
-                // And it hears again.
+                // The loop receives announcements again.
                 let connection = try LogConnection(url)
                 defer { connection.close() }
                 var writer = BatchWriter(try connection.make())

@@ -1,7 +1,7 @@
 import LogStore
 import Testing
 
-/// What notifications say.
+/// Tests of how notifications are parsed.
 @Suite struct AnnouncementTests {
     static let payloads: [(channel: String, payload: String, announcement: Announcement?)] = [
         ("pathmirror", "3 17", .commit(namespace: 3, head: 17)),

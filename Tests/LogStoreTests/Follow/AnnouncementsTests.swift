@@ -2,11 +2,11 @@ import LogStore
 import Runtime
 import Testing
 
-/// What parts of a program are told of what its one listening session hears.
+/// Tests of how the announcements of a program's one listening session reach its subscribers.
 @Suite struct AnnouncementsTests {
     private let announcements = Announcements()
 
-    /// What has been heard by now.
+    /// The announcements received so far.
     private func heard(_ subscription: AnnouncementSubscription) -> AnnouncementSubscription.Heard {
         subscription.wait(milliseconds: 0)
     }

@@ -2,10 +2,10 @@ import LogStore
 import TestSupport
 import Testing
 
-/// Whatever happens to the log, the connection and the announcements, and in whatever order: a follower is told every entry
-/// once and in order, or told to load, and ends with what the log has.
+/// Checks that a follower receives every entry once and in order or is told to load, and ends with the log's state, for
+/// any order of events of the log, the connection and the announcements.
 @Suite struct FollowerMachineProperties {
-    /// What may happen between two steps of a reader.
+    /// An event between two steps of a reader.
     enum Happening: CaseIterable {
         case appendOne, appendMany, prune, takeBack, step, stepFails, toldRightly, toldTooMuch
     }
@@ -18,7 +18,7 @@ import Testing
         case .appendMany: log.append([.plain, .bulk, .plain, .rules])
         case .prune: log.prune(before: log.retainedFrom + 2)
         case .takeBack:
-            // Whoever does not check must not meet it.
+            // A follower that does not check histories cannot handle a rollback.
             guard checksHistory else { return }
             log.takeBack(to: max(0, log.head - 3))
         case .step: _ = reader.step(log)
@@ -37,7 +37,7 @@ import Testing
         return settings
     }
 
-    /// Every order of six happenings, from a log of three entries that the reader has seen one of.
+    /// Tests all sequences of six events, from a log of three entries of which the reader has seen one.
     @Test(arguments: Happening.allCases)
     func everyOrder(first: Happening) {
         let settings = Self.settings(checksHistory: true, separatesKinds: true)
@@ -70,7 +70,7 @@ import Testing
         descend(log, reader, [first])
     }
 
-    /// Long random lives, with and without the check of histories and the separation of kinds.
+    /// Tests long random sequences, with and without the check of histories and the separation of kinds.
     @Test(arguments: Array(1...60) as [UInt64], [false, true])
     func randomLives(seed: UInt64, checksHistory: Bool) {
         var random = SeededGenerator(seed: seed)
@@ -85,7 +85,7 @@ import Testing
             case 6: log.prune(before: log.retainedFrom + Int64(random.below(5)))
             case 7 where checksHistory:
                 log.takeBack(to: Int64(random.below(Int(log.head) + 1)))
-                // As after a failover: others write there at once, mostly.
+                // Mostly followed by other writes at once, as after a failover.
                 if !random.oneIn(3) { log.append(count: 1 + random.below(6)) }
             case 8: log.knowsPrunedBatch.toggle()
             case 9: reader.machine.told(head: Int64(random.below(Int(log.head) + 4)))
@@ -97,7 +97,8 @@ import Testing
         let rest = reader.settle(log)
         #expect(rest)
         #expect(reader.faults == [])
-        // Without the check it can't know that all is pruned behind its cursor: then it waits for the next entry.
+        // Without the check the follower cannot detect that all entries after its cursor are pruned until the next
+        // entry arrives.
         if !checksHistory {
             log.append(count: 1)
             let rest = reader.settle(log)
@@ -107,7 +108,7 @@ import Testing
         #expect(isWhole, "\(reader.state.count) of \(log.head)")
     }
 
-    /// Loading is for gaps and other histories only: a log that only grows is read entry by entry.
+    /// Checks that a log that only grows is read entry by entry: only gaps and other histories require loading.
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func aGrowingLogIsNeverLoaded(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -126,7 +127,7 @@ import Testing
         #expect(isWhole, "\(reader.state.count) of \(log.head)")
     }
 
-    /// Lost announcements cost the poll's time, and no more.
+    /// Checks that lost announcements delay a follower by at most one poll interval.
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func lostAnnouncementsCostOnePoll(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -142,7 +143,7 @@ import Testing
                 if random.oneIn(2) { reader.machine.told(head: log.head) }
             }
             while reader.step(log, now: now) {}
-            // At its end it was told so, and waits from then on.
+            // The second loop reports the end of the log. The follower waits from then on.
             while reader.step(log, now: now) {}
             if reader.state.count == log.items.count { oldestUnread = nil }
             if let oldest = oldestUnread { #expect(now - oldest <= 100, "unread since \(oldest) at \(now)") }

@@ -2,7 +2,7 @@ import LogStore
 import Testing
 import Tree
 
-/// What a reader of the log asks next, and what it makes of the answers.
+/// Tests of the requests of a reader of the log, and of the events that it derives from the answers.
 @Suite struct FollowerMachineTests {
     private func settings(_ change: (inout FollowerMachine.Settings) -> Void) -> FollowerMachine.Settings {
         var settings = FollowerMachine.Settings()
@@ -12,7 +12,7 @@ import Tree
 
     private var checking: FollowerMachine.Settings { settings { $0.checksHistory = true } }
 
-    /// The events of one page, as short words, and the cursor behind each.
+    /// Returns the events of one page, as short words with the cursor after each.
     private func events(_ machine: inout FollowerMachine) -> [String] {
         var found: [String] = []
         while case .take(let event) = machine.next() {
@@ -39,7 +39,7 @@ import Tree
         if case .read(let request) = machine.next(at: now) { request } else { nil }
     }
 
-    /// Asks the model for the next page, and tells which events it makes.
+    /// Reads the next page from the model, and returns its events.
     private func page(_ machine: inout FollowerMachine, _ log: ModelLog) throws -> [String] {
         let request = try #require(pageRequest(&machine))
         try machine.received(
@@ -80,7 +80,7 @@ import Tree
         #expect(try page(&machine, log) == ["entries 7 @7"])
         #expect(try page(&machine, log) == ["end \(head) @7"])
         #expect(machine.cursor == log.end)
-        // Whoever asks again looks again.
+        // A request at the end reads again.
         log.append(count: 1)
         #expect(try page(&machine, log) == ["entries 8 @8"])
     }
@@ -102,7 +102,7 @@ import Tree
         #expect(try page(&machine, log) == ["entries 1,2,3 @3"])
         #expect(try page(&machine, log) == ["entries 4 @4", "end unknown @4"])
         #expect(events(&machine) == ["end unknown @4"])
-        // The bound may move.
+        // The bound may be raised.
         machine.bound = 6
         #expect(try page(&machine, log) == ["entries 5,6 @6", "end unknown @6"])
     }
@@ -163,7 +163,7 @@ import Tree
         log.prune(before: 6)
         var machine = FollowerMachine(at: LogCursor(seq: 2), settings: settings { $0.pageEntries = 2 })
         #expect(try page(&machine, log) == ["missing 3..<6 read 2 @2"])
-        // Until it is told where to go on it says the same.
+        // The machine repeats the event until it is restarted at a position.
         #expect(try page(&machine, log) == ["missing 3..<6 read 2 @2"])
         machine.restart(at: LogCursor(seq: 7))
         #expect(try page(&machine, log) == ["entries 8 @8"])
@@ -177,7 +177,7 @@ import Tree
         #expect(try page(&machine, log) == ["missing 3..<5 read 0 @2"])
         machine.restart(at: log.end)
         #expect(try page(&machine, log) == ["end 4 @4"])
-        // Whoever does not ask for the head can't tell that from the end.
+        // A follower that does not request the head cannot distinguish this from the end.
         var plain = FollowerMachine(at: LogCursor(seq: 2))
         #expect(try page(&plain, log) == ["end unknown @2"])
     }
@@ -193,7 +193,8 @@ import Tree
         }
     }
 
-    /// The entry before the oldest is pruned and its batch was not kept: nobody can say whether the log goes on from there.
+    /// Checks that a position counts as missing if the entry before the oldest is pruned and its batch was not kept:
+    /// whether the log continues from that position is unknown.
     @Test func aPlaceThatNobodyKnowsIsMissing() throws {
         var log = ModelLog()
         log.append(count: 8)
@@ -201,7 +202,7 @@ import Tree
         log.knowsPrunedBatch = false
         var machine = FollowerMachine(at: LogCursor(seq: 5, batch: log.batch(5)), settings: checking)
         #expect(try page(&machine, log) == ["missing 6..<6 read 3 @5"])
-        // Who does not know its own batch goes on by the number.
+        // A cursor without a batch continues by its seq.
         var unknowing = FollowerMachine(at: LogCursor(seq: 5), settings: checking)
         #expect(try page(&unknowing, log) == ["entries 6,7,8 @8"])
     }
@@ -218,7 +219,7 @@ import Tree
             guard case .corrupt(let what)? = $0 as? LogStoreError else { return false }
             return what == "the log has seq 4 after 2"
         }
-        // Nothing of the page was handed out.
+        // No entry of the page was returned.
         #expect(machine.cursor.seq == 0)
         #expect(pageRequest(&machine) == asked)
     }
@@ -292,7 +293,7 @@ import Tree
         #expect(try page(&machine, log) == ["entries 5,6,7 @7"])
     }
 
-    /// Other histories are told apart on every page, not on the first only.
+    /// Checks that a change of history is detected on every page, not only on the first.
     @Test func aHistoryThatChangesBetweenTwoPagesIsNoticed() throws {
         var log = ModelLog()
         log.append(count: 2)
@@ -346,7 +347,7 @@ import Tree
         }
     }
 
-    /// A head was announced that the log does not have (any more): one look, and no more until somebody says so again.
+    /// Checks that an announced head that the log does not (or no longer) have causes only one read per announcement.
     @Test func aHeadThatIsNotThereIsLookedForOnce() throws {
         var (machine, log) = try waiting()
         machine.told(head: 9)
@@ -356,7 +357,7 @@ import Tree
         #expect(pageRequest(&machine, at: 0) != nil)
     }
 
-    /// What is announced while a page is being read may not be in it.
+    /// Checks that a head announced during a read is read afterwards: the page may not contain it.
     @Test func anAnnouncementDuringAReadIsLookedAfter() throws {
         var (machine, log) = try waiting()
         machine.told(head: 4)

@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Testing
 
-/// When a connection that listens is opened, when it looks, and when it begins anew.
+/// Tests of when a listening connection is opened, checks for changes, and is reopened.
 @Suite struct ListeningMachineTests {
     private func machine(poll: Int64 = 100) -> ListeningMachine {
         ListeningMachine(
@@ -25,7 +25,7 @@ import Testing
         #expect(machine.next(at: 99) == .listen(milliseconds: 1))
         #expect(machine.next(at: 100) == .look(isNew: false))
         machine.looked(startingAt: 100, endingAt: 100)
-        // A look that took longer than the poll is followed by the next.
+        // A check that took longer than the poll interval is followed by the next one immediately.
         #expect(machine.next(at: 350) == .look(isNew: false))
     }
 
@@ -40,7 +40,8 @@ import Testing
         #expect(machine.next(at: 51) == .listen(milliseconds: 99), "one look for both")
     }
 
-    /// Every role that can connect can announce: a flood causes no more looks than a few, and each of them in a quarter of the time at most.
+    /// Checks that a flood of announcements causes only a few checks, which take at most a quarter of the time: every
+    /// role that can connect can send announcements.
     @Test func announcementsCauseABoundedNumberOfLooks() {
         var machine = machine(poll: 1_000)
         machine.connected()
@@ -57,13 +58,13 @@ import Testing
         machine.lookSoon()
         #expect(machine.next(at: 2_101) == .listen(milliseconds: 299))
         #expect(machine.next(at: 2_400) == .look(isNew: false))
-        // A look that takes longer than the poll is not put off beyond that.
+        // A check that takes longer than the poll interval is delayed by no more than that interval.
         machine.looked(startingAt: 3_000, endingAt: 3_900)
         machine.lookSoon()
         #expect(machine.next(at: 4_000) == .look(isNew: false))
     }
 
-    /// Wherever the connection is lost, the next one begins with a look at everything.
+    /// Checks that a new connection starts with a complete check, in whichever state the previous one was lost.
     @Test(arguments: ["connecting", "looking first", "looking again", "listening", "wanting a look"])
     func lostInEachState(_ state: String) {
         var machine = machine()
@@ -92,7 +93,7 @@ import Testing
         }
         #expect(pause() == 50)
         #expect(pause() == 100)
-        // A connection alone is no success: it may be to a server that is going away.
+        // A connection alone does not count as success: the server may be shutting down.
         machine.connected()
         #expect(pause() == 200)
         #expect(pause() == 200)
@@ -108,8 +109,8 @@ import Testing
         #expect(machine.next(at: 0) == .look(isNew: true))
     }
 
-    /// Every order of seven happenings: on each connection the first look is a new one and comes before anything is waited for, and
-    /// nobody waits longer than the poll.
+    /// Checks for every sequence of events that each connection starts with a complete check before it waits, and that
+    /// no wait is longer than the poll interval.
     @Test func everyOrder() {
         enum Happening: CaseIterable { case goesWell, fails, announced }
         var count = 0

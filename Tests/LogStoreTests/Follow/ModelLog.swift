@@ -1,8 +1,8 @@
 import LogStore
 import Tree
 
-/// A namespace's log in memory: entries, their batches and kinds, what is pruned and taken back. It answers what a follower
-/// asks as the database would.
+/// A namespace's log in memory: entries with batches and kinds, pruning and rollbacks. Answers a follower's requests as
+/// the database would.
 struct ModelLog {
     enum Kind: CaseIterable { case plain, bulk, rules }
 
@@ -11,12 +11,12 @@ struct ModelLog {
         let kind: Kind
     }
 
-    /// All entries of the present history, the pruned ones as well: entry 1 first.
+    /// All entries of the present history, including pruned ones. Entry 1 is first.
     private(set) var items: [Item] = []
     private(set) var retainedFrom: Int64 = 1
     /// Whether the batch of the entry before `retainedFrom` is known.
     var knowsPrunedBatch = true
-    /// Damage: entries that are not there although they were never pruned.
+    /// Damage: entries that are missing although they were never pruned.
     var holes: Set<Int64> = []
     let origin: [UInt8] = Array(repeating: 7, count: 16)
     private var batchCount = 0
@@ -32,10 +32,10 @@ struct ModelLog {
 
     mutating func append(count: Int) { append(Array(repeating: .plain, count: count)) }
 
-    /// Drops all entries before this one.
+    /// Drops all entries before `seq`.
     mutating func prune(before seq: Int64) { retainedFrom = min(max(retainedFrom, seq), head + 1) }
 
-    /// The database goes back to an older state.
+    /// Restores the database to an older state.
     mutating func takeBack(to head: Int64) {
         items.removeLast(Int(self.head - head))
         retainedFrom = min(retainedFrom, head + 1)
@@ -43,7 +43,7 @@ struct ModelLog {
 
     func batch(_ seq: Int64) -> [UInt8] { seq == 0 ? origin : items[Int(seq) - 1].batch }
 
-    /// The place at the head.
+    /// The log position of the head.
     var end: LogCursor { LogCursor(seq: head, batch: batch(head)) }
 
     func history(at seq: Int64) -> HistoryRecord {
@@ -70,13 +70,13 @@ struct ModelLog {
     }
 }
 
-/// Follows a model's log as a user of `FollowerMachine` does: keeps what it was told, loads where it has to.
+/// Follows a model's log like a user of `FollowerMachine`: keeps the entries, and loads when told to.
 struct ModelReader {
     var machine: FollowerMachine
-    /// What it has of the log: entry 1 first.
+    /// The reader's copy of the log. Entry 1 is first.
     var state: [ModelLog.Item] = []
     var loads = 0
-    /// Broken promises, as sentences.
+    /// Violations of the follower's guarantees, as sentences.
     var faults: [String] = []
     private var now: Int64 = 1_000_000
 
@@ -84,7 +84,7 @@ struct ModelReader {
         machine = FollowerMachine(at: cursor, settings: settings)
     }
 
-    /// Does what the machine asks for next. False where it has to wait, or is at the end.
+    /// Executes the machine's next request. Returns false if the machine waits or is at the end.
     mutating func step(_ log: ModelLog, now: Int64 = 0, readFails: Bool = false) -> Bool {
         switch machine.next(at: now) {
         case .wait: return false
@@ -133,13 +133,13 @@ struct ModelReader {
         machine.restart(at: log.end)
     }
 
-    /// Steps until there is nothing more to do; false where that does not end.
+    /// Steps until the machine waits. Returns false if that does not happen.
     mutating func run(_ log: ModelLog, now: Int64 = 0) -> Bool {
         for _ in 0..<10_000 where !step(log, now: now) { return true }
         return false
     }
 
-    /// Lets the clock go on until a poll has found nothing more; false where that does not end.
+    /// Advances the clock until a poll finds nothing new. Returns false if that does not happen.
     mutating func settle(_ log: ModelLog) -> Bool {
         (1...4).allSatisfy { _ in
             now += 1_000

@@ -3,8 +3,8 @@ import Testing
 
 @testable import LogStore
 
-/// Goal: no gateway's lease expires that lives, and every dead one's does. Method: simulated lives of gateways and of a
-/// watcher that now and then is late, stopped or without the database, against what really happened.
+/// Checks that no live gateway's lease expires, and that every dead gateway's lease does. Simulates gateways and a
+/// watcher that is sometimes late, stopped or without the database, and compares with the actual events.
 @Suite struct BeatWatchOrderTests {
     private static let expiry: Int64 = 1_000
     private static let beat: Int64 = 200
@@ -13,7 +13,7 @@ import Testing
         BeatWatch(leaseExpiryMilliseconds: Self.expiry, beatMilliseconds: Self.beat)
     }
 
-    /// A gateway beats every so often until it dies.
+    /// The life of a gateway, with regular heartbeats until its death.
     private struct Life {
         let name: String
         let period: Int64
@@ -25,7 +25,7 @@ import Testing
             return GatewayBeat(gateway: name, beat: lived / period, seenAt: "then")
         }
 
-        /// When it last showed something new, by what is seen at that time.
+        /// Returns the time of the last heartbeat that is visible at `now`.
         func lastBeat(at now: Int64) -> Int64 {
             let lived = min(now, death) - start
             return start + lived / period * period
@@ -43,26 +43,26 @@ import Testing
         var now: Int64 = 0
         var looks = 0
         while now < 60_000 {
-            // Mostly in time; now and then late, or not at all.
+            // Mostly on time, sometimes late or without an answer.
             switch random.below(20) {
             case 0: now += Int64(random.below(5_000))
             case 1: watch.forget()
             default: now += Int64(150 + random.below(100))
             }
             let asked = now
-            // The database looks somewhere between question and answer.
+            // The database reads the heartbeats between request and answer.
             let seen = asked + Int64(random.below(100))
             now = seen + Int64(random.below(100))
             let beats = lives.map { $0.beat(at: seen) }
             for expired in watch.look(beats, asked: asked, answered: now) {
                 guard let life = lives.first(where: { $0.name == expired.gateway }) else { continue }
-                // For so long it has given no sign, by what could be seen.
+                // The gateway has shown no heartbeat for the whole expiry.
                 #expect(seen - life.lastBeat(at: seen) >= Self.expiry, "seed \(seed), look \(looks)")
                 #expect(life.death < seen, "\(life.name) lives")
             }
             looks += 1
         }
-        // Looked at in time it finds all the dead, and nobody else.
+        // Regular checks find all dead gateways and no others.
         var found: Set<String> = []
         for _ in 0..<20 {
             now += Self.beat
@@ -73,11 +73,12 @@ import Testing
         #expect(found == Set(lives.filter { $0.death < 60_000 }.map(\.name)))
     }
 
-    /// All sequences of what a watcher may meet: the gateway moves or stands, the look comes in time, late or not at all.
+    /// Tests all sequences of events for a watcher: the heartbeat advances or not, and the check is on time, late or
+    /// missing.
     @Test func everyOrderOfLooks() {
         enum Event: CaseIterable { case stands, moves, late, failed }
         var count = 0
-        /// - Parameter stood: since when looks in time have shown the same beat; nil where nothing is known.
+        /// - Parameter stood: The time since which checks on time have shown the same heartbeat, or nil if unknown.
         func explore(_ watch: BeatWatch, _ beat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
             guard depth > 0 else { return }
             for event in Event.allCases {
@@ -90,7 +91,7 @@ import Testing
                     explore(watch, beat, now, stood: stood, depth: depth - 1)
                     continue
                 case .late:
-                    // Longer than half of the expiry: the others may have stood still as well.
+                    // Longer than half of the expiry: the gateways may have been stopped as well.
                     now += 501
                     stood = nil
                 case .moves:
@@ -112,13 +113,13 @@ import Testing
         #expect(count > 10_000)
     }
 
-    /// A lease that was ended is not seen any more; one that begins anew has another id.
+    /// Checks that an ended lease is forgotten. A new lease has another id.
     @Test func whoIsNotSeenIsForgotten() {
         var watch = watch()
         let beat = GatewayBeat(gateway: "g", beat: 1, seenAt: "")
         for look in 0..<4 as Range<Int64> { #expect(watch.look([beat], asked: look * 250, answered: look * 250) == []) }
         #expect(watch.look([], asked: 1_000, answered: 1_000) == [])
-        // The same row again, as after a restore: its time begins anew.
+        // The same row appears again, as after a restore, and its time starts again.
         for look in 5..<9 as Range<Int64> { #expect(watch.look([beat], asked: look * 250, answered: look * 250) == []) }
         #expect(watch.look([beat], asked: 2_250, answered: 2_250) == [beat])
     }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import LogStore
 
-/// When a gateway's lease has expired for another: see `BeatWatch`.
+/// Tests of when a gateway regards another gateway's lease as expired: see `BeatWatch`.
 @Suite struct BeatWatchTests {
     private func beat(_ gateway: String, _ number: Int64, seenAt: String = "then") -> GatewayBeat {
         GatewayBeat(gateway: gateway, beat: number, seenAt: seenAt)
@@ -10,7 +10,7 @@ import Testing
 
     private func watch() -> BeatWatch { BeatWatch(leaseExpiryMilliseconds: 1_000, beatMilliseconds: 200) }
 
-    /// Looks every 200 ms from `start` on; tells after how many looks somebody was dead.
+    /// Checks every 200 ms from `start` on. Returns the number of checks until a gateway was dead.
     private func looksUntilDead(_ watch: inout BeatWatch, from start: Int64, _ beats: [GatewayBeat]) -> Int? {
         for look in 0..<50 {
             let now = start + Int64(look) * 200
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    /// A beat that is seen for the first time is not older for having been there before.
+    /// Checks that a heartbeat's age counts from the watcher's first check, not from the time it was written.
     @Test func aWatcherThatStartsKnowsNothing() {
         var watch = watch()
         #expect(watch.look([beat("a", 1)], asked: 1_000_000, answered: 1_000_000).isEmpty)
@@ -58,7 +58,8 @@ import Testing
         #expect(looksUntilDead(&watch, from: 800, [beat("a", 1)]) == 5)
     }
 
-    /// The value is as of some moment between question and answer: neither end may count for more than it is.
+    /// Checks that slow answers do not shorten the expiry: the database reads a value at an unknown moment between
+    /// request and answer.
     @Test func slowAnswersAreNotHeldAgainstAnybody() {
         var watch = watch()
         #expect(watch.look([beat("a", 1)], asked: 0, answered: 400).isEmpty)

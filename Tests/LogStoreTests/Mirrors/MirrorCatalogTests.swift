@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// The catalog of mirrors, and how they are reported to fare.
+/// Tests of the catalog of mirrors, and of their reported status.
 @Suite struct MirrorCatalogTests {
     private let definition = Array("{\"a\": [1, 2]}".utf8)
 
@@ -137,7 +137,8 @@ import Tree
         }
     }
 
-    /// A gateway that can't reach a mirror's database says so only while nobody knows better.
+    /// Checks that a gateway that cannot reach a mirror's database reports this only while no other gateway runs the
+    /// mirror.
     @Test func whoRunsAMirrorKnowsBetter() throws {
         try withSession { connection in
             let record = try connection.make()

@@ -4,18 +4,18 @@ import Runtime
 import TestSupport
 import Testing
 
-/// Cursors of mirrors, in the database that has the tables: in Pathmirror's own, and in another one.
+/// Tests of mirrors' cursors, in Pathmirror's own database and in another one that holds the tables.
 @Suite struct MirrorCursorsTests {
     private let first = Batch.makeID()
     private let second = Batch.makeID()
     private let definition = Array("{\"t\":1}".utf8)
 
-    /// A connection to a database for mirrors' tables.
+    /// Runs `body` with a connection to a database for mirrors' tables.
     private func withTarget(isHome: Bool, _ body: (PostgresConnection, PostgresURL) throws -> Void) throws {
         let use = { (url: PostgresURL) in
             let connection = try PostgresConnection(url)
             defer { connection.close() }
-            // In Pathmirror's own database this has nothing to do.
+            // Has no effect in Pathmirror's own database.
             for _ in 0..<2 { try MirrorTargetSchema.make(connection) }
             try body(connection, url)
         }
@@ -45,15 +45,15 @@ import Testing
             #expect(cursor.definition == definition)
             #expect(!cursor.hasErrors)
             #expect(try MirrorCursors.read(connection, 8, [first]).isEmpty, "another namespace's")
-            // Another table takes its place, and nobody knows its batch.
+            // Another table replaces the first, and its batch is unknown.
             try put(connection, first, seq: 9, generation: 3)
             let next = try #require(try MirrorCursors.read(connection, 7, [first]).first)
             #expect(next.seq == 9 && next.generation == 3 && next.batch == nil)
         }
     }
 
-    /// Who waits for a cursor knows of the errors that were stored meanwhile: otherwise they would stay when their records are put
-    /// right.
+    /// Checks that a session that waited for a cursor sees errors that were stored meanwhile. Otherwise these errors
+    /// would remain after their records are corrected.
     @Test func errorsThatCameMeanwhileAreKnown() throws {
         try withTarget(isHome: true) { connection, url in
             try put(connection, first, seq: 5)
@@ -93,7 +93,7 @@ import Testing
             let locked = try MirrorCursors.locked(results[1])
             #expect(Set(locked.map(\.mirror)) == [first, second])
             #expect(locked.first { $0.mirror == second }?.seq == 6)
-            // Who comes meanwhile gets none, and is told who is held.
+            // A second session gets no cursors, and can query which are locked.
             let none = try other.pipeline([.query("begin"), MirrorCursors.lockStep(7, [first, second])])
             #expect(try MirrorCursors.locked(none[1]).isEmpty)
             #expect(Set(try MirrorCursors.held(other, 7, [first, second])) == [first, second])

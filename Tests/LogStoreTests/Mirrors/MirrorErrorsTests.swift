@@ -3,7 +3,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// What did not fit into mirrors' tables is kept up to a limit, and forgotten with its table or record.
+/// Checks that conversion errors of mirrors are kept up to a limit, and deleted with their table or record.
 @Suite struct MirrorErrorsTests {
     private let table = MirrorGeneration(namespace: 7, mirror: Batch.makeID(), generation: 2)
 
@@ -30,7 +30,7 @@ import Testing
         [try MirrorErrors.kept(connection, table), try MirrorErrors.unkept(connection, table)]
     }
 
-    /// Records that wait for other tables have a limit of their own, in both directions.
+    /// Checks that records that wait for other tables have a separate limit, and that neither kind uses up the other's.
     @Test func recordsThatWaitAreLimitedApart() throws {
         try withTarget { connection in
             let waiting = (0..<4).map { number in
@@ -58,7 +58,7 @@ import Testing
             }
             #expect(try among(true) == [Array("/b".utf8)])
             #expect(try among(false) == [Array("/a".utf8), Array("/b".utf8)])
-            // Found again they are the same ones, with what is new of them.
+            // Repeated errors replace the stored ones, with new details.
             try store(connection, [error("/a", "c", "still none")])
             #expect(try counts(connection) == [3, 0])
         }
@@ -69,7 +69,7 @@ import Testing
         try withTarget { connection in
             try store(connection, (0..<4).map { error("/r\($0)") }, keeping: limit)
             #expect(try counts(connection) == [Int64(min(4, limit)), Int64(max(0, 4 - limit))])
-            // Known ones don't count again; new ones do.
+            // Known errors do not count again. New errors do.
             let kept = try MirrorErrors.records(connection, table)
             try store(connection, kept.map { error($0) } + [error("/new")], keeping: limit)
             let expected = limit > 4 ? [Int64(5), 0] : [Int64(min(4, limit)), Int64(4 - min(4, limit) + 1)]

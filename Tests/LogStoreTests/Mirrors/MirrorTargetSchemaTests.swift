@@ -3,10 +3,10 @@ import Postgres
 import TestSupport
 import Testing
 
-/// `MirrorTargetSchema` defines the tables of mirrors' targets. Pathmirror's own database has the same tables from its migrations,
-/// which are history and do not change: here the two are compared.
+/// Checks that `MirrorTargetSchema`, which defines the tables in mirrors' targets, creates the same tables as the
+/// migrations of Pathmirror's own database, which never change.
 @Suite struct MirrorTargetSchemaTests {
-    /// What the catalog says about the tables of mirrors, without the one of the home that lists the mirrors.
+    /// The catalog's description of the mirror tables, without the primary database's table that lists the mirrors.
     private static let catalog = """
         with target as (
             select class.oid, class.relname, class.reloptions

@@ -3,7 +3,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Migration 028 on definitions that the version before has stored.
+/// Tests of migration 028 on definitions stored by the previous version.
 @Suite struct PlainMirrorsMigrationTests {
     private static let plain =
         #"{"name":"plain","path":"/a/{k}","columns":{"z":"text"},"indexes":[{"columns":["z"],"using":"btree"}]}"#
@@ -54,13 +54,13 @@ import Testing
                     let text = try rows.string(row, 0)
                     #expect(try rows.bool(row, 1), "\(table): \(text)")
                 }
-                // Columns keep their order, which is that of the table.
+                // Columns keep their order, which is the table's.
                 #expect(try rows.string(0, 2) == "z at")
             }
             let waiting =
                 "select (select count(*) from pathmirror.mirror_waiting) + (select count(*) from pathmirror.mirror_freed)"
             #expect(try connection.execute(waiting).int64(0, 0) == 0)
-            // Gateways see that a definition is another one.
+            // Gateways detect that a definition has changed.
             let changed = try connection.execute(
                 "select string_agg(name, ' ' order by name) from pathmirror.mirror where updated_at > '2000-01-02'")
             #expect(try changed.string(0, 0) == "former kept")

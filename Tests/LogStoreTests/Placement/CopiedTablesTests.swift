@@ -4,11 +4,11 @@ import Testing
 
 @testable import LogStore
 
-/// A namespace that moves takes along what each table of the schema has of it.
+/// Checks that a move copies the rows of a namespace from every table of the schema.
 @Suite struct CopiedTablesTests {
-    /// Tables of which `NamespaceCopy` copies rows by steps of its own.
+    /// Tables whose rows `NamespaceCopy` copies in separate steps.
     private static let byOwnSteps = ["node", "snapshot", "snapshot_chunk"]
-    /// Tables that a copy does not need, and why.
+    /// Tables that a copy does not need, with the reasons.
     private static let left = [
         "large_write": "the rows of the copy have the entries' numbers",
         "retention_look": "names a partition of the source",
@@ -25,7 +25,7 @@ import Testing
                 """)
             var tables = Set<String>()
             for row in 0..<rows.rowCount { tables.insert(try rows.string(row, 0)) }
-            // A namespace with mirrors does not move.
+            // A namespace with mirrors cannot be moved.
             tables = tables.filter { $0 != "mirror" && !$0.hasPrefix("mirror_") }
             let copied = NamespaceCopy.appended + NamespaceCopy.whole + NamespaceCopy.ofFeeds + Self.byOwnSteps
             #expect(tables == Set(copied).union(Self.left.keys))

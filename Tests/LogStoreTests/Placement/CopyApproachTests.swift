@@ -2,9 +2,10 @@ import Testing
 
 @testable import LogStore
 
-/// Goal: writers are held up when no further round would make that shorter, and never behind a long one in which much came.
+/// Checks that writers are blocked once no further round would shorten the pause, and never after a long round with
+/// many new entries.
 @Suite struct CopyApproachTests {
-    /// After which of these rounds writers are held up; each of so many milliseconds, with many entries.
+    /// Returns the round after which writers are blocked. Each round takes the given milliseconds and has many entries.
     private static func last(of rounds: [Int64]) -> Int? {
         var approach = CopyApproach()
         return rounds.firstIndex { approach.isNear(entries: 10_000, milliseconds: $0) }
@@ -15,7 +16,7 @@ import Testing
         #expect(Self.last(of: [9_000, 3_000, 900, 700, 300, 100]) == 3)
         #expect(Self.last(of: [900, 600, 440, 400, 10]) == 3)
         #expect(Self.last(of: [50]) == 0)
-        // The first one has nothing to be compared with.
+        // The first round has no predecessor to compare with.
         #expect(Self.last(of: [500, 500]) == 1)
     }
 
@@ -25,7 +26,7 @@ import Testing
 
     @Test func littleIsNear() {
         var approach = CopyApproach()
-        // While the whole tree was copied there was little; what came meanwhile is not known.
+        // Few entries were known during the copy of the whole tree, but the number of later ones is unknown.
         let isNearAtFirst = approach.isNear(entries: 199, milliseconds: 60_000)
         #expect(!isNearAtFirst)
         let isNear = approach.isNear(entries: 199, milliseconds: 2_000)

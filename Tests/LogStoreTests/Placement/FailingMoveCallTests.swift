@@ -6,9 +6,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// Every database call of a move loses its connection, one at a time: before the call, and after it.
+/// Checks moves in which each database call in turn loses its connection, before or after the call.
 @Suite struct FailingMoveCallTests {
-    /// What a database has of a namespace.
+    /// The contents of a namespace in a database.
     private struct Contents: Equatable {
         let head: Int64
         let root: Node
@@ -27,7 +27,7 @@ import Tree
         }
     }
 
-    /// Moves a namespace, as an operator who repeats the command until it succeeds.
+    /// Moves a namespace like an operator who repeats the command until it succeeds. Returns the problems found.
     private static func moving(_ calls: FailingCalls) throws -> [String] {
         try withDatabase { homeURL in
             try withDatabase { otherURL in
@@ -74,7 +74,7 @@ import Tree
         }
     }
 
-    /// Moves as far as the calls let it.
+    /// Runs a move until it ends or a call fails.
     private static func move(_ homeURL: PostgresURL, _ otherURL: PostgresURL, _ calls: FailingCalls) throws {
         var settings = LogConnection.Settings()
         settings.connection.faults = calls

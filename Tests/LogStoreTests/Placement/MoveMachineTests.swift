@@ -1,7 +1,7 @@
 import LogStore
 import Testing
 
-/// What follows from whatever a mover finds: see `MoveMachine`.
+/// Tests of the decisions of `MoveMachine` for all combinations of facts.
 @Suite struct MoveMachineTests {
     private static let sources: [MoveFacts.Source] = [.living, .former, .removed, .unknown]
     private static let copies: [MoveFacts.Copy] =
@@ -13,7 +13,7 @@ import Testing
             ]
         }
 
-    /// All that there can be.
+    /// All combinations.
     private static let all: [(MoveMachine.Wish, MoveFacts)] = {
         var found: [(MoveMachine.Wish, MoveFacts)] = []
         for wish in MoveMachine.Wish.allCases {
@@ -76,7 +76,8 @@ import Testing
         #expect(Self.next(nil, .unknown, .none, .abort) == .refuse(.unknown))
     }
 
-    /// A dormant copy goes while the namespace lives in the source, and somebody wishes it, or was removed there for good.
+    /// Checks that a dormant copy is deleted only if the source is live and an abort is requested, or if the namespace
+    /// was removed from the source.
     @Test func noCopyGoesThatMightBeTheOnlyOne() {
         for (wish, facts) in Self.all where MoveMachine.next(wish, facts) == .goBack {
             #expect(facts.record == .copying && !Self.isArrived(facts.copy), "\(wish) \(facts)")
@@ -84,7 +85,7 @@ import Testing
         }
     }
 
-    /// What is left in the source goes where the target's lives and has all of it.
+    /// Checks that the source's remaining data is deleted only if the target is live and complete.
     @Test func theSourceIsClearedWhereTheTargetHasAll() {
         for (wish, facts) in Self.all where MoveMachine.next(wish, facts) == .clearUp {
             #expect(facts.record == .left && facts.source == .former, "\(wish) \(facts)")
@@ -92,7 +93,8 @@ import Testing
         }
     }
 
-    /// It never lives in two places by a step of a mover, and never by one that the home says nothing of.
+    /// Checks that no step makes a namespace live in two databases, nor in a database that the primary database does
+    /// not list.
     @Test func aCopyComesToLiveWhereTheSourceHasLetItGo() {
         for (wish, facts) in Self.all {
             switch MoveMachine.next(wish, facts) {
@@ -115,17 +117,17 @@ import Testing
         for (wish, facts) in Self.all where MoveMachine.next(wish, facts) == .makeCopy { #expect(facts.copy == .none) }
     }
 
-    /// Whatever a database that went back to a backup makes of it is looked at by somebody.
+    /// Checks that states that result from a restored backup are refused or resolved safely.
     @Test func backups() {
-        // The home, and with it the source, went back to the middle of the move.
+        // The primary database, and with it the source, was restored to the middle of the move.
         #expect(Self.next(.copying, .living, .arrived(isWhole: false)) == .refuse(.livesInBoth))
-        // The home alone did: the same command goes on.
+        // Only the primary database was restored: the same command continues.
         #expect(Self.next(.copying, .former, .arrived(isWhole: true)) == .change)
         #expect(Self.next(nil, .living, .stranger(isOfThisSource: true)) == .adopt)
         #expect(Self.next(nil, .living, .stranger(isOfThisSource: false)) == .refuse(.copyOfAnotherMove))
         #expect(Self.next(nil, .living, .none, isNameTaken: true) == .refuse(.nameTaken))
         #expect(Self.next(nil, .unknown, .stranger(isOfThisSource: false)) == .refuse(.unknown))
-        // The source did.
+        // The source was restored.
         #expect(Self.next(.copying, .unknown, Self.whole) == .refuse(.sourceLostIt))
         #expect(Self.next(.copying, .unknown, Self.whole, .abort) == .refuse(.sourceLostIt))
         #expect(
@@ -136,11 +138,11 @@ import Testing
         #expect(MoveMachine.next(.move, facts) == .refuse(.logShortened))
         #expect(MoveMachine.next(.abort, facts) == .goBack)
         #expect(Self.next(.left, .living, .arrived(isWhole: false)) == .refuse(.livesInBoth))
-        // The target did.
+        // The target was restored.
         #expect(Self.next(.copying, .former, Self.part) == .refuse(.targetLostIt))
         #expect(Self.next(.copying, .former, .none) == .refuse(.targetLostIt))
         #expect(Self.next(.left, .former, .none) == .refuse(.targetLostIt))
-        // It went back to just before it arrived, and has all.
+        // The target was restored to just before the activation, and is complete.
         #expect(Self.next(.left, .former, Self.whole) == .arrive)
         #expect(Self.next(.left, .former, Self.whole, .abort) == .refuse(.tooLateToAbort))
         #expect(Self.next(.copying, .living, .none, isNameTaken: true) == .refuse(.nameTaken))

@@ -4,9 +4,9 @@ import Runtime
 import TestSupport
 import Testing
 
-/// A namespace with mirrors does not move, and the refusal says what to do.
+/// Checks that a namespace with mirrors is not moved, and that the refusal explains the remedy.
 @Suite struct MovesAndMirrorsTests {
-    /// Two databases, of which the first is the home and has the namespace "test".
+    /// Two databases. The first is the primary database and contains the namespace "test".
     private struct Places {
         let homeURL: PostgresURL
         let otherURL: PostgresURL
@@ -39,10 +39,10 @@ import Testing
             return try home.addMirror(namespace, name: name, definition: Array(definition.utf8), target: target)
         }
 
-        /// Moves the namespace to the other database; returns why it was refused, nil where it has moved.
+        /// Moves the namespace to the other database. Returns the reason of a refusal, or nil after a move.
         func move(_ progress: @escaping (NamespaceMover.Progress) -> Void = { _ in }) throws -> String? {
             var refusal: String?
-            // The session of an earlier mover may still end.
+            // The session of an earlier move may still be closing.
             let isAlone = try eventually {
                 refusal = try attempt(progress)
                 return refusal?.hasPrefix("Somebody else is moving") != true
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    /// A mirror that comes while the namespace is copied keeps it where it is.
+    /// Checks that a mirror that is added while the namespace is copied prevents the move.
     @Test func aMirrorComesDuringTheMove() throws {
         try Places.with { places in
             var mirror: [UInt8]?

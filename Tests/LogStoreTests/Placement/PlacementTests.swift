@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Which database has which namespace: one at a time, whoever says so when.
+/// Checks that a namespace is placed in one database at a time, even by concurrent sessions.
 @Suite struct PlacementTests {
     private static func record(_ name: String, _ number: Int = 1, host: String = "127.0.0.1") -> DatabaseRecord {
         DatabaseRecord(
@@ -65,7 +65,8 @@ import Tree
         }
     }
 
-    /// Whoever makes it in the home and whoever places it elsewhere at the same time: one of them succeeds.
+    /// Checks that only one succeeds if one session creates a namespace in the primary database while another places it
+    /// elsewhere.
     @Test func neverInTwoPlaces() throws {
         try withDatabase { url in
             let home = try LogConnection(url)
@@ -113,20 +114,20 @@ import Tree
             try home.place("n", in: nil)
             try map.look(home, isNew: false)
             #expect(map.database(of: "n") == nil && map.database(of: "m") == "b")
-            // A backup was put back: what it doesn't have is forgotten.
+            // A backup was restored: the map drops placements that the backup does not contain.
             try home.sql.executeScript("truncate pathmirror.placement")
             try map.look(home, isNew: true)
             #expect(map.database(of: "m") == nil)
         }
     }
 
-    /// Whoever asks while all is read anew finds either what was known before or what is known then, and never nothing.
+    /// Checks that lookups during a complete reload find either the old or the new placement, never none.
     @Test func aMapIsReadAnewWhileItIsAsked() throws {
         try withDatabase { url in
             let home = try LogConnection(url)
             defer { home.close() }
             try home.addDatabase(Self.record("b"))
-            // More than one statement reads.
+            // More rows than one statement reads.
             try home.sql.executeScript(
                 "insert into pathmirror.placement (namespace, database, version) select 'n' || i, 'b', 1 from generate_series(1, 10001) i"
             )
@@ -173,7 +174,7 @@ import Tree
             #expect(throws: LogStoreError.self) { try home.place("n", in: "b") }
             #expect(throws: LogStoreError.self) { try home.addDatabase(Self.record("c", 2)) }
             #expect(throws: LogStoreError.self) { try home.drainDatabase("b", true) }
-            // And make campaign NAME=namespaces all the same.
+            // The namespace can still be created.
             #expect(try home.namespace(named: "m", creating: true) != nil)
         }
     }
@@ -187,7 +188,7 @@ import Tree
                     id, source: Array("{\"rules\": {\".read\": true}}".utf8),
                     origin: Origin(uid: nil, isAdmin: true, via: .cli, address: nil))
                 _ = try connection.takeSnapshot(id) { _ in }
-                // A partition of its own.
+                // A separate partition.
                 try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(id), 66000, 1000)")
             }
             #expect(try connection.facts(of: gone).entries == 1)
@@ -214,7 +215,8 @@ import Tree
         }
     }
 
-    /// Whoever reads the log for long when a namespace goes keeps only what is cleared up waiting: others write, and make tables.
+    /// Checks that a long reader of the log delays only the cleanup of a removed namespace: other sessions can write
+    /// and create tables.
     @Test(arguments: [false, true]) func aLongReaderKeepsNobodyFromWriting(isMove: Bool) throws {
         try withGone { url, connection, reader, other, gone in
             let stays = try #require(try connection.namespace(named: "stays", creating: true))
@@ -242,7 +244,7 @@ import Tree
                 isDone.broadcast { $0 = true }
             }
             #expect(eventually { (try? waits(other)) ?? false })
-            // No longer than a try takes.
+            // Longer than an attempt of the cleanup takes.
             try other.sql.executeScript("set lock_timeout = '5s'")
             for number in 0..<20 {
                 _ = try other.commit(writer.set("a", .int(Int64(number))))
@@ -258,7 +260,7 @@ import Tree
         }
     }
 
-    /// What a removal of the tables has not ended goes on; so does what a prune has begun there.
+    /// Checks that an interrupted removal of tables is continued, as is a prune that was begun there.
     @Test(arguments: [false, true]) func aRemovalThatWasCutShortGoesOn(isPruned: Bool) throws {
         try withGone { url, connection, reader, other, gone in
             try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(gone), 68000, 1000)")
@@ -281,7 +283,7 @@ import Tree
                 try connection.sql.executeScript("reset lock_timeout")
             }
             #expect(try connection.removeNamespace(gone))
-            // As Ctrl-C ends it.
+            // Simulates an interruption by Ctrl-C.
             try connection.sql.executeScript("set statement_timeout = '50ms'")
             #expect(throws: LogStoreError.self) { _ = try connection.removeLeftovers(of: "gone") }
             #expect(try partitions(of: gone, other) == before)
@@ -291,7 +293,8 @@ import Tree
         }
     }
 
-    /// Runs `body` with a namespace that is to go, one session that removes it, one that reads the log, and another.
+    /// Runs `body` with a namespace to be removed, a session that removes it, one that reads the log, and another
+    /// session.
     private func withGone(
         _ body: (PostgresURL, LogConnection, _ reader: LogConnection, _ other: LogConnection, Int64) throws -> Void
     ) throws {

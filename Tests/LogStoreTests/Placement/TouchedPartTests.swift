@@ -2,7 +2,7 @@ import Testing
 
 @testable import LogStore
 
-/// Which rows an entry's path concerns.
+/// Tests of which rows an entry's path affects.
 @Suite struct TouchedPartTests {
     private static func bytes(_ texts: [String]) -> Set<[UInt8]> { Set(texts.map { Array($0.utf8) }) }
 
@@ -13,7 +13,7 @@ import Testing
         #expect(TouchedPart(Array("/".utf8)).part.isEmpty)
     }
 
-    /// One is two code points, the other one: for Unicode they are the same text, and keys of their own.
+    /// Checks that two keys that Unicode regards as equal (two code points and one) are different keys.
     @Test func keysOfTheSameText() {
         let one = TouchedPart(Array("/caf\u{E9}/x".utf8))
         let other = TouchedPart(Array("/cafe\u{301}/x".utf8))
@@ -21,7 +21,7 @@ import Testing
         #expect(one.above.intersection(other.above) == Self.bytes(["/", "/.priority"]))
     }
 
-    /// The mark makes one character of itself and the slash before it.
+    /// Checks a key that begins with a combining mark, which forms one character with the slash before it.
     @Test func aKeyThatBeginsWithACombiningMark() {
         let touched = TouchedPart(Array("/a/\u{301}b".utf8))
         #expect(touched.above == Self.bytes(["/", "/.priority", "/a", "/a/.priority"]))

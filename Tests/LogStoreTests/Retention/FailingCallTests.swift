@@ -6,7 +6,8 @@ import TestSupport
 import Testing
 import Tree
 
-/// Every database call of a gateway that shortens logs loses its connection, one at a time: before the call, and after it.
+/// Checks retention runs of a gateway in which each database call in turn loses its connection, before or after the
+/// call.
 @Suite struct FailingRetentionCallTests {
     private static func shortening(_ calls: FailingCalls) throws -> [String] {
         try withDatabase { url in
@@ -51,7 +52,7 @@ import Tree
             }
             try connection.sql.executeScript("delete from pathmirror.cursor")
             if try !isShortened(to: 46, waitingFor: nil) { problems.append("it was not shortened") }
-            // What is dropped piece by piece.
+            // The pieces are dropped one after another.
             let isDropped = try eventually(seconds: 20) {
                 try count(connection, "select min(seq) from pathmirror.log where namespace_id = \(namespace.id)") == 30
             }

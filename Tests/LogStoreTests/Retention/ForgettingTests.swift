@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// Every gateway forgets names of writes, however seldom it shortens logs.
+/// Checks that every gateway forgets names of writes, however rarely it shortens logs.
 @Suite struct ForgettingTests {
     @Test(arguments: [0, 86_400_000] as [Milliseconds])
     func namesAreForgottenByGatewaysThatShortenNoLogs(interval: Milliseconds) throws {
@@ -21,7 +21,7 @@ import Tree
                     values ($1, $2, '{[1,1]}', 1, current_date - $3::int)
                     """, [.int8(namespace), .text(writer), .int4(Int32(age))])
             }
-            // A `retention run` is under way, and does not keep names from being forgotten.
+            // A concurrent `retention run` does not prevent names from being forgotten.
             #expect(try connection.takeRetentionTurn())
             var settings = RetentionSettings()
             settings.intervalMilliseconds = interval
@@ -38,7 +38,7 @@ import Tree
         }
     }
 
-    /// Of several gateways one forgets at a time.
+    /// Checks that only one of several gateways forgets names at a time.
     @Test func oneForgetsAtATime() throws {
         try withDatabase { url in
             let (one, two) = (try LogConnection(url), try LogConnection(url))

@@ -4,9 +4,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// Goal: a large log has few partitions, and a large one goes when it has been looked through, and not a younger entry with it.
+/// Checks that a large log has few partitions, and that a large partition is dropped after it has been scanned, with no
+/// younger entry in it.
 @Suite struct LargePartitionTests {
-    /// A session on a database whose namespaces have partitions from their tenth entry on.
+    /// Runs `body` with a session on a database whose namespaces have partitions from their tenth entry on.
     private static func withSmallShare(_ body: (LogConnection) throws -> Void) throws {
         try withSession(sharingUpTo: 10, { _ in }, body)
     }
@@ -26,12 +27,12 @@ import Tree
                 #expect(end - start == max(8, (start - 10) / 64), "\(start)")
             }
             #expect(ends.count < 450, "a log of 100,000 entries, eight each, would have 12,500")
-            // Where older ones have gone, the next ones are smaller.
+            // After older partitions are dropped, the next ones are smaller.
             for start in ends where start < 99_000 {
                 try connection.sql.executeScript("drop table pathmirror.log_\(namespace)_\(start)")
             }
             #expect(try makeRoom(first) - first < 100)
-            // However large the log, and whoever asks.
+            // The limit holds for any size of the log and for every role.
             try connection.sql.executeScript("update pathmirror.namespace set partitioned_to = 10000000000")
             let room = try connection.sql.execute(
                 "select pathmirror.ensure_log_partition($1, 10000000000, 1000000000)", [.int8(namespace)])
@@ -41,8 +42,9 @@ import Tree
 
     // MARK: Large partitions
 
-    /// A namespace with partitions of forty entries, 10 to 49 and 50 to 89, of which those from 60 on are retained. What has more
-    /// than twenty is large here, and a look is at seven entries. Entries are of sixty days ago, that in the middle of `middleDays`.
+    /// Runs `body` with a namespace with partitions of forty entries, 10 to 49 and 50 to 89, that retains entries from
+    /// 60 on. Partitions of more than twenty entries count as large, and each scan step reads seven.
+    /// Entries are sixty days old, the middle one `middleDays`.
     private static func withLarge(
         middleDays: Int = 60, entries: String = "generate_series(1, 89)",
         _ body: (LogConnection, Int64) throws -> Void
@@ -92,7 +94,7 @@ import Tree
         }
     }
 
-    /// By the rights of the schema's owner.
+    /// Runs a script with the rights of the schema's owner.
     private static func asOwner(_ connection: LogConnection, _ script: String) throws {
         try connection.sql.executeScript(
             "reset session authorization; \(script); set session authorization pathmirror_gateway")
@@ -102,7 +104,9 @@ import Tree
         try connection.sql.execute("select pathmirror.look_through_log($1)", [.int8(namespace)]).bool(0, 0)
     }
 
-    /// - Returns: how many looks there was something to.
+    /// Scans to the end.
+    ///
+    /// - Returns: The number of steps that found entries to scan.
     @discardableResult
     private static func looksToTheEnd(_ connection: LogConnection, _ namespace: Int64) throws -> Int {
         var count = 0
@@ -129,10 +133,10 @@ import Tree
         }
     }
 
-    /// The round of a gateway does both.
+    /// Checks that a gateway's round both scans and drops.
     @Test func aRoundLooksAndDrops() throws {
         try Self.withLarge { (connection, namespace) throws in
-            // What a round has begun that ended in the middle.
+            // State of a round that was interrupted.
             try connection.noteRetention(
                 namespace, dropped: 0, snapshots: 0, waitsFor: nil, message: "dropping what is before seq 1")
             let outcome = try RetentionRound(connection).run(namespace)
@@ -140,7 +144,7 @@ import Tree
         }
     }
 
-    /// Somebody needs what the next step would take; what a round before has left goes all the same.
+    /// Checks that partitions left by an earlier round are dropped even if a reader blocks the next step.
     @Test func whatIsLeftGoesWhileSomebodyHoldsBackTheNextStep() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(
@@ -154,7 +158,8 @@ import Tree
         }
     }
 
-    /// What is left is not tried again and again where somebody needs it, as after a forced prune: nothing has failed.
+    /// Checks that partitions that a reader needs, as after a forced prune, are neither retried nor reported as
+    /// failures.
     @Test func whatIsLeftIsNotTriedWhileSomebodyNeedsIt() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(
@@ -167,7 +172,7 @@ import Tree
         }
     }
 
-    /// While entries are deleted by hand nobody looks, and what was seen before counts no more.
+    /// Checks that a manual prune prevents scans while it deletes entries, and invalidates earlier ones.
     @Test func aPruneByHandForgetsLooks() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.looksToTheEnd(connection, namespace)
@@ -178,7 +183,7 @@ import Tree
         }
     }
 
-    /// The first ones of a partition may have been deleted by `log prune`.
+    /// Checks a partition whose first entries `log prune` has deleted.
     @Test func aPartitionMayBeginLate() throws {
         try Self.withLarge(entries: "generate_series(17, 89)") { (connection, namespace) throws in
             try Self.looksToTheEnd(connection, namespace)
@@ -191,14 +196,14 @@ import Tree
             #expect(try Self.looksToTheEnd(connection, namespace) == 2)
             #expect(try connection.dropPiece(of: namespace) == 9)
             #expect(try connection.dropPiece(of: namespace) == 0)
-            // Two days later it may go.
+            // Two days later the partition may be dropped.
             try Self.asOwner(connection, "update pathmirror.log set committed_at = committed_at - interval '2 days'")
             #expect(try Self.looksToTheEnd(connection, namespace) == 4)
             #expect(try connection.dropPiece(of: namespace) == 40)
         }
     }
 
-    /// More is to be kept by now than when it was looked through.
+    /// Checks that a longer retention policy applies to partitions that have already been scanned.
     @Test func aLongerPolicyHoldsForWhatWasLookedThrough() throws {
         try Self.withLarge(middleDays: 31) { (connection, namespace) throws in
             try Self.looksToTheEnd(connection, namespace)
@@ -219,14 +224,14 @@ import Tree
         }
     }
 
-    // MARK: What a gateway that has been taken over may not
+    // MARK: Limits for a compromised gateway
 
     private static let youngEntry = """
         insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
         select id, 40, now(), gen_random_uuid(), 'set', '/', '{}' from pathmirror.namespace
         """
 
-    /// A look at what is not whole yet says nothing: what comes there later is young.
+    /// Checks that a scan of an incomplete partition does not count: entries added later are young.
     @Test func whatComesAfterALookIsNotOld() throws {
         try Self.withLarge(entries: "generate_series(1, 35)") { (connection, namespace) throws in
             try Self.looksToTheEnd(connection, namespace)
@@ -238,7 +243,7 @@ import Tree
         }
     }
 
-    /// Nor can it have the looks begin behind where entries will come.
+    /// Checks that a gateway cannot make scans start after the position of future entries.
     @Test func whatComesBeforeWhereALookBeganIsNotOld() throws {
         try Self.withLarge(entries: "generate_series(45, 89)") { (connection, namespace) throws in
             #expect(try Self.looksToTheEnd(connection, namespace) > 0)
@@ -259,7 +264,7 @@ import Tree
             try connection.sql.executeScript("update pathmirror.namespace set partitioned_to = 45, retained_from = 45")
             #expect(try Self.looksToTheEnd(connection, namespace) == 5)
             #expect(try connection.dropPiece(of: namespace) == 0)
-            // Told the truth again, it goes on from there.
+            // With the correct values the scan continues.
             try connection.sql.executeScript("update pathmirror.namespace set partitioned_to = 50, retained_from = 60")
             try Self.asOwner(connection, "update pathmirror.log set committed_at = now() - interval '60 days'")
             #expect(try Self.looksToTheEnd(connection, namespace) == 1)
@@ -267,7 +272,7 @@ import Tree
         }
     }
 
-    /// Another table under the name of one that was looked through.
+    /// Checks that a scan does not count for another table with the same name.
     @Test func aLookIsOfOneTable() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.looksToTheEnd(connection, namespace)
@@ -285,7 +290,7 @@ import Tree
         }
     }
 
-    /// A snapshot of before doesn't show what a table has now, and all of it would go.
+    /// Checks that the functions refuse an old snapshot, which does not show the table's present entries.
     @Test(arguments: ["drop_log", "look_through_log"]) func anOlderSnapshotIsRefused(function: String) throws {
         try Self.withLarge { (connection, namespace) throws in
             try connection.sql.executeScript("begin isolation level repeatable read")
@@ -295,7 +300,7 @@ import Tree
         }
     }
 
-    /// An entry that is being added while its partition is looked at.
+    /// Checks that a scan waits for an insert in progress in its partition.
     @Test func anInsertUnderWayIsWaitedFor() throws {
         let entries = "unnest(array(select generate_series(1, 39)) || array(select generate_series(50, 89)))"
         try Self.withLargeAt(entries: entries) { (connection, namespace, url) throws in
@@ -309,7 +314,7 @@ import Tree
         }
     }
 
-    /// Entries that were looked at don't go one by one, so that others could come in their place.
+    /// Checks that scanned entries are not deleted one by one, which would let others take their positions.
     @Test func aPartitionIsNotEmptiedEntryByEntry() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.looksToTheEnd(connection, namespace)
@@ -324,7 +329,7 @@ import Tree
         }
     }
 
-    /// A gateway says that a partition ends earlier than it does, so that what is behind goes with it.
+    /// Checks that a gateway's claim that a partition ends early does not cause later entries to be dropped with it.
     @Test func whereAPartitionEndsIsNotBelieved() throws {
         try Self.withLarge(middleDays: 0) { (connection, namespace) throws in
             try Self.asOwner(
@@ -345,7 +350,7 @@ import Tree
         }
     }
 
-    /// Nor by who prunes by hand.
+    /// Checks that a manual prune does not drop a partition that continues after the claimed end.
     @Test func aPruneDropsNoPartitionThatGoesOn() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(connection, "update pathmirror.namespace set partitioned_to = 51")
@@ -359,7 +364,7 @@ import Tree
         }
     }
 
-    /// What is to be kept of it comes with the last of a copy's rounds.
+    /// Checks that a copy is not shortened: its retention policy arrives with the last round of copying.
     @Test func aCopyIsNotShortened() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(
@@ -373,7 +378,7 @@ import Tree
         }
     }
 
-    /// Nothing waits for the lock of a partition that can't go yet, and nobody waits for it.
+    /// Checks that a partition that is not fully scanned is not locked, so that no session waits for the lock.
     @Test func whatIsNotLookedThroughIsNotLocked() throws {
         try Self.withLargeAt { (connection, namespace, url) throws in
             let other = try PostgresConnection(url)
@@ -389,7 +394,7 @@ import Tree
         }
     }
 
-    /// A partition that has no entries, as a move that was begun anew may leave it.
+    /// Checks that a partition without entries is dropped. A restarted move may leave one.
     @Test func anEmptyPartitionGoes() throws {
         try Self.withLarge(entries: "generate_series(50, 89)") { (connection, namespace) throws in
             #expect(try connection.dropPiece(of: namespace) == 40)
@@ -397,7 +402,7 @@ import Tree
         }
     }
 
-    /// `log prune` was ended while it took a partition away.
+    /// Checks that a detachment that an interrupted `log prune` began is completed.
     @Test func aDetachmentThatWasBegunIsEnded() throws {
         try Self.withLargeAt { (connection, namespace, url) throws in
             let reader = try PostgresConnection(url)
@@ -417,7 +422,7 @@ import Tree
         }
     }
 
-    /// A log is pruned by hand where retention has left much of a partition.
+    /// Checks a manual prune of a log in which retention has left most of a partition.
     @Test func pruningLeavesWhatIsMuchInItsPartition() throws {
         try Self.withSmallShare { connection in
             let record = try connection.make()
@@ -438,7 +443,7 @@ import Tree
         }
     }
 
-    /// What belongs to entries that stay stays with them.
+    /// Checks that parts of retained entries are kept.
     @Test func partsGoWithTheirEntriesOnly() throws {
         try Self.withLarge { (connection, namespace) throws in
             try Self.asOwner(
@@ -448,7 +453,7 @@ import Tree
                 select \(namespace), seq, 0, '{}' from generate_series(1, 89) as seq;
                 update pathmirror.log set committed_at = now() where seq = 3
                 """)
-            // Nor can a gateway say that they belong to others.
+            // A gateway cannot assign parts to other entries either.
             #expect(throws: PostgresError.self) {
                 try connection.sql.executeScript("update pathmirror.log_part set seq = 4, part = 1 where seq = 3")
             }

@@ -4,9 +4,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// Goal: logs get shorter as administrators said, by the rights of a gateway, and never by more.
+/// Checks that logs are shortened as administrators configured, with a gateway's privileges, and never by more.
 @Suite struct RetentionRoundTests {
-    /// A session on a database whose namespaces share tables for ten entries and have partitions of twenty.
+    /// Runs `body` with a session on a database whose namespaces share tables for ten entries and have partitions of
+    /// twenty.
     private static func withSmallTables(_ body: (LogConnection) throws -> Void) throws {
         try withSession(sharingUpTo: 10) {
             $0.entriesPerPartition = 20
@@ -15,7 +16,7 @@ import Tree
         }
     }
 
-    /// Writes entries, each a day after the one before, the last one now.
+    /// Writes entries one day apart, the last one now.
     private static func write(_ count: Int, _ writer: inout BatchWriter, _ connection: LogConnection) throws {
         for _ in 0..<count {
             #expect(try connection.commit(writer.set("k/\(writer.head % 7)", .int(writer.head))) == .committed)
@@ -27,7 +28,7 @@ import Tree
             """)
     }
 
-    /// What a gateway's round does: its rights, and no others.
+    /// Runs a gateway's round with the privileges of a gateway only.
     private static func round(_ connection: LogConnection, _ namespace: Int64) throws -> RetentionOutcome? {
         try connection.sql.executeScript("set session authorization pathmirror_gateway")
         defer { try? connection.sql.executeScript("reset session authorization") }
@@ -67,14 +68,15 @@ import Tree
             let first = try #require(try Self.round(connection, namespace.id))
             #expect(first.tookSnapshot && first.dropped == 0)
             try Self.write(15, &writer, connection)
-            // The snapshot at 45 is younger than what is kept.
+            // The snapshot at 45 is younger than the retention period.
             #expect(try Self.round(connection, namespace.id)?.newFrom == nil)
             try Self.write(10, &writer, connection)
             let outcome = try #require(try Self.round(connection, namespace.id))
             #expect(outcome.newFrom == 46)
             #expect(outcome.message == nil && outcome.waitsFor == nil)
             #expect(try connection.namespace(id: namespace.id)?.retainedFrom == 46)
-            // Whole partitions went (10 to 29), and what was in the shared tables; 30 to 45 go with their partition.
+            // Whole partitions (10 to 29) and the entries in the shared tables were dropped. 30 to 45 remain with their
+            // partition.
             #expect(try Self.seqs(connection, namespace.id) == Array(30...70))
             #expect(try connection.retentionRun(of: namespace.id)?.dropped == 29)
             #expect(try connection.retentionRun(of: namespace.id)?.message == nil)
@@ -91,7 +93,7 @@ import Tree
             for _ in 0..<5 {
                 try Self.write(10, &writer, connection)
                 _ = try Self.round(connection, namespace.id)
-                // As if the snapshot had been taken on the day of its entry.
+                // Dates the snapshot to the day of its entry.
                 try connection.sql.executeScript(
                     "update pathmirror.snapshot set created_at = created_at - interval '1 day'")
                 if writer.head == 10 {
@@ -144,25 +146,26 @@ import Tree
                     .int64(0, 0)
                 }
             }
-            // What the three newest have together.
+            // The size of the three newest entries together.
             let bound = try sizes().suffix(3).reduce(0, +)
             try connection.setRetention(RetentionPolicy(keeping: nil, maxBytes: bound), of: namespace.id)
             let outcome = try #require(try Self.round(connection, namespace.id))
             #expect(outcome.newFrom != nil && outcome.dropped > 10, "\(outcome)")
             let left = try sizes()
             #expect(left.reduce(0, +) >= bound, "what may stay is there")
-            // The log goes up to a snapshot, and these are ten entries apart.
+            // The log is cut at snapshots, which are ten entries apart.
             #expect(left.count <= 4, "\(left)")
             #expect(try Self.isProven(connection))
         }
     }
 
-    // MARK: What a gateway may not
+    // MARK: Forbidden to gateways
 
-    /// A gateway that has been taken over can say what it likes of its own rows: more than the policy allows doesn't go.
+    /// Checks that a compromised gateway, which can change its own rows freely, cannot drop more than the policy
+    /// allows.
     @Test(arguments: [
         "update pathmirror.namespace set retained_from = 41",
-        // The last partition, with an entry of long ago behind its young ones.
+        // The last partition, with an old entry after its young ones.
         """
         update pathmirror.namespace set retained_from = 70;
         insert into pathmirror.snapshot (namespace_id, seq, row_count, made_by) select id, 69, 0, 'manual' from pathmirror.namespace;
@@ -192,7 +195,7 @@ import Tree
         }
     }
 
-    /// The head that a gateway writes into the namespace's row makes no entry old.
+    /// Checks that a head that a gateway writes into the namespace's row does not make entries old.
     @Test func aHeadWithoutEntriesDropsNone() throws {
         try Self.withSmallTables { connection in
             let namespace = try connection.make()
@@ -227,7 +230,8 @@ import Tree
         }
     }
 
-    /// A piece waits for readers of the log a moment only: who reads for long keeps it, and nobody stands behind it.
+    /// Checks that dropping a piece waits only briefly for readers of the log, so that a long reader does not block
+    /// other sessions.
     @Test func aLongReaderIsNotWaitedFor() throws {
         try withDatabase { url in
             try shareLog(upTo: 10, url)
@@ -247,7 +251,7 @@ import Tree
             let held = try #require(try Self.round(connection, namespace.id))
             #expect(held.message?.contains("lock timeout") == true, "\(held)")
             #expect(try connection.retentionRun(of: namespace.id)?.message != nil)
-            // Readers and writers go on: only the entries are still there.
+            // Readers and writers continue. The entries are only dropped later.
             try Self.write(1, &writer, connection)
             try reader.executeScript("commit")
             let outcome = try #require(try Self.round(connection, namespace.id))
@@ -257,7 +261,7 @@ import Tree
         }
     }
 
-    /// A year of days, with a look on each: the log stays as long as was said, and nothing piles up.
+    /// Checks a simulated year with one round per day: the log keeps its configured length, and nothing accumulates.
     @Test func aYear() throws {
         try Self.withSmallTables { connection in
             let namespace = try connection.make()
@@ -265,7 +269,7 @@ import Tree
             try connection.setRetention(RetentionPolicy(keeping: .seconds(20 * 86_400)), of: nil)
             for day in 1...365 {
                 try Self.write(1, &writer, connection)
-                // Snapshots grow older, too.
+                // Snapshots grow older as well.
                 try connection.sql.executeScript(
                     "update pathmirror.snapshot set created_at = created_at - interval '1 day'")
                 let outcome = try #require(try Self.round(connection, namespace.id))

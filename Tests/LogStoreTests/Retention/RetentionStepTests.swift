@@ -1,7 +1,7 @@
 import LogStore
 import Testing
 
-/// Goal: what is done about a log follows from its policy, its snapshots and the time.
+/// Checks that the step for a log follows from its policy, its snapshots and the time.
 @Suite struct RetentionStepTests {
     private static let hour: Int64 = 3_600_000
 
@@ -18,15 +18,15 @@ import Testing
     @Test func byAge() {
         let policy = RetentionPolicy(keeping: .seconds(4 * 3_600))
         #expect(policy.snapshotInterval == 3_600)
-        // Nothing was written: there is nothing to take a snapshot of.
+        // A log without entries needs no snapshot.
         #expect(Self.step(policy, head: 0, wanted: 1, [], now: 0) == RetentionStep())
         #expect(Self.step(policy, head: 5, wanted: 1, [], now: 0) == RetentionStep(takesSnapshot: true))
         let first = Self.snapshot(5, at: 0)
         #expect(Self.step(policy, head: 9, wanted: 1, [first], now: Self.hour - 1) == RetentionStep())
         #expect(Self.step(policy, head: 9, wanted: 1, [first], now: Self.hour) == RetentionStep(takesSnapshot: true))
-        // The tree is still that of the snapshot.
+        // The tree is unchanged since the snapshot.
         #expect(Self.step(policy, head: 5, wanted: 1, [first], now: 9 * Self.hour) == RetentionStep())
-        // The log goes up to a snapshot, and never further than is wanted.
+        // The log is cut at a snapshot, and never after the wanted position.
         let second = Self.snapshot(9, at: Self.hour)
         for (wanted, newFrom) in [(5, nil), (6, 6), (9, 6), (10, 10), (12, 10)] as [(Int64, Int64?)] {
             let step = Self.step(policy, head: 12, wanted: wanted, [first, second], now: Self.hour + 1)
@@ -41,7 +41,7 @@ import Testing
         let first = Self.snapshot(100, at: 0)
         #expect(Self.step(policy, head: 2_099, wanted: 1, [first], now: 1) == RetentionStep())
         #expect(Self.step(policy, head: 2_100, wanted: 1, [first], now: 1) == RetentionStep(takesSnapshot: true))
-        // However few there are: a day is too old.
+        // A day without a snapshot is too long, however few entries there are.
         #expect(Self.step(policy, head: 101, wanted: 1, [first], now: 24 * Self.hour).takesSnapshot)
     }
 

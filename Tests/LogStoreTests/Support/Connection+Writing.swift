@@ -5,13 +5,13 @@ import Testing
 import Tree
 
 extension LogConnection {
-    /// A namespace of the test's own.
+    /// Creates a namespace for the test.
     func make(_ name: String = "test") throws -> NamespaceRecord {
         try #require(try namespace(named: name, creating: true))
     }
 }
 
-/// Makes batches the way the engine does, and keeps the tree that they lead to.
+/// Creates batches like the engine, and maintains the resulting tree.
 struct BatchWriter {
     let namespace: Int64
     var root = Node.null
@@ -21,7 +21,7 @@ struct BatchWriter {
 
     init(namespace: Int64) { self.namespace = namespace }
 
-    /// The batch of several writes, each a list of changes; the writer's tree has them then.
+    /// Returns the batch of several writes, each a list of changes, and applies it to the writer's tree.
     mutating func batch(_ writes: [[Change]]) -> Batch {
         var records: [Batch.Record] = []
         var rows = RowDiff(RowChanges())
@@ -47,7 +47,8 @@ struct BatchWriter {
     }
 }
 
-/// 32 keys of 768 bytes each, of which the last few differ by `variant`; some of more than one byte a character.
+/// Returns a path of keys of 768 bytes each, some with multibyte characters. The last digits of the last key depend on
+/// `variant`.
 func longPath(_ variant: Int, depth: Int = 32) -> Path {
     Path(
         (0..<depth).map { level in
@@ -57,7 +58,7 @@ func longPath(_ variant: Int, depth: Int = 32) -> Path {
         })
 }
 
-/// A number that the database counts.
+/// Returns a count from the database.
 func count(_ connection: LogConnection, _ sql: String) throws -> Int64 {
     try connection.sql.execute(sql).int64(0, 0)
 }

@@ -3,8 +3,8 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Has namespaces made from now on share tables up to this seq only, instead of 65,536: what is beyond is then near. Wants
-/// a log that is empty.
+/// Makes namespaces created from now on share tables up to this seq only, instead of 65,536, so that partitions are
+/// needed early. Requires an empty log.
 func shareLog(upTo seq: Int64, _ url: PostgresURL) throws {
     let connection = try PostgresConnection(url)
     defer { connection.close() }
@@ -18,7 +18,7 @@ func shareLog(upTo seq: Int64, _ url: PostgresURL) throws {
         """)
 }
 
-/// The partitions that belong to one namespace each, by name.
+/// Returns the names of the partitions that belong to single namespaces.
 func ownPartitions(_ connection: LogConnection) throws -> [String] {
     let rows = try connection.sql.execute(
         """
@@ -29,7 +29,7 @@ func ownPartitions(_ connection: LogConnection) throws -> [String] {
     return try (0..<rows.rowCount).map { try rows.string($0, 0) }
 }
 
-/// A session on a new database whose namespaces share tables up to this seq only.
+/// Runs `body` with a session on a new database whose namespaces share tables up to this seq only.
 func withSession<Value>(
     sharingUpTo seq: Int64, _ change: (inout LogConnection.Settings) -> Void, _ body: (LogConnection) throws -> Value
 ) throws -> Value {
