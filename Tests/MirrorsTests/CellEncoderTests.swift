@@ -5,10 +5,10 @@ import Tree
 
 @testable import Mirrors
 
-/// Rows arrive in a table as the same values, whether by the arrays of an upsert, a binary COPY or one in text; PostgreSQL
-/// itself compares them with its literals.
+/// Checks that rows reach a table as the same values by an upsert with arrays, a binary COPY or a text COPY. PostgreSQL
+/// compares them with its own literals.
 @Suite struct CellEncoderTests {
-    /// One cell a column type, and the SQL of what has to be in the table.
+    /// A cell of a column type, and the SQL expression of its expected value.
     struct Sample: Sendable, CustomTestStringConvertible {
         let type: ColumnType
         let cell: Cell
@@ -69,17 +69,17 @@ import Tree
         Sample(.uuid, .null, "null::uuid"),
     ]
 
-    /// The ways that rows take.
+    /// The ways in which rows are written.
     enum Way: String, CaseIterable, Sendable {
         case upsert, binary, text
     }
 
-    /// A table with one column of the type, written by the way, holds exactly the sample.
+    /// Checks that tables with one column per sample, written in the given way, hold exactly the samples.
     private func check(_ some: [Sample], by way: Way) throws {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)
             defer { connection.close() }
-            // A numeric column makes a table's COPY one in text.
+            // A numeric column forces a text COPY.
             let forcing = way == .text ? #", "n": "numeric""# : ""
             for (number, sample) in some.enumerated() {
                 let definition = try MirrorDefinition.read(
@@ -118,16 +118,16 @@ import Tree
     }
 
     @Test(arguments: Way.allCases) func everySampleArrives(way: Way) throws {
-        // What is numeric has no binary COPY; the rest has both.
+        // A numeric column has no binary COPY. All other types have both.
         try check(Self.samples.filter { way != .binary || $0.type != .numeric }, by: way)
     }
 
-    /// There is a sample of every type, so that a new one is not forgotten.
+    /// Checks that every type has a sample, so that a new type is not forgotten.
     @Test(arguments: ColumnType.allCases) func everyTypeHasASample(type: ColumnType) {
         #expect(Self.samples.contains { $0.type == type && $0.cell != .null })
     }
 
-    /// Minus zero stays what it is: equality alone would not tell.
+    /// Checks that negative zero keeps its sign, which equality alone would not show.
     @Test(arguments: Way.allCases) func minusZeroKeepsItsSign(way: Way) throws {
         try check([Sample(.double, .double(-0.0), "'-0'::float8")], by: way)
         try TestDatabase.withEmpty { url in
@@ -169,7 +169,7 @@ import Tree
                 #"select count(*) from mirror.m where t = E'a\\N é' and b = -9223372036854775808 and u = '\#(uuid)' and d = '2024-02-29'"#
             )
             #expect(try found.int64(0, 0) == 1)
-            // The same keys name the row for deleting: by all of them, and by the first two.
+            // The same keys select the row for deletion, both as complete keys and as prefixes.
             for count in [2, 3, 4] {
                 try connection.executeScript("begin")
                 let beginnings = RowEncoder.keys(table, [Array(keys.prefix(count))])
@@ -180,7 +180,7 @@ import Tree
         }
     }
 
-    /// A key that its column cannot hold names no row, and is left out rather than becoming another.
+    /// Checks that a key that its column cannot hold selects no row, and is not converted into another key.
     @Test(arguments: [
         (KeyType.bigint, "7", true), (.bigint, "-7", true), (.bigint, "07", false), (.bigint, "+7", false),
         (.bigint, "7.0", false),
@@ -207,7 +207,7 @@ import Tree
 
     // MARK: Times as text
 
-    /// Each text is the time that PostgreSQL reads in it.
+    /// Checks that PostgreSQL reads each text as the same time.
     @Test func timesAsTextAreReadBack() throws {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)
@@ -227,7 +227,7 @@ import Tree
         }
     }
 
-    /// Days and their numbers, forward and back, against PostgreSQL's dates.
+    /// Checks conversions between days and their numbers against PostgreSQL's dates.
     @Test func daysAreThoseOfTheCalendar() throws {
         try TestDatabase.withEmpty { url in
             let connection = try PostgresConnection(url)

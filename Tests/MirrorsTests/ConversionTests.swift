@@ -3,7 +3,7 @@ import Tree
 
 @testable import Mirrors
 
-/// Values of the tree as columns take them, type by type.
+/// Tests of the conversion of tree values into column values, for each type.
 @Suite struct ConversionTests {
     private static func day(_ text: String) -> Cell? {
         Conversion.convert(.string(text), to: .date).cell
@@ -192,7 +192,7 @@ import Tree
         #expect(Conversion.arrayLiteral(members) == literal)
     }
 
-    /// Null is null for every type, and an object fits into two types only.
+    /// Checks that null is null for every type, and that an object fits only two types.
     @Test(arguments: ColumnType.allCases)
     func nullAndObjects(type: ColumnType) {
         #expect(Conversion.convert(.null, to: type) == .cell(.null))
@@ -209,6 +209,6 @@ import Tree
 }
 
 extension Conversion.Outcome {
-    /// The cell, where it fits.
+    /// The cell, or nil if the value does not fit.
     fileprivate var cell: Cell? { if case .cell(let cell) = self { cell } else { nil } }
 }

@@ -79,7 +79,7 @@ import Tree
         #expect(found.contains { $0.contains(message) }, "\(found)")
     }
 
-    /// Each value has a place, and none costs going over the text again.
+    /// Checks that each value has a position, and that finding it does not require another pass over the text.
     @Test func placesInALongFile() throws {
         let count = 40_000
         let columns = (0..<count).map { "  \"c\($0)\": \"text\"" }.joined(separator: ",\n")
@@ -87,7 +87,7 @@ import Tree
         let clock = ContinuousClock()
         let start = clock.now
         #expect(problems(text).contains { $0.hasPrefix("f.json:\(count + 2):7: columns.x: ") })
-        // From the beginning for each it takes minutes.
+        // A pass from the beginning for each value would take minutes.
         #expect(clock.now - start < .seconds(30))
     }
 

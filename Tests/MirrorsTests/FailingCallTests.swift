@@ -7,13 +7,14 @@ import Testing
 
 @testable import Mirrors
 
-/// Every database call of those who build and follow mirrors loses its connection, one at a time: before the call, and after it.
+/// Checks builds and services of mirrors in which each database call in turn loses its connection, before or after the
+/// call.
 @Suite struct FailingMirrorCallTests {
     private static let posts = #"""
         {"name": "posts", "path": "/posts/{id}", "history": true, "columns": {"title": "text", "stars": "bigint"}}
         """#
 
-    /// Builds the mirrors of a definition, as an operator who repeats the command until it succeeds.
+    /// Builds the mirrors of a definition like an operator who repeats the command until it succeeds.
     private static func build(_ url: PostgresURL, _ calls: FailingCalls) -> Bool {
         eventually(seconds: 20) {
             do {

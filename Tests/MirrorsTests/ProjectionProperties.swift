@@ -8,9 +8,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// Goal: whatever is written, and whatever happens to the gateways, each table equals the projection of the tree at its
-/// cursor. Method: random mirrors, writes, restarts, lost connections, imports and changed definitions against a real
-/// PostgreSQL; the other side is `PlainProjection` over the tree that the log gives.
+/// Checks that each table equals the projection of the tree at its cursor, for random writes and failures of gateways.
+/// Applies random mirrors, writes, restarts, lost connections, imports and changed definitions to a real PostgreSQL,
+/// and compares with `PlainProjection` of the tree that the log gives.
 @Suite(.serialized) struct ProjectionProperties {
     static var seeds: [UInt64] {
         if let text = getenv("PATHMIRROR_MIRROR_SEEDS").map({ String(cString: $0) }) {
@@ -37,7 +37,7 @@ import Tree
                 for token in 0..<number { namespace.submit(generator.write(), to: sink, token: UInt64(token)) }
                 switch generator.tree.random.below(12) {
                 case 0, 1:
-                    // Names are used again: then a definition changes under load.
+                    // Names are reused, so definitions change under load.
                     let definition = try generator.definition("m\(generator.tree.random.below(3))")
                     _ = try operators.execute(try operators.plan(definition, namespace: "test"))
                 case 2:
@@ -96,7 +96,7 @@ import Tree
         }
     }
 
-    /// `log verify` finds the same, and sees when a row is gone.
+    /// Checks that `log verify` agrees, and detects a missing row.
     private func verify(_ log: LogConnection, _ url: PostgresURL) throws {
         let record = try #require(try log.namespace(named: "test"))
         let connector = TargetConnector(url: url, settings: ConnectionSettings(), environment: [:])

@@ -5,7 +5,7 @@ import Runtime
 import TestSupport
 import Testing
 
-/// The gateways' database has lost entries that a mirror's table, in another one, has taken over.
+/// Tests of a gateways' database that has lost entries that a mirror's table in another database has applied.
 @Suite struct TakenBackTests {
     @Test(arguments: [0, 2, 4])
     func theTableIsMadeAnew(written: Int) throws {
@@ -42,7 +42,7 @@ import Testing
                 let wanted = ["a"] + (0..<written).map { "new\($0)" }
                 try withService(url, environment) {
                     #expect(try eventually { try keys(table) == wanted })
-                    // And it follows again.
+                    // The mirror follows the log again.
                     try write(log, "z", 1)
                     #expect(try eventually { try keys(table) == wanted + ["z"] })
                 }
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    /// A history loses what the log has lost, and goes on with what came instead.
+    /// Checks that a history loses the entries that the log has lost, and continues with the new ones.
     @Test(arguments: [false, true])
     func aHistoryIsTakenBack(isPruned: Bool) throws {
         try withDatabase { url in
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    /// What is in the way of one mirror's table does not keep the others from following.
+    /// Checks that an obstacle to one mirror's rebuild does not stop other mirrors.
     @Test func oneThatCanNotBeRebuiltKeepsNoOther() throws {
         try withDatabase { url in
             try withDatabase { elsewhere in
@@ -133,7 +133,7 @@ import Testing
                             try table.execute("select min(seq) from pathmirror.mirror_cursor").int64(0, 0) == 2
                         })
                 }
-                // The history is one of an earlier version, and its table of versions still there.
+                // Simulates a history of an earlier version with its versions table.
                 try table.executeScript("drop view mirror.h_versions; create table mirror.h_versions ()")
                 try log.sql.executeScript(
                     """
@@ -158,7 +158,8 @@ import Testing
         }
     }
 
-    /// Rows that only lost entries have made stay as removed ones, for who has read them.
+    /// Checks that rows that only lost entries have created remain as removed rows, so that readers notice their
+    /// removal.
     @Test func rowsOfLostEntriesAreRemovedOnes() throws {
         try withDatabase { url in
             try withDatabase { elsewhere in
@@ -185,7 +186,7 @@ import Testing
                 }
                 try withService(url, environment) {
                     try remove(log, "back")
-                    // From here on it is lost.
+                    // Entries from here on are lost.
                     try write(log, "back", 2)
                     try write(log, "new", 3)
                     try write(log, "stays", 9)
@@ -251,7 +252,7 @@ import Testing
         settings.pollMilliseconds = 20
         settings.takeoverMilliseconds = 20
         settings.environment = environment
-        // Nobody tells what is announced: the poll finds it.
+        // Announcements are not delivered to the service, so only the poll finds entries.
         let service = MirrorService(
             url: url, settings: settings, announcements: Announcements(),
             logger: Logger(level: .error, descriptor: -1))

@@ -4,7 +4,7 @@ import Tree
 
 @testable import Mirrors
 
-/// Definitions read and written, whatever they hold.
+/// Tests of reading and writing definitions of all kinds.
 @Suite struct DefinitionFormTests {
     @Test func whatIsLeftOutHasItsDefault() throws {
         let found = try definition(
@@ -43,7 +43,7 @@ import Tree
         #expect(found.indexes == [.init(columns: columns, isGIN: isGIN)])
     }
 
-    /// A history stands beside the mirror as a definition of its own, with all of it but its indexes.
+    /// Checks that a history is a separate definition next to its mirror, with all members except the indexes.
     @Test func aHistoryIsAMirror() throws {
         let text = """
             {"name": "posts", "path": "/p/{k}", "table": "s.t", "comment": "c", "target": "env:X", "columns": {"x": "text"},
@@ -56,7 +56,7 @@ import Tree
         #expect(found.map(\.indexes.count) == [1, 0])
         for history in found {
             #expect(history.columns == found[0].columns && history.rest == found[0].rest && history.target == "env:X")
-            // As the database keeps it: one definition, without the others.
+            // The stored form contains one definition only.
             let again = try MirrorDefinition.read(history.json, source: "test")
             #expect(again.map(\.keeps) == [history.keeps] && again[0].json == history.json)
         }
@@ -78,7 +78,7 @@ import Tree
         }
     }
 
-    /// Written out and read again it is the same, plainly or for people.
+    /// Checks that a definition that is written and read again is unchanged, in both formats.
     @Test(arguments: 1...3) func writtenAndReadAgain(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let names = ["a", "B c", "é", "🎈", "q\"uote", "back\\slash", "x'y", "tab\t", "select", "a/b"]
@@ -128,7 +128,7 @@ import Tree
         }
     }
 
-    /// The differences that a plan names, and those that it does not.
+    /// Checks the differences that a plan lists, and those that it does not.
     @Test(arguments: [
         (#""path": "/b/{k}""#, "the path: /a/{k} → /b/{k}"),
         (#""path": "/a/{k}", "filter": "data.hasChildren()""#, "the filter"),

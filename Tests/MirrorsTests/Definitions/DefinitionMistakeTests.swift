@@ -2,9 +2,9 @@ import JSONText
 import Mirrors
 import Testing
 
-/// Every mistake that a definition can have, with its place and its words.
+/// Checks every mistake that a definition can contain, with its position and message.
 @Suite struct DefinitionMistakeTests {
-    /// The text of one mistake, without the file's name.
+    /// The mistakes in a definition, without the file's name.
     private func mistakes(_ text: String) -> [String] {
         do {
             _ = try MirrorDefinition.read(Array(text.utf8), source: "f")
@@ -20,7 +20,7 @@ import Testing
         "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted"
     private static let columnMembers = "type, path, default, not null, comment"
 
-    /// A definition whose mistake is in one more member.
+    /// The mistakes in a definition with one more member.
     private func with(_ member: String) -> [String] { mistakes(#"{"name":"a","path":"/{k}",\#n\#(member)}"#) }
 
     @Test(arguments: [
@@ -235,7 +235,7 @@ import Testing
         #expect(mistakes(text).first?.hasPrefix(String(mistake.prefix { $0 != " " })) == true, "\(mistakes(text))")
     }
 
-    /// A history's name, table and view are no other mirror's, in whatever order they come.
+    /// Checks that a history's name, table and view differ from those of other mirrors, in any order of definitions.
     @Test(arguments: [
         (#"{"name":"a_changes","path":"/v/{k}"}"#, "name"),
         (#"{"name":"b","table":"a_changes","path":"/v/{k}"}"#, "table"),
@@ -249,7 +249,7 @@ import Testing
         #expect(later.allSatisfy { $0.contains("has the \(what) of another mirror") }, "\(later)")
         let before = mistakes("[\(one),\n\(other)]")
         #expect(before.count == 1 && before.allSatisfy { $0.hasPrefix("2:1: ") && $0.contains(what) }, "\(before)")
-        // In another database, or another namespace, they are others.
+        // The same names are allowed in another database or namespace.
         let elsewhere = other.replacing(#""path""#, with: #""namespace":"n","target":"env:T","path""#)
         #expect(mistakes("[\(elsewhere),\n\(one)]") == [])
     }
@@ -262,7 +262,7 @@ import Testing
         }
     }
 
-    /// All mistakes of a file come at once, in the order of its mirrors.
+    /// Checks that all mistakes of a file are reported together, in the order of its mirrors.
     @Test func allAreToldAtOnce() {
         let found = mistakes(
             """
@@ -275,7 +275,7 @@ import Testing
             "\(found)")
     }
 
-    /// A column with a mistake of its own is not said to be missing as well.
+    /// Checks that a column with a mistake is not also reported as missing.
     @Test func aMistakeIsToldOnce() {
         let found = mistakes(
             #"""

@@ -8,10 +8,10 @@ import TestSupport
 import Testing
 import Tree
 
-/// Goal: a record's children have a table of their own, and a reader in one snapshot never sees the one table without the other's
-/// state of the same entry. Method: parents, their children in arrays and in maps, and grandchildren under random writes, while
-/// connections are lost and services come and go; each snapshot has one cursor, equal projections of the tree there, and no
-/// child without its parent.
+/// Checks that a record's children have a separate table, and that a reader in one snapshot sees both tables at the
+/// same entry. Parents, children in arrays and maps, and grandchildren are written at random while connections are lost
+/// and services start and stop. In each snapshot, all tables have one cursor and equal the projections of the tree at
+/// that entry, and every child has its parent.
 @Suite(.serialized) struct ChildProperties {
     private static let mirrors = [
         #"{"name": "parents", "path": "/a/{j}", "columns": {"a": "text", "b": "bigint"}, "rest": "rest"}"#,
@@ -36,7 +36,8 @@ import Tree
             let trees = LogTrees()
             var rowCount = 0
             for life in 0..<8 {
-                // A service lives for a while. Half of them come to the head: a busy machine may let none of them get anywhere.
+                // Runs a service for a while. Half of the services are awaited until they reach the head, because a
+                // busy machine may delay all of them.
                 try bench.following({ $0.entriesAtOnce = 3 }) { _ in
                     for _ in 0..<10 {
                         for _ in 0..<(1 + generator.tree.random.below(6)) {
@@ -57,7 +58,7 @@ import Tree
         }
     }
 
-    /// All tables as one snapshot has them; returns how many rows there were.
+    /// Checks all tables in one snapshot. Returns the number of rows.
     private func check(_ log: LogConnection, _ bench: MirrorBench, _ trees: LogTrees) throws -> Int {
         try log.sql.executeScript("begin isolation level repeatable read read only; set local timezone = 'UTC'")
         defer { try? log.sql.executeScript("rollback") }

@@ -2,7 +2,8 @@ import Mirrors
 import TestSupport
 import Testing
 
-/// What `log verify` sees of a mirror's table that was changed by hand, and what it rightly does not mind.
+/// Tests of the differences that `log verify` finds in a mirror's table that was changed manually, and of those that it
+/// ignores.
 @Suite struct ComparisonTests {
     private static let mirror = #"""
         {"name": "m", "path": "/v/{j}/{k}", "columns": {"t": "text", "i": "bigint", "d": "double precision", "n": "numeric", "b": "boolean",
@@ -12,11 +13,11 @@ import Testing
         {"t": "x", "i": 1, "d": 0.5, "n": "1.50", "b": true, "at": 1000, "day": "2026-01-31", "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a": {"p": true}, "doc": {"x": 1, "y": 2}, "more": {"m": 1}}
         """#
 
-    /// A statement on the table, and what is found then.
+    /// Checks the problems found after a statement on the table.
     @Test(
         arguments: [
             ("select 1", []),
-            // Equal as SQL sees it.
+            // Values that are equal in SQL.
             ("update mirror.m set n = 1.5000", []),
             (#"update mirror.m set doc = '{"y": 2, "x": 1.0}'"#, []),
             ("update mirror.m set at = '1970-01-01 01:00:01+01'", []),
@@ -74,7 +75,7 @@ import Testing
         }
     }
 
-    /// Many differences are counted, and some are shown.
+    /// Checks that many differences are counted, and only some of them are shown.
     @Test func manyDifferencesAreCounted() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", "{\"1\": {\((0..<50).map { "\"k\($0)\": {\"i\": \($0)}" }.joined(separator: ", "))}}")
@@ -86,7 +87,7 @@ import Testing
         }
     }
 
-    /// More rows than are compared at once.
+    /// Checks a table with more rows than are compared at once.
     @Test func aLargeTable() throws {
         try MirrorBench.with { bench in
             try bench.set(
@@ -103,7 +104,7 @@ import Testing
         }
     }
 
-    /// Records that make no row, and values that don't fit, are as they should be.
+    /// Checks that records without a row and values with conversion errors are not reported as differences.
     @Test func whatIsRightlyNotThere() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": "t"}, "c": {"y": 1}, "d": 5}"#)

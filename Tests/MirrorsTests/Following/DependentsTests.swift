@@ -3,11 +3,11 @@ import Mirrors
 import TestSupport
 import Testing
 
-/// What depends on a mirror's table, and a plan foresees.
+/// Tests of objects that depend on a mirror's table, and of how plans handle them.
 @Suite struct DependentsTests {
     private static let first = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
 
-    /// What depends on the table or on its row type is in the way, and is known before anything is built.
+    /// Checks that objects that depend on the table or its row type are reported before a new table is built.
     @Test(
         arguments: [
             (
@@ -41,12 +41,12 @@ import Testing
             let wider = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#
             let found = refusal { _ = try bench.operators.plan(try definition(wider), namespace: "test") }
             #expect(found.hasPrefix(expected), "\(found)")
-            // Where nothing is rebuilt it is in nobody's way.
+            // A change without a rebuild is possible.
             try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "comment": "c"}"#)
         }
     }
 
-    /// A view that makes other values of whole rows goes on with the next table.
+    /// Checks that a view that derives values from whole rows continues to work with the next table.
     @Test func whatDoesNotDependOnTheRowType() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1}}"#)
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    /// `a_b` beside `a` and `b`: names were the same once.
+    /// Checks that indexes on `a_b` and on `a` and `b` have different names.
     @Test func likeColumnsMakeIndexesOfTheirOwn() throws {
         try MirrorBench.with { bench in
             let mirror = { (indexes: String) in

@@ -5,14 +5,14 @@ import TestSupport
 import Testing
 import Tree
 
-/// Mirrors that follow the log: what each kind of entry does to a table, and what stays together.
+/// Tests of mirrors that follow the log: the effect of each kind of entry, and the changes that are made together.
 @Suite struct FollowingTests {
     private static let posts = #"""
         {"name": "posts", "path": "/posts/{id}", "columns": {"title": "text", "stars": "bigint", "by": {"type": "text", "path": "author/name"}}, "rest": "rest"}
         """#
     private static let everything = "select id, title, stars, by, rest, _seq from mirror.posts order by id"
 
-    /// The entries of a row: a write, and the table behind it.
+    /// Checks the table after each of a series of writes.
     @Test func whatEntriesDoToRows() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.posts)
@@ -22,7 +22,7 @@ import Tree
                     #expect(try bench.lines(Self.everything) == lines, "after seq \(seq)")
                     #expect(try bench.status("posts").seq == seq)
                 }
-                // A record; a part of one, which the tree is asked for; several at once.
+                // A record; a part of one, which requires a read of the tree; several at once.
                 try after(try bench.set("/posts/a", #"{"title": "A", "stars": 1}"#), ["a|A|1|||1"])
                 try after(
                     try bench.set("/posts/a/author", #"{"name": "Ada", "age": 36}"#),
@@ -30,20 +30,20 @@ import Tree
                 try after(
                     try bench.update("/posts", [("a/stars", "2"), ("b", #"{"title": "B"}"#), ("c/title", #""C""#)]),
                     [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
-                // What does not touch records moves the cursor only.
+                // Writes outside the records only move the cursor.
                 try after(
                     try bench.set("/other", "1"), [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
                 try after(
                     try bench.set("/posts/.priority", "1"),
                     [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
-                // Removals: of a part, of the last part, of a record.
+                // Removals of a part, of the last part, and of a record.
                 try after(try bench.set("/posts/a/author", "null"), ["a|A|2|||6", "b|B||||3", "c|C||||3"])
                 try after(try bench.set("/posts/c/title", "null"), ["a|A|2|||6", "b|B||||3"])
                 try after(try bench.set("/posts/b", "null"), ["a|A|2|||6"])
-                // A leaf is a record; and becomes an object.
+                // A leaf is a record, and can become an object.
                 try after(try bench.set("/posts/d", "5"), ["a|A|2|||6", "d||||5|9"])
                 try after(try bench.set("/posts/d/title", #""D""#), ["a|A|2|||6", "d|D||||10"])
-                // All of them, and what is above them.
+                // A write of all records, and writes above them.
                 try after(
                     try bench.set("/posts", #"{"x": {"title": "X"}, "y": {"title": "Y"}}"#), ["x|X||||11", "y|Y||||11"])
                 try after(try bench.set("/posts", #""leaf""#), [])
@@ -66,7 +66,7 @@ import Tree
                 try bench.catchUp("posts")
                 #expect(try bench.lines("select id, title, _seq from mirror.posts order by id") == ["a|t|2", "b|t|2"])
                 #expect(try bench.status("posts").seq == 2)
-                // Chunks are entries of their own, of which the first empties the place.
+                // Chunks are separate entries. The first one empties the path.
                 try load(bench, at: "/posts", (0..<9).map { "/posts/k\($0)/title" }, rowsPerChunk: 2)
                 try bench.catchUp("posts")
                 #expect(try bench.lines("select count(*), min(id), max(id) from mirror.posts") == ["9|k0|k8"])
@@ -86,7 +86,8 @@ import Tree
         try importer.finish()
     }
 
-    /// All mirrors of a namespace see a write together: no transaction sees one table with it and another without.
+    /// Checks that all mirrors of a namespace apply a write in one transaction, so that no reader sees it in some of
+    /// the tables only.
     @Test func mirrorsOfOneWriteChangeTogether() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "a", "path": "/a/{k}", "columns": {"n": {"type": "bigint", "path": "."}}}"#)
@@ -109,7 +110,7 @@ import Tree
         }
     }
 
-    /// Pages of the log are taken one after another, however small they are.
+    /// Checks that pages of the log are applied one after another, however small they are.
     @Test(arguments: [1, 2, 7]) func smallPagesOfTheLog(entriesAtOnce: Int) throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.posts)
@@ -146,7 +147,7 @@ import Tree
         }
     }
 
-    /// A table that can't be written holds up nobody else, and goes on by itself.
+    /// Checks that a table that cannot be written does not delay other mirrors, and continues without intervention.
     @Test func aBrokenMirrorIsSetAside() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "good", "path": "/x/{k}", "columns": {"n": {"type": "bigint", "path": "."}}}"#)
@@ -157,7 +158,7 @@ import Tree
                 try bench.script("alter table mirror.bad add constraint small check (n < 10)")
                 try bench.set("/x/b", "20")
                 try bench.catchUp("good")
-                // What a constraint refuses is refused row by row, and recorded.
+                // A row that violates a constraint is refused alone, and recorded.
                 try bench.catchUp("bad")
                 #expect(try bench.lines("select k from mirror.good order by k") == ["a", "b"])
                 #expect(try bench.lines("select k from mirror.bad") == ["a"])
@@ -224,7 +225,8 @@ import Tree
         }
     }
 
-    /// The connection that wrote to the first one is still open.
+    /// Checks that a new mirror may have the name of a dropped one, while the connection that wrote to the dropped one
+    /// is still open.
     @Test func anotherMirrorMayHaveTheNameOfADroppedOne() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.posts)

@@ -4,12 +4,13 @@ import TestSupport
 import Testing
 import Tree
 
-/// Foreign keys between mirrors' tables, and to tables of others: no row is lost, no mirror stands, and rows come without anybody's help.
+/// Checks foreign keys between mirrors' tables, and to other tables: no row is lost, no mirror stops, and waiting rows
+/// are written without intervention.
 @Suite struct ForeignKeyTests {
-    /// Whether a key is checked with each statement, or when the transaction commits.
+    /// The times at which a key is checked: with each statement, or when the transaction commits.
     private static let timings = ["", "deferrable initially deferred"]
 
-    /// Items refer to their orders; their mirror comes first by its name.
+    /// Runs `body` with items that refer to their orders. By its name, the items' mirror comes first.
     private func withOrders(
         _ timing: String, keepingErrors: Int = 100, _ body: (MirrorBench) throws -> Void
     ) throws {
@@ -57,7 +58,8 @@ import Tree
         }
     }
 
-    /// Of an order that makes no row the items have none either, until it makes one. The errors do not count against `keep errors`.
+    /// Checks that the items of an order without a row have no rows until the order has one, and that their errors do
+    /// not count against `keep errors`.
     @Test(arguments: timings) func childrenWaitForTheirParents(timing: String) throws {
         try withOrders(timing, keepingErrors: 2) { bench in
             let items = (0..<9).map { "\"i\($0)\": \($0)" }.joined(separator: ", ")
@@ -75,7 +77,7 @@ import Tree
         }
     }
 
-    /// What a row refers to may also be in a table that is no mirror's.
+    /// Checks that rows also wait for rows of a table that is not a mirror's.
     @Test(arguments: timings) func rowsWaitForOtherTables(timing: String) throws {
         try withOrders(timing) { bench in
             try bench.script(
@@ -95,7 +97,8 @@ import Tree
         }
     }
 
-    /// Rows to which others refer by a value stay until these are gone, and no other row stays with them.
+    /// Checks that rows that other rows refer to by a value remain until those are removed, and that unrelated rows do
+    /// not remain.
     @Test(arguments: timings) func parentsStayAsLongAsOthersReferToThem(timing: String) throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "people", "path": "/people/{p}", "columns": {"n": "bigint"}}"#)
@@ -117,7 +120,7 @@ import Tree
                 try bench.set("/people", #"{"ada": {"n": 1}, "bob": {"n": 1}, "cyd": {"n": 1}}"#)
                 try bench.set("/orders", #"{"o1": {"by": "ada"}, "o2": {"by": "bob"}}"#)
                 try expect(["ada|1", "bob|1", "cyd|1"], ["o1|ada", "o2|bob"])
-                // All people again, with one fewer: the orders keep theirs.
+                // All people are written again, one fewer: the orders keep theirs.
                 try bench.set("/people", #"{"bob": {"n": 2}, "dee": {"n": 2}}"#)
                 try expect(["ada|1", "bob|2", "dee|2"], ["o1|ada", "o2|bob"])
                 #expect(
@@ -131,7 +134,7 @@ import Tree
                     try bench.lines("select name from pathmirror.mirror_status where state <> 'running'") == [])
                 try bench.set("/orders/o1/by", #""dee""#)
                 try expect(["bob|2", "dee|2"], ["o1|dee", "o2|bob"])
-                // Both go at once.
+                // Both rows are removed in one entry.
                 try bench.update("/", [("people/dee", "null"), ("orders/o1", "null"), ("people/bob/n", "3")])
                 try expect(["bob|3"], ["o2|bob"])
                 try expectNoErrors(bench, "people", "orders")
@@ -139,7 +142,7 @@ import Tree
         }
     }
 
-    /// More records wait than are tried at once.
+    /// Checks more waiting records than are tried at once.
     @Test func manyRowsWaitAndOthersGoOn() throws {
         try withOrders("", keepingErrors: 2) { bench in
             let items = (0..<1_200).map { "\"i\($0)\": \($0)" }.joined(separator: ", ")
@@ -155,7 +158,7 @@ import Tree
         }
     }
 
-    /// The row of before can't be removed either.
+    /// Checks a refused row whose previous row cannot be removed either, because another table refers to it.
     @Test func aRefusedRowToWhichOthersRefer() throws {
         try withOrders("") { bench in
             try bench.set("/orders/o1", #"{"by": "ada", "items": {"x": 1}}"#)
@@ -177,7 +180,7 @@ import Tree
         }
     }
 
-    /// A command of an operator leaves a row that waits, and the gateway tries it again.
+    /// Checks that the gateway retries a row that an operator's command could not write.
     @Test func rowsThatACommandCouldNotWriteAreTriedAgain() throws {
         try withOrders("") { bench in
             try bench.set("/orders/o1", #"{"by": "ada", "items": {"x": 1}}"#)
@@ -191,7 +194,7 @@ import Tree
         }
     }
 
-    /// Rows that wait leave room for errors of other kinds.
+    /// Checks that many waiting rows do not prevent errors of other kinds from being recorded.
     @Test func errorsAreKeptBesideManyThatWait() throws {
         try withOrders("", keepingErrors: 2) { bench in
             let items = (0..<9).map { "\"i\($0)\": \($0)" }.joined(separator: ", ")
@@ -209,7 +212,7 @@ import Tree
         }
     }
 
-    /// Counts errors in a table of its own, also those that are removed again.
+    /// Counts errors in a separate table, including those that are later removed.
     private static let notingErrors = """
         create table public.noted (reason text);
         create function public.note() returns trigger language plpgsql as $$
@@ -220,7 +223,7 @@ import Tree
         create trigger note after insert on pathmirror.mirror_error for each row execute function public.note()
         """
 
-    /// What one mirror has written and a deferred key refuses is no reason to refuse another one's rows.
+    /// Checks that rows of one mirror that violate a deferred key do not cause rows of another mirror to be refused.
     @Test(arguments: ["", #", "deleted": "soft""#]) func aDeferredKeyBlamesNoOtherRow(member: String) throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "bookings", "path": "/bookings/{b}", "columns": {"room": "text"}}"#)
@@ -243,7 +246,8 @@ import Tree
         }
     }
 
-    /// Constraints are as they are declared again once a table was written row by row, for the other mirrors of the transaction.
+    /// Checks that constraints return to their declared timing for other mirrors of the transaction after a table was
+    /// written row by row.
     @Test func keysStayDeferredForTheOthers() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "a", "path": "/a/{k}", "columns": {"n": "bigint"}}"#)
@@ -264,7 +268,8 @@ import Tree
         }
     }
 
-    /// Of a collection that is written as a whole the rows stay that are in it again, where a key keeps the table from being emptied.
+    /// Checks that rows of a collection that is written as a whole remain if they are part of the new value, when a key
+    /// prevents the table from being emptied.
     @Test(arguments: [false, true]) func rowsThatAreWrittenAgainAreNotRemoved(byImport: Bool) throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "orders", "path": "/orders/{o}", "columns": {"n": "bigint"}}"#)
@@ -306,7 +311,8 @@ import Tree
         }
     }
 
-    /// The rows of such a table are not tried again, and their errors don't say so.
+    /// Checks that refused rows of a table with soft deletion are not retried, and that their errors do not announce a
+    /// retry.
     @Test func rowsOfASoftTableDoNotWait() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"by": "text"}, "deleted": "soft"}"#)
@@ -324,7 +330,7 @@ import Tree
         }
     }
 
-    /// PostgreSQL 18 has an SQLSTATE of its own for rows that a key with `on delete restrict` keeps.
+    /// Checks the separate SQLSTATE of PostgreSQL 18 for rows protected by a key with `on delete restrict`.
     @Test func restrictedRowsAreTriedAgain() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#)

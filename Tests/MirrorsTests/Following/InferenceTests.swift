@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What `mirror infer` proposes for records.
+/// Tests of the definitions that `mirror infer` proposes for records.
 @Suite struct InferenceTests {
     private func inferAll(_ bench: MirrorBench, _ path: String, limit: Int = 1_000) throws -> [Inference] {
         let log = try LogConnection(bench.url)
@@ -12,7 +12,7 @@ import Tree
         return try Inference.run(log, try #require(try log.namespace(named: "test")), pattern: path, limit: limit)
     }
 
-    /// Of a path that makes one mirror.
+    /// The proposal for a path that gives one mirror.
     private func infer(_ bench: MirrorBench, _ path: String, limit: Int = 1_000) throws -> Inference {
         let all = try inferAll(bench, path, limit: limit)
         #expect(all.count == 1)
@@ -21,7 +21,7 @@ import Tree
 
     private struct Stopped: Error {}
 
-    /// Whoever is told what comes can end it there, and nothing is proposed.
+    /// Checks that a caller can stop the inference through the progress callback, and that nothing is proposed then.
     @Test func toldAndStopped() throws {
         try MirrorBench.with { bench in
             try bench.set("/a", #"{"x": {"n": 1}, "y": {"n": 2}}"#)
@@ -61,7 +61,7 @@ import Tree
                     "author_id uuid author/id 1 0", "tags text[] tags 1 0", "ok boolean ok 2 0",
                     "price double precision price 2 0", "day date day 1 0", "httpstatus bigint HTTPStatus 1 0",
                 ])
-            // It can be applied as it is, and holds all that was seen.
+            // The proposal can be applied unchanged, and holds all data.
             let text = String(decoding: found.definition.encoded(pretty: true), as: UTF8.self)
             try bench.apply(text)
             #expect(
@@ -84,7 +84,7 @@ import Tree
         }
     }
 
-    /// What a pattern can't name is left out with its place, and is no harm to the others.
+    /// Checks that keys that a pattern cannot express are omitted and reported, without an effect on other keys.
     @Test func keysWithBraces() throws {
         try MirrorBench.with { bench in
             try bench.set(
@@ -108,7 +108,7 @@ import Tree
         }
     }
 
-    /// What is proposed can be applied, whatever fields are called, and what is a name already stays one.
+    /// Checks that a proposal can be applied for any names of fields, and that valid names are kept.
     @Test func namesOfColumns() throws {
         try MirrorBench.with { bench in
             try bench.set(
@@ -124,7 +124,7 @@ import Tree
         }
     }
 
-    /// A table that mirrors other records is nobody else's.
+    /// Checks that the table of another mirror is never proposed.
     @Test func tablesThatThereAre() throws {
         try MirrorBench.with { bench in
             try bench.set("/", #"{"Orders": {"a": {"x": 1}}, "orders": {"a": {"x": 1}}}"#)
@@ -135,7 +135,7 @@ import Tree
             try bench.apply(#"{"name": "shop", "path": "/o/{k}", "table": "things"}"#)
             try bench.set("/shop", #"{"a": {"x": 1}}"#)
             #expect(try infer(bench, "/shop").definition.name == "shop_2")
-            // What has got its name before keeps it, whatever comes before it now.
+            // A mirror keeps the name that it has, even if another path would now come first.
             try bench.set("/", #"{"a": {"items": {"k": {"x": 1}}}, "b": {"items": {"k": {"x": 1}}}}"#)
             for one in try inferAll(bench, "/") {
                 try bench.apply(String(decoding: one.definition.json, as: UTF8.self))
@@ -145,7 +145,7 @@ import Tree
                 "\($0.definition.pattern.base) \($0.definition.table) \($0.definition.name)"
             }
             #expect(again == ["/a/items items items", "/aa/items items_3 items_3", "/b/items items_2 items_2"])
-            // Names are ASCII, tables need not be.
+            // Names must be ASCII, but tables need not be.
             try bench.set("/", #"{"é": {"a": {"x": 1}}, "中国": {"a": {"x": 1}}}"#)
             let names = try inferAll(bench, "/").map(\.definition)
             #expect(names.map(\.name) == ["records", "records_2"] && Set(names.map(\.table)) == ["é", "中国"])
@@ -159,7 +159,7 @@ import Tree
         }
     }
 
-    /// A field that most have is told by who lacks it.
+    /// Checks that the proposal names a record in which a common field is missing.
     @Test func whoLacksAField() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1, "z": 1}, "b": {"x": 2, "y": 1}, "c": {"y": 2}}"#)

@@ -3,7 +3,7 @@ import Mirrors
 import TestSupport
 import Testing
 
-/// Values that don't fit are recorded up to a bound, and counted beyond it.
+/// Checks that conversion errors are recorded up to a limit, and counted beyond it.
 @Suite struct KeptErrorsTests {
     private func mirror(_ name: String, keeping count: Int) -> String {
         #"{"name": "\#(name)", "path": "/v/{k}", "columns": {"x": "bigint", "y": "boolean"}, "keep errors": \#(count)}"#
@@ -22,7 +22,7 @@ import Testing
             #expect(try bench.operators.unkeptErrors(try bench.mirror("m")) == Int64(max(0, 5 - kept)))
             let status = try bench.status("m")
             #expect((status.errors, status.unkeptErrors) == (Int64(min(5, kept)), Int64(max(0, 5 - kept))))
-            // Rows are marked all the same.
+            // Rows are marked in any case.
             #expect(try bench.lines("select count(*) from mirror.m where _misfits = array['x']") == ["5"])
             #expect(try bench.problems() == [])
         }
@@ -39,12 +39,12 @@ import Testing
                 let unfit = "a text where a whole number should be"
                 try bench.set("/v/a", #"{"x": "t", "y": 1}"#)
                 try after(["x of /v/a: \(unfit)", "y of /v/a: a number where a boolean should be"])
-                // One of them fits by now.
+                // One of the values now fits.
                 try bench.set("/v/a/y", "true")
                 try after(["x of /v/a: \(unfit)"])
                 try bench.set("/v/b", #"{"x": true}"#)
                 try after(["x of /v/a: \(unfit)", "x of /v/b: a boolean where a whole number should be"])
-                // Another error in the place of the first.
+                // Another error replaces the first.
                 try bench.set("/v/a/x", "1.5")
                 try after([
                     "x of /v/a: the number is not a whole one of 64 bits",
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    /// A row that is made by looking again has an entry and that entry's time.
+    /// Checks that a row that is written when records are read again has the seq and time of an entry.
     @Test func whoLooksAgainSaysWhen() throws {
         try MirrorBench.with { bench in
             try bench.apply(mirror("m", keeping: 10))
@@ -95,7 +95,7 @@ import Testing
                 try bench.update("/v", (0..<4).map { ("more\($0)", #"{"x": "t"}"#) })
                 try bench.catchUp("m")
                 #expect(try (bench.errors("m").count, bench.status("m").unkeptErrors) == (3, 3))
-                // Known ones are brought up to date even so, and room that they leave is used.
+                // Known errors are updated nevertheless, and freed space is used.
                 try bench.set("/v/k10/x", "true")
                 try bench.catchUp("m")
                 #expect(try bench.errors("m").contains("x of /v/k10: a boolean where a whole number should be"))
@@ -107,7 +107,7 @@ import Testing
                 try bench.catchUp("m")
                 #expect(try (bench.errors("m").count, bench.status("m").unkeptErrors) == (3, 3))
                 #expect(try bench.problems() == [])
-                // A table that is made anew looks at every record again.
+                // A rebuild reads every record again.
                 _ = try bench.operators.rebuild(try bench.mirror("m"))
                 #expect(try bench.errors("m").count == 3)
                 #expect(try bench.operators.unkeptErrors(try bench.mirror("m")) == 3)
@@ -120,7 +120,7 @@ import Testing
             try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 3}, "c": {"x": "t"}}"#)
             try bench.apply(mirror("m", keeping: 100))
             try bench.script("alter table mirror.m add constraint odd check (x % 2 = 1)")
-            // The row that the table refuses is left out.
+            // The row that violates the constraint is omitted.
             try bench.following { _ in
                 try bench.set("/v/d", #"{"x": 4}"#)
                 try bench.catchUp("m")

@@ -6,11 +6,11 @@ import Tree
 
 @testable import Mirrors
 
-/// Rows that an object of the table keeps out.
+/// Tests of rows that an object of the table rejects.
 @Suite struct KeptOutRowsTests {
     private static let plain = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
 
-    /// - Parameter events: such as `insert or update`.
+    /// - Parameter events: The trigger's events, such as `insert or update`.
     private static func swallowing(_ events: String) -> String {
         """
         create function mirror.swallow() returns trigger language plpgsql as $$
@@ -37,7 +37,7 @@ import Tree
                 #expect(try bench.errors("m") == [Self.keptOut("k17")])
                 #expect(try bench.lines("select count(*), count(*) filter (where k = 'k17') from mirror.m") == ["19|0"])
                 #expect(try bench.problems() == [])
-                // What is there stays as the trigger keeps it.
+                // The existing row keeps the state that the trigger preserves.
                 try bench.set("/v/k10/x", "7")
                 try bench.catchUp("m")
                 #expect(try bench.errors("m").contains(Self.keptOut("k10")))
@@ -53,7 +53,7 @@ import Tree
         }
     }
 
-    /// The table of a history is written by other statements.
+    /// Checks rejected rows of a history's table, which is written by other statements.
     @Test(arguments: [("\"keeps\": \"changes\"", "m_versions"), ("\"deleted\": \"soft\"", "m")])
     func aTriggerOfAHistoryKeepsRowsOut(kind: String, rows: String) throws {
         try MirrorBench.with { bench in
@@ -68,7 +68,7 @@ import Tree
         }
     }
 
-    /// A trigger that keeps rows from being changed is no reason to remove them.
+    /// Checks that rows are not removed because a trigger prevents updates.
     @Test func aTriggerFreezesRows() throws {
         try MirrorBench.with { bench in
             try bench.set("/v/a/x", "1")
@@ -83,7 +83,8 @@ import Tree
         }
     }
 
-    /// A rule keeps all of them out: the mirror stands until the rule is dropped, and loses nothing.
+    /// Checks that a mirror stops while a rule rejects all of its rows, and continues without loss once the rule is
+    /// dropped.
     @Test(arguments: ["do instead nothing", "do also select 1"]) func aRuleReplacesTheStatement(action: String) throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.plain)
@@ -96,10 +97,10 @@ import Tree
                 let isBroken = "select state, message ~ 'rule' from pathmirror.mirror_status where name = 'm'"
                 #expect(try eventually { try bench.lines(isBroken) == ["broken|t"] })
                 #expect(try bench.status("m").seq == 1)
-                // The other mirrors of the group go on.
+                // The other mirrors of the group continue.
                 try bench.catchUp("other")
                 #expect(try bench.lines("select k, x from mirror.m") == ["a|1"])
-                // The server keeps the plan that does nothing: it is made again.
+                // The server keeps a plan without effect until the statement is prepared again.
                 try bench.script("drop rule hindrance on mirror.m")
                 try bench.catchUp("m")
                 #expect(try bench.lines("select k, x from mirror.m order by k") == ["a|1", "b|2"])
@@ -108,7 +109,8 @@ import Tree
         }
     }
 
-    /// A statement that was planned under a rule does nothing after the rule is dropped either: it is planned again before a row is refused.
+    /// Checks that a statement is planned again before a row is refused: a plan made under a rule has no effect after
+    /// the rule is dropped either.
     @Test func aPlanThatOutlivesItsRuleIsMadeAgain() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.plain)
@@ -131,7 +133,7 @@ import Tree
         }
     }
 
-    /// The server has an error of its own with that SQLSTATE: then the row of before does not stay.
+    /// Checks that the previous row does not remain after the server's own error with that SQLSTATE.
     @Test func aTriggerThatChangesItsOwnRow() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.plain)
@@ -155,12 +157,12 @@ import Tree
         }
     }
 
-    /// Where it can't be found out why rows are kept out, that mirror stands, and no other.
+    /// Checks that only the affected mirror stops if the reason for rejected rows cannot be determined.
     @Test func aTableThatCanNotBeCompared() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "j": "jsonb"}}"#)
             try bench.apply(#"{"name": "other", "path": "/v/{k}", "columns": {"x": "bigint"}}"#)
-            // Values of this type have no equality.
+            // This type has no equality operator.
             try bench.script("alter table mirror.m alter column j type json; \(Self.swallowing("insert or update"))")
             try bench.script(
                 """
@@ -187,7 +189,7 @@ import Tree
         }
     }
 
-    /// While a rule stands, a statement is prepared again with each try.
+    /// Checks that statements that are prepared again, as with each try under a rule, leave nothing on the server.
     @Test func aForgottenStatementLeavesNothingOnTheServer() throws {
         try MirrorBench.with { bench in
             let statement = PostgresStatement("upsert \"m\" 1", "select 1::bigint")
@@ -199,7 +201,7 @@ import Tree
         }
     }
 
-    /// What is there as it should be may be kept from being written again.
+    /// Checks that a trigger may reject updates that change nothing.
     @Test func aTriggerKeepsOutUpdatesThatChangeNothing() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 2}}"#)
@@ -213,8 +215,8 @@ import Tree
         }
     }
 
-    /// A unique index that somebody made by hand: a row that it keeps out is an error of its record until the record is written again,
-    /// or until a repair.
+    /// Checks a user-defined unique index: a row that it rejects is an error of its record until the record is written
+    /// again, or until a repair.
     @Test func aUniqueIndexMadeByHand() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "m", "path": "/u/{k}", "columns": {"email": "text"}}"#)
@@ -246,7 +248,7 @@ import Tree
                 try bench.set("/u/b", "null")
                 try expect(["c|x"], refused: ["d"])
             }
-            // The new table gets the index, and the row that fits by now.
+            // The new table gets the index, and the row that now fits.
             _ = try bench.operators.rebuild(try bench.mirror("m"))
             try expect(["c|x", "d|y"], refused: [])
             #expect(try bench.lines("select indexname from pg_indexes where indexname = 'once'") == ["once"])

@@ -3,12 +3,13 @@ import Mirrors
 import TestSupport
 import Testing
 
-/// `_seq` of a row never decreases, whatever makes the row again, and whoever reads rows by it finds what a repair has changed.
+/// Checks that `_seq` of a row never decreases when the row is written again, and that incremental readers see repaired
+/// rows.
 @Suite struct KeptSeqTests {
     private static let plain = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "rest": "rest"}"#
     private let seqs = "select k, _seq from mirror.m order by k"
 
-    /// Entry 3 removes a field: the tree has no trace of it, and the row has.
+    /// Runs `body` with rows of which entry 3 has removed a field: the tree no longer shows this, but the row does.
     private func withRows(_ body: (MirrorBench) throws -> Void) throws {
         try MirrorBench.with { bench in
             try bench.set("/v/a", #"{"x": 1, "y": 1}"#)
@@ -48,7 +49,7 @@ import Testing
         }
     }
 
-    /// As for a namespace that moves.
+    /// Checks a mirror that is dropped and applied again, as before and after a move of its namespace.
     @Test func aMirrorThatIsAppliedAgainDoesNotDecreaseIt() throws {
         try withRows { bench in
             try bench.operators.drop(try bench.mirror("m"))
@@ -57,7 +58,7 @@ import Testing
         }
     }
 
-    /// Nor one that keeps the rows of what is gone.
+    /// Checks a mirror that keeps removed rows.
     @Test(arguments: [false, true]) func aSoftTableThatIsAppliedAgainDoesNotDecreaseIt(wasSoft: Bool) throws {
         try withRows { bench in
             let soft = Self.plain.replacing(#""path""#, with: #""deleted": "soft", "path""#)
@@ -76,7 +77,7 @@ import Testing
         }
     }
 
-    /// While the new table is made, readers of the former one see later entries.
+    /// Checks rows changed by a rebuild: while the new table is built, readers of the old one see later entries.
     @Test(arguments: ["", "alter table mirror.m add column mine int; alter table mirror.m alter column x type numeric"])
     func whatARebuildRepairsIsNewToReaders(change: String) throws {
         try withRows { bench in
@@ -113,7 +114,7 @@ import Testing
             try bench.script("update mirror.m set x = 99 where k = 'a'")
             var seen = try bench.set("/elsewhere", "1")
             for first in 1...seen {
-                // Rows may have been read as of the head: the repair has the same entry or a later one.
+                // Rows may have been read at the head, so the repair must use the same entry or a later one.
                 try bench.catchUp("m")
                 _ = try bench.operators.applyAgain(try bench.mirror("m"), from: first)
                 if first <= 3 {

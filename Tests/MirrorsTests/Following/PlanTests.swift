@@ -4,7 +4,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// What applying a definition does: nothing, a change in place, a new table; and what it refuses.
+/// Tests of the effects of applying a definition: none, a change in place, or a new table. Also tests refusals.
 @Suite struct PlanTests {
     private static let first = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
 
@@ -52,7 +52,7 @@ import Testing
             try bench.apply(Self.first)
             let plan = try bench.operators.plan(try definition(text), namespace: "test")
             #expect(plan.actionName == name && plan.reasons == reasons)
-            // Planning does nothing; doing it leaves nothing to do.
+            // Planning has no effect. After execution there is nothing left to do.
             #expect(try action(bench, text) == name)
             let outcome = try bench.operators.execute(plan)
             #expect((outcome == nil) == (name == "unchanged" || name == "alter"))
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    /// What is the same value under another name, and what is not.
+    /// Checks which changes count as renames, and which do not.
     @Test(
         arguments: [
             (
@@ -109,7 +109,7 @@ import Testing
                 #""path": "/v/{k}", "columns": {"t": "text", "n": {"type": "bigint", "path": "x"}}"#, "rebuild",
                 ["x is now n", "the order of the columns"]
             ),
-            // Names that change places are not free.
+            // Exchanged names are not free.
             (
                 #""path": "/v/{k}", "columns": {"t": {"type": "bigint", "path": "x"}, "x": {"type": "text", "path": "t"}}"#,
                 "rebuild",
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    /// Writers don't notice; the errors keep their rows.
+    /// Checks that a rename does not disturb writers, and that errors remain with their rows.
     @Test func aRenameUnderAWriter() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"c0": {"type": "bigint", "path": "x"}}}"#)
@@ -189,7 +189,7 @@ import Testing
                 try bench.catchUp("m")
                 #expect(try bench.lines("select k from mirror.higher order by k") == ["a", "b"])
             }
-            // With views on it the table can't be dropped, and says whose.
+            // A table with views cannot be dropped. The error names the views.
             let text = refusal { try bench.operators.drop(try bench.mirror("m")) }
             #expect(
                 text.contains("mirror.high") && text.contains("mirror.higher") && text.contains("Nothing was changed."),
@@ -201,7 +201,7 @@ import Testing
         }
     }
 
-    /// It is said before anything is built, by whatever would build.
+    /// Checks that a materialized view on a table to be replaced is reported before the build, for each kind of build.
     @Test(arguments: ["", #", "deleted": "soft""#])
     func aMaterializedViewIsInTheWayOfANewTable(kind: String) throws {
         try MirrorBench.with { bench in
@@ -226,7 +226,7 @@ import Testing
         }
     }
 
-    /// What others have made on a column that goes is told before anything is built.
+    /// Checks that user-defined objects on a removed column are reported before the build.
     @Test func whatIsOnAColumnThatGoes() throws {
         try MirrorBench.with { bench in
             let changed = try definition(#"{"name": "m", "path": "/v/{k}", "columns": {"y": "text"}}"#)
@@ -263,7 +263,7 @@ import Testing
         }
     }
 
-    /// What names the table is told before anything is built, too, and what is not on the next one.
+    /// Checks that objects that refer to the table, or that the new table would lack, are reported before the build.
     @Test func whatNamesTheTable() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1}}"#)
@@ -286,7 +286,7 @@ import Testing
                 create policy outside on public.other using (exists (select from mirror.m where x > 0))
                 """)
             #expect(planned(wider).hasPrefix("The policy outside of other refers to mirror.m,"))
-            // A rule is no view.
+            // A rule is not a view.
             try bench.script(
                 """
                 drop policy outside on public.other;
@@ -305,7 +305,7 @@ import Testing
         }
     }
 
-    /// Whoever has planned to make a mirror makes none that somebody has removed meanwhile: nobody would follow it.
+    /// Checks that a planned mirror is not built if it has been removed meanwhile, because no gateway would follow it.
     @Test(arguments: ["", #", "keeps": "changes""#])
     func aMirrorThatIsRemovedMeanwhile(kind: String) throws {
         try MirrorBench.with { bench in
@@ -325,7 +325,7 @@ import Testing
                     "select to_regclass('mirror.m') is null and not exists (select from pathmirror.mirror_cursor)") == [
                         "t"
                     ])
-            // Nor does it make one that somebody makes now.
+            // It is not built either if another session has just added it.
             let both = try bench.operators.plan(one, namespace: "test")
             _ = try log.addMirror(namespace.id, name: "m", definition: one.json, target: nil)
             #expect(refusal { _ = try bench.operators.execute(both) }.contains("was added by somebody else since"))
@@ -334,7 +334,7 @@ import Testing
         }
     }
 
-    /// Names that are the same in their first 63 bytes with what is put before them.
+    /// Checks mirrors whose prefixed names are equal in the first 63 bytes.
     @Test func mirrorsOfLongNames() throws {
         try MirrorBench.with { bench in
             let name = String(repeating: "long_", count: 12)
@@ -367,7 +367,7 @@ import Testing
         }
     }
 
-    /// Also where rows of what is gone stay: views go on reading the column under its new name.
+    /// Checks a rename in a table that keeps removed rows: views read the column under its new name.
     @Test func aRenameOfATableThatKeepsTheLast() throws {
         try MirrorBench.with { bench in
             let text = { (name: String) in
@@ -474,7 +474,7 @@ import Testing
             let survey = try bench.operators.surveyAgain(mirror, from: 2)
             #expect((survey.first, survey.head, survey.touching) == (2, 3, 2))
             _ = try bench.operators.applyAgain(mirror, from: 2)
-            // What nobody has written since stays as it is.
+            // Records without a later write remain unchanged.
             #expect(try bench.lines("select k, x from mirror.m order by k") == ["a|-1", "b|2", "c|3"])
         }
     }

@@ -4,12 +4,13 @@ import TestSupport
 import Testing
 import Tree
 
-/// Records come out of the tree's rows whole, whatever stands beside them in the order of bytes; filled and followed alike.
+/// Checks that records are assembled completely from the tree's rows, for any neighbors in byte order, both when
+/// a table is filled and when it is followed.
 @Suite struct RecordShapeTests {
     private static let long = String(repeating: "long ", count: 150)
 
     @Test(arguments: [
-        // `/a b` and `/a!` stand between `/a` and `/a/.priority`.
+        // `/a b` and `/a!` sort between `/a` and `/a/.priority`.
         (
             "/{k}",
             #"{"a": {".value": 1, ".priority": 2}, "a b": {".value": 3, ".priority": 4}, "a!": 5, "a0": {"x": 1}}"#
@@ -47,7 +48,7 @@ import Tree
         }
     }
 
-    /// Each mirror holds the records of the tree, as a plain walk finds them.
+    /// Checks that each mirror holds the records that a plain traversal of the tree finds.
     private func check(_ bench: MirrorBench, _ name: String) throws {
         let log = try LogConnection(bench.url)
         defer { log.close() }
@@ -56,7 +57,8 @@ import Tree
         #expect(stored.rows.count == records(of: stored.root, stored.definition.pattern).count)
     }
 
-    /// Paths beyond what an index takes are stored otherwise; their rows don't come together.
+    /// Checks paths that are too long for an index. They are stored differently, so the rows of a record are not
+    /// adjacent.
     @Test func longPaths() throws {
         let deep = (0..<4).map { "\(Self.long)\($0)" }
         let place = deep.joined(separator: "/")
@@ -71,7 +73,7 @@ import Tree
                 let path = name == "near" ? "/v/{i}/{j}" : "/v/{k}"
                 try bench.apply(#"{"name": "\#(name)_filled", "path": "\#(path)", \#(columns)}"#)
             }
-            // Its captured keys are too long for a row's key: an error, and no row.
+            // The captured keys are too long for a row's key, which gives an error and no row.
             try bench.apply(#"{"name": "far", "path": "/v/{h}/{i}/{j}/{k}", \#(columns)}"#)
             #expect(try bench.lines("select count(*) from mirror.far") == ["0"])
             #expect(try bench.errors("far").count == 1)

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Mirrors
 
-/// Steps of several pages: the target works on one page's rows while the next is read.
+/// Tests of steps of several pages: the target writes one page's rows while the next page is read.
 @Suite struct SentAheadTests {
     private struct Side {
         let source: LogConnection
@@ -15,7 +15,7 @@ import Tree
         var stepper: Stepper
         var mirrors: [ActiveMirror]
 
-        /// Takes a step, and returns it with the seqs of the pages that it came to, whatever became of it.
+        /// Takes a step. Returns its result with the seqs of the pages that it reached.
         mutating func advance(
             through last: Int64 = .max, _ transaction: Stepper.Transaction = .own,
             page: (Int64) throws -> Void = { _ in }
@@ -38,7 +38,7 @@ import Tree
         }
     }
 
-    /// Two mirrors of the same records; pages of two entries.
+    /// Runs `body` with two mirrors of the same records, and pages of two entries.
     private func withSide(_ body: (MirrorBench, inout Side) throws -> Void) throws {
         try MirrorBench.with { bench in
             for name in ["a", "b"] {
@@ -88,7 +88,7 @@ import Tree
     @Test func itEndsWhereItHasTo() throws {
         try withSide { bench, side in
             try write(bench, 1...8)
-            // Right at the end of a page, and in the middle of one.
+            // Once at the end of a page, and once in the middle.
             #expect(try side.advance(through: 4).step.get().seq == 4)
             #expect(try side.advance(through: 5).step.get().seq == 5)
             #expect(try side.advance().step.get().seq == 8)
@@ -96,7 +96,7 @@ import Tree
         }
     }
 
-    /// With care nothing is done ahead.
+    /// Checks that a careful step takes one page and sends nothing ahead.
     @Test func withCareItIsOnePage() throws {
         try withSide { bench, side in
             try write(bench, 1...8)
@@ -106,7 +106,7 @@ import Tree
         }
     }
 
-    /// Where the tree is asked, which is as of the head, the step goes on to the head, whichever page it was.
+    /// Checks that a step that reads the tree, which is at the head, continues to the head from any page.
     @Test(arguments: 1...8) func theTreeIsAskedOnAnyPage(entry: Int) throws {
         try withSide { bench, side in
             let definition = #"{"name": "a", "path": "/v/{k}", "columns": {"x": "bigint", "y": "bigint"}}"#
@@ -126,8 +126,8 @@ import Tree
         }
     }
 
-    /// The row of the first page is refused while the second is read: the mirror that it is of is named, nothing is left of the step,
-    /// and with care all but the row is there.
+    /// Checks that a row of the first page that is refused while the second is read is attributed to its mirror. The
+    /// step leaves no trace, and a careful step writes all other rows.
     @Test func aRefusedRowIsItsMirrorsOwn() throws {
         try withSide { bench, side in
             try bench.script("alter table mirror.b add constraint small check (x <> 2)")
@@ -144,8 +144,8 @@ import Tree
         }
     }
 
-    /// One of the last page of a step costs one step of several pages, one of one page, and a step with care behind each, however many
-    /// pages are before it.
+    /// Checks the cost of a refused row on the last page of a step: one step of several pages, one of a single page,
+    /// and a careful step after each, however many pages precede it.
     @Test func aRefusedRowCostsLittle() throws {
         try withSide { bench, side in
             try bench.script("alter table mirror.b add constraint small check (x <> 8)")
@@ -165,7 +165,7 @@ import Tree
         }
     }
 
-    /// In a transaction that others have begun, what they did before stays.
+    /// Checks that earlier work of a surrounding transaction remains.
     @Test func aRefusedRowLeavesWhatWasThere() throws {
         try withSide { bench, side in
             try bench.script("alter table mirror.b add constraint small check (x <> 2)")
@@ -182,7 +182,7 @@ import Tree
         }
     }
 
-    /// Several pages by the pages of `CatchingUp`: the refusal comes while a page is under way.
+    /// Checks a refusal while a page is in flight, with the pages of `CatchingUp`.
     @Test func aRefusalInATransactionOfOthers() throws {
         try withSide { bench, side in
             try bench.script("alter table mirror.b add constraint small check (x <> 2)")
@@ -196,7 +196,8 @@ import Tree
         }
     }
 
-    /// Whatever goes wrong on the way: what was sent ahead is not there, and the next step does all of it.
+    /// Checks that a failure on any page rolls back rows that were sent ahead, and that the next step writes all of
+    /// them.
     @Test(arguments: [2, 4, 6] as [Int64]) func aFailureTakesBackWhatWasSent(page: Int64) throws {
         struct Failure: Error {}
         try withSide { bench, side in
@@ -210,7 +211,7 @@ import Tree
         }
     }
 
-    /// The source is lost, or the target, with a page under way.
+    /// Checks that the loss of the source's or the target's connection with a page in flight leaves no rows.
     @Test(arguments: [true, false]) func aLostConnectionLeavesNothing(isSource: Bool) throws {
         try withSide { bench, side in
             try write(bench, 1...9)
@@ -226,7 +227,7 @@ import Tree
         }
     }
 
-    /// Records of several pages, again and again, in tables with a value that only one may have.
+    /// Checks records that several pages change, in tables with a unique value.
     @Test func laterPagesWin() throws {
         try withSide { bench, side in
             for number in 1...30 { try bench.set("/v/k\(number % 3)", "\(number)") }

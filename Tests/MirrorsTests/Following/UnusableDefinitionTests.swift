@@ -5,14 +5,15 @@ import Testing
 
 @testable import Mirrors
 
-/// Stored definitions that this version can't read, or whose filters don't compile any more: one mirror is broken, and no other.
+/// Checks that a stored definition that this version cannot read, or whose filter no longer compiles, breaks only its
+/// own mirror.
 @Suite struct UnusableDefinitionTests {
     private static let good = #"{"name": "other", "path": "/others/{id}", "columns": {"sku": "text"}}"#
     private static let former = #"""
         {"name": "inch", "path": "/parts/{id}", "filter": "data.child('sku').val() != null", "columns": {"sku": "text"}}
         """#
 
-    /// Changes what is stored of the mirror, as another version may have stored it.
+    /// Changes the mirror's stored definition, as another version might have stored it.
     private func store(_ bench: MirrorBench, _ member: String, _ value: String) throws {
         for table in ["mirror", "mirror_cursor"] {
             try bench.script(
@@ -41,7 +42,7 @@ import Testing
                 let isSeen = try eventually { try bench.status("inch").state == "broken" }
                 #expect(try isSeen && bench.status("inch").message?.hasPrefix(message) == true)
                 #expect(try bench.rows("select sku from mirror.other") == [["y"]])
-                // Rows that the mirror had stay as they are.
+                // The mirror's existing rows are unchanged.
                 #expect(try bench.rows("select sku from mirror.inch").isEmpty)
                 #expect(throws: MirrorError.self) { try bench.operators.rebuild(try bench.mirror("inch")) }
                 try bench.apply(Self.former)

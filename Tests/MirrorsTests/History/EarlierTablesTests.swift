@@ -4,7 +4,7 @@ import Testing
 
 @testable import Mirrors
 
-/// Tables that earlier versions have made, or left half-made, and objects that are in a table's place.
+/// Tests of tables that earlier versions created or left incomplete, and of objects with the name of a table.
 @Suite struct EarlierTablesTests {
     private static let plain = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
     private static let history =
@@ -15,7 +15,7 @@ import Testing
         plain, #"{"name": "m", "deleted": "soft", "path": "/v/{k}", "columns": {"x": "bigint"}}"#,
     ]
 
-    /// A killed build has left a table with partitions.
+    /// Checks that a partitioned table left by a killed build is removed.
     @Test(arguments: kinds) func aHalfMadeTableWithPartitions(text: String) throws {
         try MirrorBench.with { bench in
             try bench.set("/v/a/x", "1")
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// An index that an operator made on a table with partitions is on the table that replaces it.
+    /// Checks that a user-defined index on a partitioned table is recreated on its replacement.
     @Test func anIndexOfATableWithPartitions() throws {
         try MirrorBench.with { bench in
             try bench.set("/v/a/x", "1")
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// The view's name is cut where that of the table is as long as can be.
+    /// Checks that the view's name is shortened if the table's name has the maximum length.
     @Test func aTableWithALongName() throws {
         try MirrorBench.with { bench in
             let table = String(repeating: "x", count: 55)
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// A view of the name that the view of versions needs, which reads the table, is its maker's.
+    /// Checks that a user-defined view with the name of the versions view is kept.
     @Test func anotherViewOfThatName() throws {
         try MirrorBench.with { bench in
             try bench.set("/v/a/x", "1")
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    /// A table to which a key refers can't be replaced, which is found out before another one is built.
+    /// Checks that a table with a foreign key reference is refused for replacement before another table is built.
     @Test(arguments: refersTo) func aTableToWhichAKeyRefers(text: String) throws {
         try MirrorBench.with { bench in
             try bench.set("/v/a/x", "1")

@@ -6,13 +6,14 @@ import Tree
 
 @testable import Mirrors
 
-/// What else happens while the table of a history is made: writers, retention, operators, losses.
+/// Tests of events while a history's table is built: writers, retention, operators and failures.
 @Suite struct HistoryBuildTests {
     private static let posts = #"""
         {"name": "h", "path": "/posts/{id}", "keeps": "changes", "table": "mirror.h", "columns": {"title": "text", "stars": "bigint"}}
         """#
 
-    /// A mirror goes on while its table is made anew, and what it does meanwhile is in the new one.
+    /// Checks that a mirror continues while its table is rebuilt, and that the new table contains the changes made
+    /// meanwhile.
     @Test(arguments: [#""keeps": "changes""#, #""deleted": "soft""#])
     func itGoesOnMeanwhile(kind: String) throws {
         try MirrorBench.with { bench in
@@ -32,7 +33,8 @@ import Tree
                         try bench.set("/posts/k2/stars", "99")
                         try bench.set("/posts/k2/stars", "100")
                         try bench.set("/posts/new/stars", "7")
-                        // Behind the entries that the old table has, so the old table has come so far while the new one is made.
+                        // These entries are later than those in the old table, so the old table must reach them while
+                        // the new one is built.
                         try bench.catchUp("h")
                     } catch {
                         Issue.record(error)
@@ -51,7 +53,7 @@ import Tree
         }
     }
 
-    /// An ordinary mirror goes over to keeping the rows of what is gone under writers, without going back in time.
+    /// Checks that an ordinary mirror can be converted under load to keep removed rows, without losing progress.
     @Test func anOrdinaryOneGoesOver() throws {
         try MirrorBench.with { bench in
             let text = #"{"name": "h", "path": "/posts/{id}", "table": "mirror.h", "columns": {"stars": "bigint"}}"#
@@ -73,7 +75,7 @@ import Tree
                     }
                 }
                 #expect(isDone)
-                // Removed after the snapshot: the row stays.
+                // The record was removed after the snapshot, so its row remains.
                 #expect(
                     try bench.lines(
                         "select stars, _seq, _deleted_at is null from mirror.h where id in ('k1', 'k2') order by id")
@@ -83,7 +85,7 @@ import Tree
         }
     }
 
-    /// Until a history has a cursor, the build keeps the log that it begins with.
+    /// Checks that a build retains the log that it needs until the history has a cursor.
     @Test func theLogIsKeptForABuild() throws {
         try MirrorBench.with { bench in
             for number in 0..<20 { try bench.set("/posts/k/stars", "\(number)") }
@@ -102,12 +104,12 @@ import Tree
             #expect(holders == ["mirror build h 0"])
             #expect(outcome?.begins?.seq == 1)
             #expect(outcome?.rows == 20)
-            // Afterwards the mirror's own cursor does.
+            // Later the mirror's own cursor retains the log.
             #expect(try Pruning(log, record).cursors().map(\.kind) == ["mirror"])
         }
     }
 
-    /// Where somebody shortens the log all the same, the history begins anew with what there is.
+    /// Checks that a history starts with the remaining entries if the log is shortened regardless.
     @Test func theLogIsShortenedMeanwhile() throws {
         try MirrorBench.with { bench in
             for number in 0..<20 { try bench.set("/posts/k/stars", "\(number)") }
@@ -132,7 +134,7 @@ import Tree
         }
     }
 
-    /// A build that failed keeps no log; one that was killed does until its mirror is dropped.
+    /// Checks that a failed build does not retain the log, and that a killed build does until its mirror is dropped.
     @Test func whatAFailedBuildLeaves() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts/k/stars", "1")
@@ -143,13 +145,13 @@ import Tree
             let plan = try bench.operators.plan(try definition(Self.posts), namespace: "test")
             #expect(throws: MirrorError.self) {
                 _ = try bench.operators.execute(plan) { progress in
-                    // The name is taken when the table is to get it.
+                    // Takes the name just before the table would get it.
                     if case .swapping = progress { try? bench.script("create table mirror.h (n int)") }
                 }
             }
             #expect(try Pruning(log, record).cursors() == [])
             #expect(try bench.lines("select relname from pg_class where relname like '\\_build%'") == [])
-            // Nobody waits for a mirror that there has never been.
+            // A mirror that was never built does not retain the log.
             #expect(try bench.operators.mirrors().isEmpty)
             _ = try log.addMirror(record.id, name: "h", definition: plan.definition.json, target: nil)
             try log.holdLog(record.id, for: "h")
@@ -159,7 +161,7 @@ import Tree
         }
     }
 
-    /// Nobody drops a history that somebody is building.
+    /// Checks that a history cannot be dropped while it is built.
     @Test func itIsNotDroppedMeanwhile() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts/k/stars", "1")
@@ -183,7 +185,7 @@ import Tree
         }
     }
 
-    /// What does not fit is recorded where rows of what is gone stay, as for any other mirror.
+    /// Checks that conversion errors are recorded for tables that keep removed rows, as for other mirrors.
     @Test func errorsWhereRowsStay() throws {
         try MirrorBench.with { bench in
             let text = #"""
@@ -205,7 +207,7 @@ import Tree
                 try bench.set("/posts/c", "null")
                 try bench.set("/posts/a/title", "null")
                 try bench.catchUp("h")
-                // A row that stays lacks what it lacked.
+                // A row that remains keeps its errors.
                 #expect(try found() == ["stars of /posts/c", "title of /posts/a"])
             }
             #expect(
@@ -216,7 +218,7 @@ import Tree
         }
     }
 
-    /// Indexes that somebody has made are on the new table, too.
+    /// Checks that user-defined indexes are recreated on the new table.
     @Test func handmadeIndexesAreKept() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts/k/stars", "1")

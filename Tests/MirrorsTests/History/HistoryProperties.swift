@@ -9,9 +9,9 @@ import Tree
 
 @testable import Mirrors
 
-/// Goal: whatever is written, and whatever happens to the gateways, each history holds what an independent replay of the log
-/// says, entry by entry. Method: random histories and writes, restarts, lost connections, imports and changed definitions
-/// against a real PostgreSQL; the other side is `PlainHistory`, which compares the records of whole trees.
+/// Checks that each history equals an independent replay of the log, entry by entry, for random writes and failures of
+/// gateways. Applies random histories and writes, restarts, lost connections, imports and changed definitions to a real
+/// PostgreSQL, and compares with `PlainHistory`, which compares the records of whole trees.
 @Suite(.serialized) struct HistoryProperties {
     static var seeds: [UInt64] {
         if let text = getenv("PATHMIRROR_MIRROR_SEEDS").map({ String(cString: $0) }) {
@@ -20,7 +20,7 @@ import Tree
         return Array(1...6)
     }
 
-    /// A history that is applied again and again, with other columns.
+    /// A history that is applied repeatedly, with different columns.
     private struct Kept {
         let name: String
         let pattern: String
@@ -55,7 +55,8 @@ import Tree
                 switch generator.tree.random.below(10) {
                 case 0, 1, 2:
                     let one = generator.tree.random.pick(kept)
-                    // What makes a row of a record may not change where only the last row stays; every other seed does without.
+                    // The conditions for a record's row must not change in a table that keeps the last row. Every
+                    // second seed avoids such changes.
                     let isSoft = one.name == "h1"
                     if isSoft, seed.isMultiple(of: 2), try operators.mirrors().contains(where: { $0.name == one.name })
                     {
@@ -100,7 +101,7 @@ import Tree
         settings.firstRetryMilliseconds = 10
         settings.maxRetryMilliseconds = 200
         settings.entriesAtOnce = 7
-        // Some places have too many records to be replaced record by record, or all of them.
+        // For some seeds, paths have too many records to be replaced record by record, or all paths do.
         settings.rangeRecords = [RangeRecords.mostRecords, 2, 0][Int(seed % 3)]
         return MirrorService(
             url: url, settings: settings, announcements: engine.engine.announcements,
@@ -123,7 +124,7 @@ import Tree
         }
     }
 
-    /// `log verify` finds the same, and sees when a row is gone.
+    /// Checks that `log verify` agrees, and detects a missing row.
     private func verify(_ log: LogConnection, _ url: PostgresURL) throws {
         let record = try #require(try log.namespace(named: "test"))
         let connector = TargetConnector(url: url, settings: ConnectionSettings(), environment: [:])

@@ -6,7 +6,8 @@ import Tree
 
 @testable import Mirrors
 
-/// Tables that keep what their records were: what each kind of entry does to them, and what stays when they are made anew.
+/// Tests of tables that keep earlier states of records: the effect of each kind of entry, and the data that survives a
+/// rebuild.
 @Suite struct HistoryTests {
     private static let posts = #"""
         {"name": "posts", "path": "/posts/{id}", "history": true, "columns": {"title": "text", "stars": "bigint"}}
@@ -16,7 +17,7 @@ import Tree
     private static let versions =
         "select id, title, stars, _seq, _current, _deleted, _valid_to is null from mirror.posts_versions order by id, _seq"
 
-    /// The entries of a row: a write, and what the histories have in addition.
+    /// Checks the rows that histories gain after each of a series of writes.
     @Test func whatEntriesDo() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(Self.posts)
@@ -31,7 +32,7 @@ import Tree
                 }
                 let one = #"{"stars": 1, "title": "A"}"#
                 try after(try bench.set("/posts/a", #"{"title": "A", "stars": 1}"#), ["a@insert|||\(one)"])
-                // What no column takes makes no row; neither does what was there already.
+                // A write that changes no column adds no row, and neither does an unchanged value.
                 try after(try bench.set("/posts/a/text", #""x""#), [])
                 try after(try bench.set("/posts/a/title", #""A""#), [])
                 let two = #"{"stars": 2, "title": "A"}"#
@@ -47,7 +48,7 @@ import Tree
                     [
                         #"a@update||\#(two)|{"stars": 3, "title": "A"}"#
                     ])
-                // The last part of a record; a record; something above.
+                // Removals of the last part of a record, of a record, and above the records.
                 try after(
                     try bench.set("/posts/b/title", "null"), [#"b@delete||{"stars": null, "title": "B"}|"#])
                 try after(
@@ -83,7 +84,8 @@ import Tree
         }
     }
 
-    /// The same at once, from the log, and with what columns were added later.
+    /// Checks that a history filled from the log equals one that followed it, and that added columns are filled as
+    /// well.
     @Test func theLogFillsAHistory() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts/a", #"{"title": "A", "stars": 1}"#)
@@ -104,13 +106,13 @@ import Tree
                 try bench.lines("select _new from mirror.posts_changes where _seq = 4")
                     == [#"{"by": "bob", "stars": null, "title": "B"}"#])
             #expect(try bench.problems() == [])
-            // And back again.
+            // The original columns again.
             try bench.applyAll(Self.posts)
             #expect(try bench.lines(Self.versions) == before)
         }
     }
 
-    /// What an import replaces by the same content was no change.
+    /// Checks that an import records no change for equal content.
     @Test(arguments: [nil, 3])
     func anImportIsOneStep(rowsPerChunk: Int?) throws {
         try MirrorBench.with { bench in
@@ -144,7 +146,7 @@ import Tree
         }
     }
 
-    /// A row whose record goes stays, and is the record's again when it comes back.
+    /// Checks that a row remains when its record is removed, and belongs to the record again when the record returns.
     @Test func removedRowsStay() throws {
         try MirrorBench.with { bench in
             let text = #"""
@@ -155,13 +157,13 @@ import Tree
                 "select id, title, _seq, _deleted_at is null, _updated_at = _deleted_at from mirror.posts order by id"
             try bench.set("/posts", #"{"a": {"title": "A"}, "b": {"title": "B"}}"#)
             try bench.apply(text)
-            // From a mirror that removed its rows.
+            // Converts a mirror that removed its rows.
             try bench.apply(soft)
             try bench.following { _ in
                 try bench.set("/posts/a", "null")
                 try bench.catchUp("posts")
                 #expect(try bench.lines(look) == ["a|A|2|f|t", "b|B|1|t|"])
-                // What makes no row any more is gone as well.
+                // A record that no longer gives a row counts as removed.
                 try bench.set("/posts/b/title", "null")
                 try bench.set("/posts/b/other", "1")
                 try bench.set("/posts/b/other", "2")
@@ -174,7 +176,7 @@ import Tree
                 #expect(try bench.lines(look) == ["a|A2|6|t|", "b|B|3|f|t", "c|C|8|f|t"])
             }
             #expect(try bench.problems() == [])
-            // With another column it is made of what is kept.
+            // An added column is filled from the stored records.
             try bench.apply(soft.replacing(#""skip"}}"#, with: #""skip"}, "other": "bigint"}"#))
             #expect(try bench.lines(look) == ["a|A2|6|t|", "b|B|3|f|t", "c|C|8|f|t"])
             #expect(try bench.problems() == [])
@@ -182,14 +184,14 @@ import Tree
                 try bench.lines(
                     "select max(n) <= 3 from (select count(*) as n from pathmirror.mirror_version group by key) as v")
                     == ["t"])
-            // And back to what is there now.
+            // Converts back to a table of present records only.
             try bench.apply(text)
             #expect(try bench.lines("select id, title from mirror.posts order by id") == ["a|A2"])
             #expect(try bench.lines("select count(*) from pathmirror.mirror_version") == ["0"])
         }
     }
 
-    /// A row that stays lacks what it lacked, whatever becomes of its record, until that has a row again.
+    /// Checks that a row that remains keeps its errors until its record has a row again.
     @Test func theErrorsOfRemovedRowsStay() throws {
         try MirrorBench.with { bench in
             try bench.apply(
@@ -223,7 +225,7 @@ import Tree
         }
     }
 
-    /// A history that begins when the log was pruned already begins with the tree of before.
+    /// Checks that a history created after the log was pruned starts with the oldest retained tree.
     @Test func aPrunedLog() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts", #"{"a": {"title": "A"}, "b": {"title": "B"}}"#)
@@ -243,7 +245,7 @@ import Tree
         }
     }
 
-    /// Where the log was pruned past a history, it goes on with what is different by then.
+    /// Checks that a history whose next entries were pruned continues with the differences to the present tree.
     @Test func theLogWasPrunedPastIt() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts", #"{"a": {"title": "A"}, "b": {"title": "B"}}"#)
@@ -272,7 +274,8 @@ import Tree
         try pruning.run(try pruning.plan(.entries(count), force: true))
     }
 
-    /// A build that was killed leaves nothing behind that the next one does not remove; a history that was being filled goes on.
+    /// Checks that the next build removes all traces of a killed build, and that a history continues if it was being
+    /// filled.
     @Test func interruptedBuilds() throws {
         try MirrorBench.with { bench in
             for number in 0..<20 { try bench.set("/posts/k\(number % 3)/stars", "\(number)") }
@@ -293,7 +296,7 @@ import Tree
             #expect(try bench.lines("select count(*) from pathmirror.mirror_version") == ["0"])
             let again = try bench.operators.plan(plan.definition, namespace: "test")
             #expect(again.actionName == "create")
-            // The table is there when it begins to follow.
+            // The table exists once the build starts to follow the log.
             #expect(throws: MirrorError.self) {
                 _ = try bench.operators.execute(again) { if case .catchingUp = $0 { kill() } }
                 _ = try bench.operators.rebuild(try bench.mirror("none"))
@@ -305,7 +308,8 @@ import Tree
         }
     }
 
-    /// A history that was paused for long goes on where it was, entry by entry, while the others are at the head.
+    /// Checks that a history that was paused for long continues entry by entry from its position, while other mirrors
+    /// are at the head.
     @Test func aLongPause() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(Self.posts)
@@ -324,7 +328,7 @@ import Tree
         }
     }
 
-    /// What can't be: another path, another kind, entries once more.
+    /// Checks the refusal of another path, another kind, and a repeated application of entries.
     @Test func whatIsRefused() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(Self.posts)
@@ -353,7 +357,7 @@ import Tree
         }
     }
 
-    /// A row that the table can't hold is left out and recorded; the history goes on.
+    /// Checks that a row that the table cannot hold is omitted and recorded, and that the history continues.
     @Test func aRowThatIsRefused() throws {
         try MirrorBench.with { bench in
             let text =
@@ -386,7 +390,7 @@ import Tree
         type.rawValue.replacing("[]", with: "s").replacing(" ", with: "_")
     }
 
-    /// Rows before and after are what `to_jsonb` makes of the row of a mirror with the same columns.
+    /// Checks that the old and new rows equal `to_jsonb` of the row of a mirror with the same columns.
     @Test func rowsAsJSON() throws {
         try MirrorBench.with { bench in
             let columns = ColumnType.allCases.map {
@@ -413,7 +417,7 @@ import Tree
                     where _new is distinct from wanted
                     """) == [])
             #expect(try bench.lines("select count(*) from mirror.all_changes") == ["\(values.count)"])
-            // The view of versions has the columns with their types.
+            // The versions view has the columns with their types.
             let own = names.map { "version.\(quotedIdentifier($0))" }.joined(separator: ", ")
             #expect(
                 try bench.rows(
@@ -431,7 +435,8 @@ import Tree
         }
     }
 
-    /// Rights on the view, and views that read it, stay when the table is made anew; a view that is gone comes back.
+    /// Checks that privileges on the view, and views that read it, survive a rebuild of the table, and that a dropped
+    /// view is recreated.
     @Test func theViewStays() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts/a/title", #""A""#)

@@ -5,7 +5,7 @@ import Tree
 
 @testable import Mirrors
 
-/// Texts that are one for Unicode, or whose characters reach over a slash: histories go by bytes.
+/// Checks that histories compare bytes: some texts are equal for Unicode or contain characters that include a slash.
 @Suite struct KeysAndTextsTests {
     @Test(
         arguments: [
@@ -17,7 +17,7 @@ import Tree
         #expect(RecordKey.keys(RecordKey.text(keys)) == keys)
     }
 
-    /// A key that begins with a mark, or that ends in what goes with the next character, is a key as any other.
+    /// Checks keys that begin with a combining mark, or end with a character that joins the next one.
     @Test func marksBesideSlashes() throws {
         try MirrorBench.with { bench in
             try bench.set("/rooms/r0/\u{301}m", #"{"a": 0}"#)
@@ -45,7 +45,7 @@ import Tree
         }
     }
 
-    /// From é to e and a mark is a change.
+    /// Checks that a change from é to e with a combining mark is recorded.
     @Test func twoSpellings() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(

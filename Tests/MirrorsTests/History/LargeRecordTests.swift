@@ -7,7 +7,7 @@ import Tree
 
 @testable import Mirrors
 
-/// What large records and wide entries cost a history, and what becomes of a record that is too large to be kept.
+/// Tests of the cost of large records and wide entries for a history, and of records that are too large to be kept.
 @Suite struct LargeRecordTests {
     private static let posts = #"""
         {"name": "posts", "path": "/posts/{id}", "deleted": "soft", "history": true, "columns": {"title": "text"}}
@@ -44,7 +44,8 @@ import Tree
         try importer.finish()
     }
 
-    /// It has no row, by however many writes, until it is written as a whole; the mirrors go on, and say so.
+    /// Checks that a record that is too large has no row, however often it is changed, until it is written as a whole,
+    /// and that the mirrors continue and report the error.
     @Test func tooLargeToKeep() throws {
         try MirrorBench.with { bench in
             try bench.set("/posts/a", #"{"title": "A"}"#)
@@ -75,11 +76,11 @@ import Tree
             let long = "\"" + String(repeating: "x", count: 300) + "\""
             try bench.set("/posts/a/text", long)
             try look(["a|A|2|f"], ["a|1|insert", "a|2|delete"], errors: 1, ofHistories: 1)
-            // Parts of it say nothing of the rest.
+            // Writes to parts do not restore the record.
             try bench.set("/posts/a/title", #""B""#)
             try bench.set("/posts/a/text", "null")
             try look(["a|A|2|f"], ["a|1|insert", "a|2|delete"], errors: 1, ofHistories: 1)
-            // Above it, and by an import in parts.
+            // A write above the record, and an import in parts.
             try bench.set("/posts", "{\"a\": {\"text\": \(long)}, \"b\": {\"title\": \"B\"}}")
             try look(["a|A|2|f", "b|B|5|t"], ["a|1|insert", "a|2|delete", "b|5|insert"], errors: 1, ofHistories: 2)
             let rows = (0..<50).map { ("/posts/c/k\($0)", Node.int(Int64($0))) } + [("/posts/d/title", .string("D"))]
@@ -94,7 +95,7 @@ import Tree
                 try bench.lines("select id, title, _seq from mirror.posts order by id") == [
                     "a|A|2", "b|B|6", "c|C2|8", "d|D|6",
                 ])
-            // The table is as it would be without; a history still lacks a version.
+            // The table equals one without the failure. A history still lacks a version.
             #expect(try bench.errors("posts") == [])
             #expect(try bench.errors("posts_changes").count == 3)
             for name in names { _ = try bench.operators.rebuild(try bench.mirror(name)) }
@@ -106,7 +107,7 @@ import Tree
         }
     }
 
-    /// Counts what happens to the versions of a mirror.
+    /// Counts changes to the versions of a mirror.
     private func count(_ bench: MirrorBench, _ level: String) throws {
         try bench.script(
             """
@@ -126,7 +127,7 @@ import Tree
         Int(try bench.lines("select last_value from public.counted")[0]) ?? 0
     }
 
-    /// Each part would write all of the record again.
+    /// Checks that an import in many parts does not write the whole record once per part.
     @Test func aRecordInManyParts() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(#"{"name": "h", "path": "/h/{id}", "keeps": "changes", "columns": {"k7": "bigint"}}"#)
@@ -142,7 +143,8 @@ import Tree
         }
     }
 
-    /// An entry of which a few changes lie above the records takes no statement for each of the others.
+    /// Checks that an entry with a few changes above the records does not need one statement for each of its other
+    /// changes.
     @Test func oneRangeAmongManyRecords() throws {
         try MirrorBench.with { bench in
             try bench.applyAll(
@@ -157,7 +159,7 @@ import Tree
             changes += (40..<60).map { ("j\($0)/b", #"{"l": {"x": 5}}"#) }
             try bench.update("/a", changes)
             try follow(bench)
-            // Two steps of one entry; each statement counts as an insert and as an update.
+            // Two steps for one entry. Each statement counts as an insert and as an update.
             #expect(try counted(bench) <= 8)
             #expect(
                 try bench.lines(
@@ -168,7 +170,7 @@ import Tree
         }
     }
 
-    /// Values that are too long to come with others come all the same, in their order.
+    /// Checks that values that are too long to share a statement are written in order.
     @Test func longValues() throws {
         try MirrorBench.with { bench in
             let text = { (letter: Character, count: Int) in "\"" + String(repeating: letter, count: count) + "\"" }
@@ -203,7 +205,7 @@ import Tree
         }
     }
 
-    /// A row that does not go with the columns is an error.
+    /// Checks that a row with the wrong number of columns is an error.
     @Test func rowsOfTheWrongLength() throws {
         let mirror = try definition(
             #"{"name": "h", "path": "/h/{j}/{k}", "keeps": "changes", "columns": {"n": "bigint"}}"#)

@@ -5,14 +5,15 @@ import Tree
 
 @testable import Mirrors
 
-/// Goal: an entry that replaces a place with few records is taken as changes of just these records, and of a record's new versions those
-/// are stored that thinning would leave. Method: places and answers by hand; random versions against thinning as it is described.
+/// Checks that an entry that replaces a path with few records is treated as changes to these records, and that only
+/// versions that thinning would keep are stored. Uses fixed paths and answers, and random versions compared with a
+/// model of thinning.
 @Suite struct RangeRecordsTests {
     private func key(_ text: String) -> [Key] { RecordKey.keys(text) }
 
     private func replaced(_ keys: [Key], _ value: Node = .null) -> RecordChange { .range(keys, value: value, part: 1) }
 
-    /// Below a: a/x and a/y. Of b nothing is known yet.
+    /// Records a/x and a/y exist below a. Records below b are unknown.
     private func someRecords(upTo limit: Int = 2) throws -> RangeRecords {
         var ranges = RangeRecords(upTo: limit)
         ranges.take([(0, "a/x"), (0, "a/y")], of: [key("a")])
@@ -25,7 +26,7 @@ import Tree
         #expect(ranges.reach(of: [replaced(key("a")), replaced(key("b"))]) == .unknown)
         #expect(
             ranges.unknownPlaces(of: [[replaced(key("a"))], [replaced(key("b"))], [replaced(key("b"))]]) == [key("b")])
-        // Single records need no asking.
+        // Single records need no query.
         #expect(ranges.reach(of: [.record(key("c/x"), place: .root, value: .null)]) == .known)
     }
 
@@ -37,7 +38,7 @@ import Tree
         #expect(RangeRecords().reach(of: (0...50).map { replaced(key("p\($0)")) }) == .large)
     }
 
-    /// Places that are asked for are bounded, and an entry's are asked for together.
+    /// Checks that the number of queried paths is bounded, and that the paths of an entry are queried together.
     @Test func placesOfOneQuestion() {
         let entries = (0..<30).map { entry in (0..<2).map { replaced(key("p\(entry)-\($0)")) } }
         let places = RangeRecords().unknownPlaces(of: entries)
@@ -45,7 +46,7 @@ import Tree
         #expect(places.suffix(2).allSatisfy { $0[0].text.hasPrefix("p24-") })
     }
 
-    /// Records that are gone don't count, but are looked at in bounded number.
+    /// Checks that removed records do not count, but that the number examined is bounded.
     @Test func manyThatAreGone() {
         for (gone, expected) in [(200, RangeRecords.Reach.known), (400, .large)] {
             var ranges = RangeRecords(upTo: 2)
@@ -54,7 +55,7 @@ import Tree
         }
     }
 
-    /// Behind an entry that is too large, what it has to do with is to be asked anew, and nothing else.
+    /// Checks that after an entry that is too large only the paths that it affects are queried again.
     @Test func aLargeEntryIsForgottenAround() throws {
         var ranges = RangeRecords(upTo: 2)
         ranges.take([(1, "a/b/x"), (2, "c/y")], of: [[], key("a/b"), key("c")])
@@ -77,7 +78,7 @@ import Tree
         #expect(ranges.remove(below: key("a")).isEmpty)
     }
 
-    /// A place above and one below know of each other's records.
+    /// Checks that nested paths share their knowledge of records.
     @Test func placesInPlaces() {
         var ranges = RangeRecords()
         ranges.take([(0, "a/b/x"), (0, "c/d/y"), (1, "a/b/x")], of: [[], key("a/b")])
@@ -94,10 +95,10 @@ import Tree
         #expect(ranges.reach(of: [replaced(key("a"))]) == .unknown)
     }
 
-    /// Thinning of all versions leaves the same as thinning of those that were stored.
+    /// Checks that thinning all versions gives the same result as thinning the stored ones.
     @Test(arguments: 0..<200 as Range<UInt64>) func storedVersionsAreThoseThatStay(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        // Versions of before, as thinning left them.
+        // Earlier versions, as thinning left them.
         let old = (0..<random.below(3)).map { Int64($0) }
         let new = (0..<1 + random.below(8)).map { (seq: Int64(10 + $0), makesRow: random.oneIn(3)) }
         var needed = NeededVersions()
@@ -112,7 +113,8 @@ import Tree
         #expect(needed.versions.count <= 3)
     }
 
-    /// What `Thinning` says: older than the last row goes; and, if the newest makes none, what is between the two oldest and the newest.
+    /// A model of `Thinning`: removes versions older than the last row and, if the newest gives no row, those between
+    /// the two oldest and the newest.
     private func thinned(_ seqs: [Int64], _ rowSeq: Int64?, _ lastSeq: Int64?) -> [Int64] {
         let left = seqs.filter { $0 >= rowSeq ?? 0 }
         guard rowSeq != lastSeq else { return left }

@@ -4,8 +4,8 @@ import Tree
 
 @testable import Mirrors
 
-/// Goal: what entries do to records, worked out without the tree, is what whole trees say. Method: single changes with exactly
-/// what they are; then random trees, patterns and entries against the records of the tree before and after each.
+/// Checks that the effects of entries on records, computed without the tree, equal those computed from whole trees.
+/// Tests single changes with exact results, then random trees, patterns and entries.
 @Suite struct RecordChangeTests {
     private func text(_ change: RecordChange?, _ pattern: PathPattern) -> String {
         switch change {
@@ -43,7 +43,7 @@ import Tree
         #expect(text(RecordChange(change, pattern), pattern) == expected)
     }
 
-    /// A record with a fixed name below its key is in the value of what is above it.
+    /// Checks that a record with a fixed name below its key is found in values written above it.
     @Test func aFixedNameBelow() throws {
         let pattern = try PathPattern("/users/{id}/profile")
         for (value, wanted) in [

@@ -3,19 +3,20 @@ import Testing
 
 @testable import Mirrors
 
-/// Rows that the table of a history can't hold as a whole: what becomes of the rows before, of the errors, and of verification.
+/// Tests of rows that a history's table cannot hold: previous rows, errors and verification.
 @Suite struct RefusedRowTests {
     private func definition(_ member: String) -> String {
         "{\"name\": \"posts\", \"path\": \"/posts/{id}\", \(member), \"columns\": {\"title\": \"text\"}, \"indexes\": [[\"title\"]]}"
     }
 
-    /// More than an index holds, and nothing that it can compress.
+    /// Returns an incompressible text that is too long for an index.
     private func long(_ number: Int) -> String {
         var random = SeededGenerator(seed: UInt64(number))
         return "\"" + String((0..<9_000).map { _ in Character(UnicodeScalar(UInt8(97 + random.below(26)))) }) + "\""
     }
 
-    /// A row that stays when its record goes does not stay as it was when the record is something that the table refuses.
+    /// Checks that a row that would remain after its record's removal does not keep its old state if the table refuses
+    /// the new one.
     @Test func ofATableThatKeepsTheLast() throws {
         try MirrorBench.with { bench in
             let look = "select id, title, _seq, _deleted_at is null from mirror.posts order by id"
@@ -29,7 +30,7 @@ import Testing
                 #expect(try bench.lines(look) == ["b|B|4|t", "c|C|2|t"])
                 #expect(try bench.errors("posts").count == 1)
                 #expect(try bench.problems() == [])
-                // Gone, it is no row of before either.
+                // After its removal, the record has no earlier row either.
                 try bench.set("/posts/a", "null")
                 try bench.catchUp("posts")
                 #expect(try bench.lines(look) == ["b|B|4|t", "c|C|2|t"])
@@ -39,7 +40,7 @@ import Testing
             #expect(try bench.lines(look) == ["b|B|4|t", "c|C|2|t"])
             #expect(try bench.errors("posts").count == 1)
             #expect(try bench.problems() == [])
-            // What fits removes the error; above the records as well.
+            // A value that fits removes the error, also when written above the records.
             try bench.following { _ in
                 try bench.set("/posts", "{\"a\": {\"title\": \"A2\"}, \"c\": {\"title\": \(long(2))}}")
                 try bench.catchUp("posts")
@@ -55,12 +56,12 @@ import Testing
         }
     }
 
-    /// What was refused of a record excuses that version's row, no other.
+    /// Checks that an error excuses only the row of its own version.
     @Test func excuseTheirOwnVersionsOnly() throws {
         try MirrorBench.with { bench in
             try bench.apply(
                 definition(#""keeps": "changes""#).replacing(#""indexes": [["title"]]"#, with: #""rest": "rest""#))
-            // What a hand has added.
+            // A user-defined index.
             try bench.script("create index on mirror.posts ((_new ->> 'title'))")
             try bench.following { _ in
                 try bench.set("/posts/a/title", #""A""#)

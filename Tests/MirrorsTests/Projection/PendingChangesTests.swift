@@ -4,11 +4,10 @@ import Tree
 
 @testable import Mirrors
 
-/// Goal: a table that is brought along by what `PendingChanges` says of a stretch of the log is the table of the tree at
-/// the end of the stretch. Method: single entries with exactly what they do; then random trees, patterns and entries against
-/// the records of the tree.
+/// Checks that a table changed as `PendingChanges` describes for a range of the log equals the table of the tree at the
+/// end of the range. Tests single entries with exact results, then random trees, patterns and entries.
 @Suite struct PendingChangesTests {
-    /// What there is to do, as text: ranges in braces, then records.
+    /// The pending work as text: ranges, then records.
     private func work(_ pending: PendingChanges) -> Set<String> {
         var found: Set<String> = []
         pending.visit(
@@ -34,10 +33,10 @@ import Tree
             changes: try changes.map { Change(path: Path(splitting: $0.0), value: try node($0.1)) }, isBulk: isBulk)
     }
 
-    /// One entry on top of a table of which nothing is known.
+    /// Checks one entry for a table whose content is unknown.
     @Test(
         arguments: [
-            // At a record, and deeper inside.
+            // At a record, and below it.
             ("/a/{k}", [("/a/x", #"{"n":1}"#)], [#"["x"] = {"n":1} @1"#], false),
             ("/a/{k}", [("/a/x", "5")], [#"["x"] = 5 @1"#], false),
             ("/a/{k}", [("/a/x", "null")], [#"["x"] = null @1"#], false),
@@ -45,12 +44,12 @@ import Tree
             ("/a/{k}", [("/a/x/n", "null")], [#"["x"] ? @1"#], true),
             ("/a/{k}", [("/a/x/.priority", "1")], [#"["x"] ? @1"#], true),
             ("/a/{k}", [("/a/x/n", "1"), ("/a/y", "2")], [#"["x"] ? @1"#, #"["y"] = 2 @1"#], true),
-            // Elsewhere.
+            // Outside the records.
             ("/a/{k}", [("/b/x", "1")], [], false),
             ("/a/{k}/b", [("/a/x/c", "1")], [], false),
             ("/a/{k}/b", [("/a/x/b", "1")], [#"["x"] = 1 @1"#], false),
             ("/a/{k}/b", [("/a/x/b/c/d", "1")], [#"["x"] ? @1"#], true),
-            // Above.
+            // Above the records.
             (
                 "/a/{k}", [("/a", #"{"x":1,"y":{"z":2}}"#)], ["empty []", #"["x"] = 1 @1"#, #"["y"] = {"z":2} @1"#],
                 false
@@ -62,7 +61,7 @@ import Tree
             ("/a/{k}/b", [("/a", #"{"x":{"b":1},"y":{"c":2}}"#)], ["empty []", #"["x"] = 1 @1"#], false),
             ("/a/{k}/b", [("/a/x", #"{"c":1}"#)], [#"empty ["x"]"#], false),
             ("/{j}/{k}", [("/x", #"{"y":1}"#)], [#"empty ["x"]"#, #"["x", "y"] = 1 @1"#], false),
-            // Priorities above the records are none of theirs.
+            // Priorities above the records do not belong to them.
             ("/a/{k}", [("/a/.priority", "1")], [], false),
             ("/{k}", [("/.priority", "1")], [], false),
             ("/{j}/{k}", [("/x/.priority", "1")], [], false),
@@ -78,7 +77,7 @@ import Tree
         #expect(pending.isEmpty && !pending.needsTree && work(pending) == [])
     }
 
-    /// What comes later wins.
+    /// Checks that later changes replace earlier ones.
     @Test(
         arguments: [
             ([[("/a/x", "1")], [("/a/x", "2")]], [#"["x"] = 2 @2"#]),
@@ -100,7 +99,8 @@ import Tree
         #expect(work(pending) == Set(expected))
     }
 
-    /// A load's values are in its parts: what it may have touched is read from the tree.
+    /// Checks that records that a bulk load may have changed are read from the tree, because the load's values are in
+    /// its parts.
     @Test(arguments: [
         ("/a/{k}", "/a/x", [#"["x"] ? @1"#]), ("/a/{k}", "/a/x/n", [#"["x"] ? @1"#]),
         ("/a/{k}", "/a", ["reload [] @1"]),
@@ -158,7 +158,7 @@ import Tree
                     let entry = randomEntry(seq, &generator)
                     for change in entry.changes { root = root.replacing(change.path, with: change.value) }
                     if entry.isBulk {
-                        // What the parts bring is in the tree only.
+                        // The content of the parts is only in the tree.
                         root = root.replacing(entry.path, with: tree(&generator, depth: 3))
                     }
                     pending.take(entry)
@@ -194,7 +194,7 @@ import Tree
                     changed[keys] = all[keys]
                 }
             })
-        // Whoever relies on it asks the tree only then.
+        // The tree may be read only if this is set.
         #expect(!asked || pending.needsTree)
         table = changed
     }
@@ -221,7 +221,7 @@ import Tree
         return Entry(seq: seq, committedAt: 1_000 + seq, operation: .update, path: .root, changes: changes)
     }
 
-    /// Few keys, so that entries meet.
+    /// Uses few keys, so that entries overlap.
     private func path(_ generator: inout TreeGenerator, atMost depth: Int) -> Path {
         Path((0..<generator.random.below(depth + 1)).map { _ in Key(generator.random.pick(["a", "b", "0"])) })
     }

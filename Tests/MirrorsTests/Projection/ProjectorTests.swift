@@ -3,7 +3,7 @@ import Tree
 
 @testable import Mirrors
 
-/// What becomes of one record: defaults, missing values, values that don't fit, and the rest.
+/// Tests of the projection of one record: defaults, missing values, conversion errors and the rest column.
 @Suite struct ProjectorTests {
     private func project(
         _ columns: String, _ record: String, rest: String? = nil, keys: [String] = ["r"]
@@ -26,7 +26,7 @@ import Tree
     private static let missing = "there is no value where one must be"
     private static let unfit = "a text where a whole number should be"
 
-    /// Each option with a value that is there, absent, or does not fit. A row of nil is none.
+    /// Checks each option with a value that is present, absent, or of the wrong type. A nil row means no row.
     @Test(
         arguments: [
             (plain, #"{"x": 1}"#, "1", [], []),
@@ -34,7 +34,7 @@ import Tree
             (plain, #"{"x": "t"}"#, "NULL", ["x"], [unfit]),
             (defaulted, #"{"x": 1}"#, "1", [], []),
             (defaulted, #"{"y": 1}"#, "5", [], []),
-            // What is there, but wrong, is not replaced where nothing has to be there.
+            // A present but wrong value is not replaced by the default of a column that allows NULL.
             (defaulted, #"{"x": "t"}"#, "NULL", ["x"], [unfit]),
             (standIn, #"{"x": 1}"#, "1", [], []),
             (standIn, #"{"y": 1}"#, "5", [], []),
@@ -71,7 +71,7 @@ import Tree
         #expect(errors.count == (record.contains("\"t\"") ? 1 : 0))
     }
 
-    /// With columns directly in the record only there is a shorter way: it must say the same.
+    /// Checks that the faster path for columns directly in the record gives the same result.
     @Test(arguments: [
         (#"{"x": 1, "y": 2}"#, "NULL"), (#"{"x": 1, "y": 2, "z": 3}"#, #"{"z":3}"#),
         (#"{"x": "t", "y": 2}"#, #"{"x":"t"}"#), (#"{"z": {"x": 1}}"#, #"{"z":{"x":1}}"#),
@@ -88,7 +88,7 @@ import Tree
         #expect(errors.map(\.column) == ["rest"] && errors[0].path == "/a/r" && errors[0].value == #"{"y":"a\u0000"}"#)
     }
 
-    /// One text that `jsonb` can't hold is left out, and nothing else.
+    /// Checks that only the text that `jsonb` cannot hold is omitted.
     @Test func onlyTheTextIsLeftOutOfTheRest() throws {
         let record = #"{"x": 1, "bad": "a\u0000", "deep": {"ok": [1, "\u0000", 3], "no": "\u0000b", "yes": true}}"#
         let (row, errors) = try project(#""x": "bigint""#, record, rest: "rest")
@@ -104,7 +104,8 @@ import Tree
             #""j": {"type": "jsonb", "not null": "skip"}, "n": {"type": "jsonb", "default": "d", "not null": "default"}"#
         let (row, errors) = try project(
             columns, #"{"j": {"a": "\u0000", "b": 1}, "n": {"a": "\u0000"}, "z": 1}"#, rest: "rest")
-        // Of the second nothing is left: it does not fit, and stays in the rest, which can't hold it either.
+        // Nothing remains of the second value. It has a conversion error, and stays in the rest column, which cannot
+        // hold it either.
         #expect(row.map { $0.cells.map(shown) } == [#"{"b":1}"#, #""d""#, #"{"z":1}"#])
         #expect(row?.misfits == ["j", "n", "rest"])
         #expect(errors.map(\.path) == ["/a/r/j/a", "/a/r/n", "/a/r/n/a"])
@@ -128,7 +129,7 @@ import Tree
         #expect(errors.map(\.value) == [#""x""#, "1", nil, #"{"e":1}"#])
     }
 
-    /// Records that the filter leaves out make no row, and no errors either.
+    /// Checks that records that the filter excludes have neither a row nor errors.
     @Test(arguments: [
         ("data.child('x').val() > 5", #"{"x": 6}"#, true), ("data.child('x').val() > 5", #"{"x": 5}"#, false),
         ("data.child('x').val() > 5", #"{"x": "t"}"#, false), ("$k == 'r'", #"{"x": 1}"#, true),
@@ -150,7 +151,7 @@ import Tree
         #expect(row == nil && errors.isEmpty)
     }
 
-    /// A row's key has to fit into an index.
+    /// Checks that a row's key must fit into an index.
     @Test(arguments: [(2_400, true), (2_401, false)]) func keysEndSomewhere(bytes: Int, fits: Bool) throws {
         let projector = Projector(try definition(#"{"name": "m", "path": "/{i}/{j}/{k}/{l}"}"#))
         let lengths = [700, 700, 700, bytes - 2_100]
@@ -166,7 +167,7 @@ import Tree
         #expect(errors.allSatisfy { $0.column == "" && $0.path == $0.record && $0.value == #"{"x":1}"# })
     }
 
-    /// Long values are cut between characters.
+    /// Checks that long values are cut between characters.
     @Test(arguments: ["", "x", "xy", "xyz"]) func longValuesAreCut(shift: String) throws {
         let text = shift + String(repeating: "🎈", count: 2_000)
         let cut = Projector.shown(.string(text))

@@ -8,11 +8,11 @@ import Tree
 
 @testable import Mirrors
 
-/// Records that are read on a thread of their own.
+/// Tests of records that are read on a separate thread.
 @Suite struct RecordBatchesTests {
     private struct Enough: Error, Equatable {}
 
-    /// Runs `body` with a session on a namespace of so many records, in a transaction.
+    /// Runs `body` with a session on a namespace with these records, in a transaction.
     private func with(_ json: String, _ body: (LogConnection, Int64, PathPattern) throws -> Void) throws {
         try MirrorBench.with { bench in
             try bench.set("/", json)
@@ -48,7 +48,7 @@ import Tree
         }
     }
 
-    /// However many may come together, they are no more bytes than that.
+    /// Checks that a batch is limited by bytes, however many records it may contain.
     @Test func largeRecordsComeInSmallBatches() throws {
         let value = "\"" + String(repeating: "x", count: 200_000) + "\""
         try with(Self.records(40, value)) { source, namespace, pattern in
@@ -59,7 +59,7 @@ import Tree
         }
     }
 
-    /// Whoever has enough stops the reader, and can use the connection at once; its transaction is over.
+    /// Checks that a consumer can stop the reader and use the connection immediately, outside a transaction.
     @Test(arguments: [0, 3]) func readersStop(after batches: Int) throws {
         try with(Self.records(5_000)) { source, namespace, pattern in
             var count = 0
@@ -76,14 +76,14 @@ import Tree
         }
     }
 
-    /// What ends the reading is told, behind what was read.
+    /// Checks that a failure of the reader is reported after the records that were read.
     @Test func failuresAreTold() throws {
         try MirrorBench.with { bench in
             try bench.set("/", Self.records(3_000))
             let source = try LogConnection(bench.url)
             defer { source.close() }
             _ = try #require(try source.beginSnapshot(bench.namespace.key.id))
-            // Other tests' sessions are on the same server.
+            // Sessions of other tests use the same server.
             try bench.script(
                 "select pg_terminate_backend(pid) from pg_stat_activity where pid = \(source.backendPID)")
             let pattern = try PathPattern("/r/{id}")

@@ -3,7 +3,7 @@ import Tree
 
 @testable import Mirrors
 
-/// What data are, without a schema: records, collections of them, sets, coordinates.
+/// Tests of the shape of data without a schema: records, collections of records, sets, coordinates.
 @Suite struct ShapeTests {
     private static func node(_ text: String) throws -> Node { try JSONParser.parse(Array(text.utf8)).node }
 
@@ -24,7 +24,7 @@ import Tree
         (["1", "\"x\""], Shape.leaf), (["1", "2", "{\"a\":1}"], .leaf),
         ([#"{"a":true}"#, #"{"b":true,"c":true}"#], .set),
         ([#"["x","y"]"#, #"["z"]"#], .set),
-        // The same flag of many is a field.
+        // A flag that many values have is a field.
         ([#"{"online":true}"#, #"{"online":true}"#, #"{"online":true}"#], .record),
         ([#"{"type":"Point","coordinates":[1,2]}"#], .json), (["[1.5,2.5]", "[3,4]"], .json),
         (["[[1,2],[3,4]]", "[[5,6]]"], .json),
@@ -32,9 +32,9 @@ import Tree
         ([#"{"\#(pushID)":{"t":1}}"#], .collection(.other)), ([#"{"17":{"t":1},"4711":{"t":1}}"#], .collection(.other)),
         ([#"{"2026-01-31":3,"2026-02-01":4}"#], .collection(.date)),
         ([#"{"name":"x","age":1}"#, #"{"name":"y"}"#], .record),
-        // Names that are keys: their children are alike, and are not the same in each place.
+        // Names that are keys: their children are similar, and differ between values.
         ([#"{"ada":{"n":1,"m":2},"bob":{"n":2,"m":1},"cyd":{"n":1}}"#], .collection(.other)),
-        // Names that are fields: the same in each place.
+        // Names that are fields: the same in each value.
         ([#"{"home":{"n":1},"work":{"n":2}}"#, #"{"home":{"n":3},"work":{"n":4}}"#, #"{"home":{"n":1}}"#], .record),
         ([#"{"m1":"a","m2":"b"}"#, #"{"m3":"c"}"#], .collection(.other)), ([#"{"theme":"dark","size":5}"#], .record),
     ]) func shapes(_ values: [String], _ shape: Shape) throws {
@@ -93,13 +93,13 @@ import Tree
             ])
     }
 
-    /// What a few people do in many places, under their names: no column of each person.
+    /// Checks that data of a few people under their names in many paths is not given a column per person.
     @Test(arguments: [
         (
             #""lastRead":{"ada":5,"bob":6}"#, #""lastRead":{"bob":7}"#,
             "doc_last_read /docs/{doc_id}/lastRead/{user_id}: value bigint"
         ),
-        // All of them in each place, as the fields of a record would be.
+        // All of the people in each path, like the fields of a record.
         (
             #""votes":{"ada":"up","bob":"down","cyd":"up"}"#, #""votes":{"ada":"up","bob":"up","cyd":"down"}"#,
             "doc_votes /docs/{doc_id}/votes/{user_id}: value text"
@@ -125,7 +125,7 @@ import Tree
         let known = KnownCollections(in: users)
         let sets = try [#"{"ada":true,"bob":true}"#, #"{"ada":true,"bob":true}"#].map(Self.node)
         #expect(Shape(sets, among: known) == .set && Shape(sets) == .record)
-        // Somebody may be gone: four of five are there.
+        // Some keys may have been removed: four of five exist.
         #expect(known.name(of: [Key("ada"), Key("bob"), Key("cyd")]) == "user")
         #expect(known.name(of: [Key("ada"), Key("bob"), Key("eve")]) == nil && known.name(of: []) == nil)
     }
@@ -139,14 +139,14 @@ import Tree
             }
         }
         #expect(try Shape(places("1")) == .collection(.other) && Shape(places(#"{"n":1}"#)) == .collection(.other))
-        // Fields of text that are there or not look the same.
+        // Optional text fields have the same shape.
         #expect(try Shape(places("\"x\"")) == .record)
-        // What is nearly everywhere is a field.
+        // A name that is nearly everywhere is a field.
         let fields = try (0..<8).map { try Self.node("{\"x\":1,\"y\":2\($0 == 3 ? "" : ",\"z\":3")}") }
         #expect(Shape(fields) == .record)
     }
 
-    /// Many records, each with some of many fields, are one collection and not a table each.
+    /// Checks that many records with different subsets of many fields form one collection instead of a table each.
     @Test(arguments: [(19, 19), (20, 1), (85, 1)]) func irregularRecords(count: Int, tables: Int) throws {
         let records = (0..<count).map { number in
             let fields = (0..<4).map { field in "\"f\((number * 5 + field * 7) % 11)\":\(number)" }
@@ -159,13 +159,13 @@ import Tree
         #expect(tables > 1 ? !patterns.contains("/things/{thing_id}") : patterns == ["/things/{thing_id}"])
     }
 
-    /// Letters only: names with numbers are keys.
+    /// Returns a name of letters only, because names with numbers count as keys.
     private static func word(_ number: Int) -> String {
         let letters = Array("abcdefghijklmnopqrstuvwxyz")
         return "\(letters[number / 26])\(letters[number % 26])"
     }
 
-    /// Sections of settings are records of their own kinds.
+    /// Checks that sections of settings are records of different kinds.
     @Test func sectionsOfSettings() throws {
         let sections = (0..<40).map { number in
             let word = Self.word(number)

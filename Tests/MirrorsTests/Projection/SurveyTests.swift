@@ -3,7 +3,7 @@ import Tree
 
 @testable import Mirrors
 
-/// What values suggest for a column.
+/// Tests of the column type that values suggest.
 @Suite struct SurveyTests {
     private func best(_ values: [String]) throws -> String {
         let found = try values.enumerated().map {
@@ -26,13 +26,13 @@ import Tree
         (["\"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\""], "uuid, 0"),
         (["\"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\"", "\"x\"", "\"y\""], "text, 0"),
         (["{\"a\":true}", "{\"b\":true,\"c\":true}"], "text[], 0"),
-        // Money is a number; codes are texts that could be numbers.
+        // Amounts of money are numbers. Codes are texts that could be numbers.
         (["\"12.50\"", "\"0.99\"", "\"-3.00\""], "numeric or text, 0"), (["\"12.50\"", "3"], "numeric or text, 0"),
-        // Versions are none.
+        // Version numbers are not numbers.
         (["\"1.1\"", "\"1.10\""], "text or numeric, 0"), (["\"1.1\"", "\"1.1\"", "\"1.2\""], "numeric or text, 0"),
         (["\"004\"", "\"276\""], "text or numeric, 0"), (["\"01.5\""], "text or numeric, 0"),
         (["\"12.50\"", "\"free\"", "\"?\""], "text, 0"),
-        // A type that takes all is better than one that most values have.
+        // A type that fits all values is better than one that fits most.
         (["1", "2", "\"x\""], "text, 0"), (["true", "true", "1"], "text, 0"), (["\"x\"", "1"], "none"),
         (["1", "2", "\"1.50\""], "numeric or text, 0"), (["1", "2", "{\"a\":1}"], "jsonb, 0"),
         (["{\"a\":true}", "{\"b\":true}", "1"], "jsonb, 0"), (["\"x\"", "\"y\"", "{\"a\":1}"], "jsonb, 0"),
@@ -42,7 +42,7 @@ import Tree
         #expect(try best(values) == expected)
     }
 
-    /// One value of fifty may be left to the errors of the type that the others have.
+    /// Checks that one value of fifty may be left as a conversion error of the type that fits all others.
     @Test(arguments: [(49, 1, "bigint"), (48, 1, "text"), (98, 2, "bigint"), (97, 2, "text"), (51, 49, "text")])
     func aFewThatDoNotFit(numbers: Int, texts: Int, type: String) throws {
         let values = Array(repeating: Node.int(1), count: numbers) + Array(repeating: .string("x"), count: texts)
@@ -56,7 +56,7 @@ import Tree
         ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "none", .uuid),
     ])
     func theTypeThatNearlyAllFit(value: String, other: String, type: ColumnType) throws {
-        // One of ten is told, one of nine is too much, and none is no exception.
+        // One of ten is reported, one of nine is too many, and zero is no exception.
         for (count, others, expected) in [(9, 1, [9]), (8, 1, nil), (10, 0, nil)] as [(Int, Int, [Int]?)] {
             let texts = Array(repeating: value, count: count) + Array(repeating: other, count: others)
             let found = texts.enumerated().map { ColumnSurvey.Found(record: $0.offset, value: .string($0.element)) }
@@ -83,7 +83,7 @@ import Tree
         }
     }
 
-    /// A text among them makes all of them times, also the one that is 1970 then.
+    /// Checks that one text among times makes the column a timestamp, including the number that then means 1970.
     @Test func aNumberThatNobodyMeansAmongTimes() throws {
         let found = (0..<20).map { number -> ColumnSurvey.Found in
             let value: Node =

@@ -8,9 +8,10 @@ import Tree
 
 @testable import Mirrors
 
-/// Which mirrors of a group move in one transaction.
+/// Tests of which mirrors of a group advance in one transaction.
 @Suite struct MirrorWorkTests {
-    /// A mirror that was held, and may move again just when waiting records are tried, does not come along with all that it has missed.
+    /// Checks that a mirror that was blocked and becomes free just when waiting records are tried does not first catch
+    /// up with all entries that it has missed.
     @Test func aMirrorThatIsBehindDoesNotComeAlong() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "b_orders", "path": "/orders/{o}", "columns": {"by": "text"}}"#)
@@ -47,7 +48,7 @@ import Tree
             try stepToTheEnd()
             #expect(try bench.errors("a_items").count == 1)
             try holder.executeScript("commit")
-            // It may move again, and then the records are tried before the next step.
+            // The mirror is free again, and the records are tried before the next step.
             #expect(eventually { work.position == 0 })
             try bench.script("insert into mirror.b_orders (o, _seq) values ('o1', 1)")
             #expect(
@@ -61,7 +62,7 @@ import Tree
         }
     }
 
-    /// Records that are to be read again have all entries up to the head taken; none are not.
+    /// Checks that a mirror without records to read again does not have to advance to the head.
     @Test func noRecordsToReadAgainTakeNoMirrorToTheHead() throws {
         try MirrorBench.with { bench in
             try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#)

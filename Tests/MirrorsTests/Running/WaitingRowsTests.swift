@@ -2,17 +2,18 @@ import Testing
 
 @testable import Mirrors
 
-/// When records that wait for other tables are tried again: in simulated time, where a try of a record takes half a millisecond.
+/// Tests of when records that wait for other tables are retried, in simulated time. A try of a record takes half a
+/// millisecond.
 @Suite struct WaitingRowsTests {
-    /// Records that wait, by their places, and the tries.
+    /// Waiting records in order of their position, and the tries.
     private struct Simulation {
         var waiting = WaitingRows(MirrorSettings())
         var now: Int64 = 1_000
-        /// Records that no other table ever lets in, by ascending place.
+        /// Records that are never accepted, in ascending order of position.
         var old: [UInt32]
         var tried: [(record: String, at: Int64)] = []
         var slices: [(milliseconds: Int64, count: Int)] = []
-        /// Those for which the other row has come.
+        /// The records whose referenced row has arrived.
         var resolved: Set<String> = []
 
         static func place(_ number: UInt32) -> [UInt8] {
@@ -21,7 +22,7 @@ import Testing
 
         static func name(_ number: UInt32) -> String { "/old/\(number)" }
 
-        /// Lets time pass until a moment, with all tries in between.
+        /// Advances the time to `end`, with all tries in between.
         mutating func run(until end: Int64, every step: Int64 = 10) {
             while now < end {
                 switch waiting.next("m", now) {
@@ -74,7 +75,7 @@ import Testing
         #expect(simulation.times(of: "/a").count == 1)
     }
 
-    /// One that writes a dangling row each second does not have all others tried each second.
+    /// Checks that a new waiting record each second does not cause all other records to be tried each second.
     @Test func newRecordsDoNotTakeOldOnesAlong() {
         var simulation = Simulation(old: Array(0..<500))
         simulation.run(until: 120_000)
@@ -84,14 +85,14 @@ import Testing
             simulation.run(until: 120_000 + Int64(second) * 1_000)
         }
         let old = simulation.tried.dropFirst(before).filter { $0.record.hasPrefix("/old/") }.count
-        // A round in half a minute.
+        // One round per half minute.
         #expect((4_000...6_000).contains(old), "\(old)")
         let busy = simulation.slices.reduce(0) { $0 + $1.milliseconds }
         #expect(busy < simulation.now / 20, "\(busy)")
         #expect((1...290).allSatisfy { !simulation.times(of: "/new/\($0)").isEmpty })
     }
 
-    /// Among many that wait for ever, one whose parent has come is found by the next round.
+    /// Checks that the next round reaches a record whose parent has arrived among many that wait forever.
     @Test func aRoundReachesEachRecord() {
         var simulation = Simulation(old: Array(0..<20_000))
         simulation.run(until: 60_000)
@@ -100,14 +101,14 @@ import Testing
         simulation.run(until: began + 80_000)
         let found = simulation.times(of: Simulation.name(17_777)).first { $0 >= began }
         #expect(found.map { $0 - began < 55_000 } == true, "\(String(describing: found))")
-        // Tries leave half of the time to the other mirrors, and no try is long.
+        // Tries leave half of the time to other mirrors, and no try is long.
         let busy = simulation.slices.reduce(0) { $0 + $1.milliseconds }
         #expect(busy <= simulation.now * 6 / 10, "\(busy) of \(simulation.now)")
         #expect(simulation.slices.allSatisfy { $0.milliseconds <= 2 * WaitingRows.sliceMilliseconds })
         #expect(simulation.slices.contains { $0.count == WaitingRows.limits.upperBound })
     }
 
-    /// A try that takes long, as with a server far away, is of few records.
+    /// Checks that slow tries, as with a distant server, contain few records.
     @Test func slicesFitTheirTime() {
         var waiting = WaitingRows(MirrorSettings())
         var now: Int64 = 0
@@ -120,7 +121,7 @@ import Testing
             }
             limits.append(limit)
             let began = now
-            // 20 ms a record.
+            // 20 ms per record.
             now += Int64(limit) * 20
             waiting.triedSlice(
                 "m", count: limit, place: Simulation.place(UInt32(number)), left: limit, began: began, now)
@@ -128,7 +129,8 @@ import Testing
         #expect(limits.dropFirst().allSatisfy { $0 <= 13 }, "\(limits)")
     }
 
-    /// A command of an operator leaves records that wait: each mirror is looked at now and then, and not more often.
+    /// Checks that a mirror without waiting records is checked only now and then, in case an operator's command leaves
+    /// some.
     @Test func whereNothingWaitsItIsLookedAtSeldom() {
         var waiting = WaitingRows(MirrorSettings())
         #expect(waiting.retryAt("m") == 0)
@@ -138,7 +140,7 @@ import Testing
         #expect(waiting.next("m", 30_005) != nil)
     }
 
-    /// Nothing is said of what became of a try that failed as a whole.
+    /// Checks that a try that fails as a whole is followed by a pause.
     @Test func aTryThatFailsIsFollowedByAPause() {
         var waiting = WaitingRows(MirrorSettings())
         #expect(waiting.next("m", 0) != nil)

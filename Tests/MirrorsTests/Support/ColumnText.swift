@@ -2,13 +2,13 @@ import Mirrors
 import Postgres
 import Tree
 
-/// Columns of mirrors as texts that `PlainProjection` has as well.
+/// Expressions that give mirrors' columns as texts, in the form of `PlainProjection`.
 enum ColumnText {
     private static func columns(_ definition: MirrorDefinition) -> [(name: String, type: ColumnType)] {
         definition.columns.map { ($0.name, $0.type) } + (definition.rest.map { [($0.name, .jsonb)] } ?? [])
     }
 
-    /// Expressions for the columns of a table, and for what did not fit.
+    /// Expressions for the columns of a table, and for conversion errors.
     static func ofTable(_ definition: MirrorDefinition) -> [String] {
         columns(definition).map { name, type in
             let column = quotedIdentifier(name)
@@ -20,7 +20,7 @@ enum ColumnText {
         } + ["array_to_string(_misfits, chr(1))"]
     }
 
-    /// Expressions for the members of rows that a column has as JSON, and for what did not fit.
+    /// Expressions for the members of rows stored as JSON in a column, and for conversion errors.
     static func ofJSON(_ column: String, _ definition: MirrorDefinition) -> [String] {
         columns(definition).map { name, type in
             let member = "(\(column) -> '\(name)')"
@@ -39,7 +39,7 @@ enum ColumnText {
         } + ["array_to_string(_misfits, chr(1))"]
     }
 
-    /// A row that such expressions have read.
+    /// Returns a row that such expressions have read.
     static func row(
         _ definition: MirrorDefinition, _ rows: PostgresResult, _ index: Int, from position: Int
     ) throws -> PlainProjection.Row {

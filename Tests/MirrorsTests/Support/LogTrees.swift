@@ -3,14 +3,14 @@ import TestSupport
 import Testing
 import Tree
 
-/// The trees that a namespace's log says there were, each made of the one before it and kept.
+/// The trees at each entry of a namespace's log, each derived from the previous one and cached.
 final class LogTrees {
-    /// By seq.
+    /// The trees by seq.
     private var roots: [Node] = [.null]
-    /// The entries behind the first tree.
+    /// The entries after the first tree.
     private var entries: [Entry] = []
 
-    /// The tree as of an entry. The log has to reach from the first entry to it.
+    /// Returns the tree at an entry. The log must contain all entries up to it.
     func tree(_ log: LogConnection, _ namespace: Int64, at seq: Int64) throws -> Node {
         while roots.count <= Int(seq) {
             let page = try log.read(namespace, after: Int64(roots.count) - 1, through: seq)
@@ -23,7 +23,7 @@ final class LogTrees {
         return roots[Int(seq)]
     }
 
-    /// Calls `body` with each entry up to one, and the tree behind it.
+    /// Calls `body` with each entry up to `last`, and the tree after it.
     func forEach(
         _ log: LogConnection, _ namespace: Int64, through last: Int64, _ body: (Entry, Node) throws -> Void
     ) throws {

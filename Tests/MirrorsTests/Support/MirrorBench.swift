@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// A namespace with an engine to write to it, what operators do with mirrors, and SQL to look at tables.
+/// A namespace with an engine for writes, mirror administration, and SQL to inspect tables.
 final class MirrorBench {
     let url: PostgresURL
     let namespace: LiveNamespace
@@ -24,7 +24,7 @@ final class MirrorBench {
         try sql.executeScript("set timezone = 'UTC'")
     }
 
-    /// Runs `body` with all of it on a database of its own.
+    /// Runs `body` with a bench on a new database.
     static func with(_ body: (MirrorBench) throws -> Void) throws {
         try withEngines { url, engines in
             let bench = try MirrorBench(url, engines[0])
@@ -58,12 +58,12 @@ final class MirrorBench {
 
     // MARK: Mirrors
 
-    /// Applies a definition and returns what was built, nil where nothing had to be.
+    /// Applies a definition. Returns the outcome of the build, or nil if none was needed.
     @discardableResult func apply(_ text: String) throws -> MirrorBuilder.Outcome? {
         try operators.execute(try operators.plan(try definition(text), namespace: "test"))
     }
 
-    /// Applies all definitions of a text, a mirror's histories among them.
+    /// Applies all definitions of a text, including a mirror's histories.
     @discardableResult func applyAll(_ text: String) throws -> [MirrorBuilder.Outcome?] {
         try MirrorDefinition.read(Array(text.utf8), source: "test").map { definition in
             try operators.execute(try operators.plan(definition, namespace: "test"))
@@ -100,7 +100,7 @@ final class MirrorBench {
         try body(service)
     }
 
-    /// Waits until these mirrors have come to the newest entry.
+    /// Waits until these mirrors have reached the newest entry.
     func catchUp(_ names: String...) throws {
         let isThere = try eventually {
             let statuses = try operators.statuses()
@@ -110,12 +110,12 @@ final class MirrorBench {
         #expect(isThere, "\(names) are not at the head: \(statuses)")
     }
 
-    // MARK: Looking
+    // MARK: Inspecting
 
     /// Runs statements on the database.
     func script(_ statements: String) throws { try sql.executeScript(statements) }
 
-    /// The rows of a query as the texts that PostgreSQL writes, whatever their types; NULL is nil.
+    /// Returns the rows of a query as PostgreSQL's texts, regardless of their types. NULL is nil.
     func rows(_ query: String) throws -> [[String?]] {
         var rows: [[String?]] = []
         try sql.copyOut("copy (\(query)) to stdout") { bytes in
@@ -125,7 +125,7 @@ final class MirrorBench {
         return rows
     }
 
-    /// A field of COPY's text format.
+    /// Decodes a field of COPY's text format.
     private static func field(_ text: Substring) -> String? {
         if text == "\\N" { return nil }
         let letters: [Character: Character] = [
@@ -143,12 +143,12 @@ final class MirrorBench {
         return field
     }
 
-    /// The rows of a query as text: columns separated by a bar, NULL as nothing.
+    /// Returns the rows of a query as texts, with columns separated by a bar and NULL as an empty text.
     func lines(_ query: String) throws -> [String] {
         try rows(query).map { row in row.map { $0 ?? "" }.joined(separator: "|") }
     }
 
-    /// What `log verify` finds.
+    /// Returns the problems that `log verify` finds.
     func problems() throws -> [String] {
         let log = try LogConnection(url)
         defer { log.close() }

@@ -4,7 +4,7 @@ import Rules
 import TestSupport
 import Tree
 
-/// Random definitions, and random writes that meet them.
+/// Generates random definitions, and random writes that affect them.
 struct MirrorGenerator {
     var tree: TreeGenerator
     private static let patterns = [
@@ -17,9 +17,9 @@ struct MirrorGenerator {
     mutating func pattern() -> String { tree.random.pick(Self.patterns) }
 
     /// - Parameters:
-    ///   - fixed: the pattern, with keys of type text; nil for any.
-    ///   - more: further members.
-    ///   - isWhole: every record makes a row.
+    ///   - fixed: The pattern, with keys of type text, or nil for a random pattern.
+    ///   - more: Further members.
+    ///   - isWhole: Whether every record gives a row.
     mutating func definition(
         _ name: String, at fixed: String? = nil, _ more: String = "", allRecords isWhole: Bool = false
     ) throws -> MirrorDefinition {
@@ -67,7 +67,7 @@ struct MirrorGenerator {
 
     private mutating func field() -> Key { Key(tree.random.pick(Self.fields)) }
 
-    /// A value that some column may like.
+    /// Returns a value that may fit a column.
     private mutating func value() -> Node {
         switch tree.random.below(12) {
         case 0: .int(1_700_000_000_000 + Int64(tree.random.below(1_000_000)))
@@ -83,7 +83,7 @@ struct MirrorGenerator {
         }
     }
 
-    /// A value for a place of some depth: records, and what is around them.
+    /// Returns a value for a path of some depth: records, and data around them.
     private mutating func subtree(_ depth: Int) -> Node {
         if depth == 0 { return value() }
         return Node(
@@ -118,7 +118,8 @@ struct MirrorGenerator {
         }
     }
 
-    /// A write to records below `/a` and their children: arrays in `a`, maps in `b`; now and then to all of them, or anything.
+    /// Returns a write to records below `/a` and their children, arrays in `a` and maps in `b`. Sometimes writes all
+    /// records, or any value.
     mutating func childWrite() -> Write {
         let parent = "/a/\(tree.random.pick(["p", "q", "é"]))"
         let number = tree.random.below(4)

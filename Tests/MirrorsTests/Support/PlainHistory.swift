@@ -5,11 +5,11 @@ import Tree
 
 @testable import Mirrors
 
-/// What tables that keep what their records were should hold, worked out from whole trees: every entry is applied to the whole
-/// tree, and the records before and after it are compared. The other side of the property tests.
+/// The expected content of tables that keep earlier states of records, computed from whole trees: each entry is applied
+/// to the tree, and the records before and after it are compared. Used by the property tests.
 struct PlainHistory {
     struct Version: Equatable, CustomStringConvertible {
-        /// Not a string, to which two spellings of é are one.
+        /// A `Key`, because two spellings of é are equal strings.
         let key: Key
         let seq: Int64
         let via: String?
@@ -18,23 +18,23 @@ struct PlainHistory {
         var description: String { "\(key) @\(seq) by \(via ?? "-") \(record ?? "gone")" }
     }
 
-    /// A row of a history.
+    /// The key of a row of a history.
     struct Place: Hashable {
         let key: Key
         let seq: Int64
     }
 
-    /// What a table of changes should have.
+    /// The expected row of a table of changes.
     struct Change: Equatable {
         let operation: String
         var old: PlainProjection.Row?
         let new: PlainProjection.Row?
     }
 
-    /// What a table should have in which rows stay whose records are gone.
+    /// The expected row of a table that keeps the rows of removed records.
     struct Last: Equatable {
         var row: PlainProjection.Row
-        /// Nil where it is of before the mirror began.
+        /// Nil if the row is older than the mirror.
         var seq: Int64?
         /// Milliseconds since 1970.
         var at: Int64?
@@ -47,7 +47,7 @@ struct PlainHistory {
     private let definition: MirrorDefinition
     private let projector: Projector
 
-    /// - Parameter first: where the history begins: an entry, of which the tree before it is the beginning.
+    /// - Parameter first: The entry with which the history begins. The tree before it is the initial state.
     init(
         _ log: LogConnection, _ namespace: Int64, _ definition: MirrorDefinition, from first: Int64 = 1,
         through end: Int64, _ trees: LogTrees = LogTrees()
@@ -92,7 +92,7 @@ struct PlainHistory {
             } else if let known = last[key], !known.isGone {
                 last[key] = Last(row: known.row, seq: entry.seq, at: entry.committedAt, isGone: true)
             }
-            // Whether something changed goes by all digits and bytes; what it is by what PostgreSQL gives back.
+            // Changes are detected by all digits and bytes. Values are compared as PostgreSQL returns them.
             if exact(old, keys) == exact(new, keys) { continue }
             let oldRow = self.row(old, keys)
             let operation = oldRow == nil ? "insert" : row == nil ? "delete" : "update"
@@ -104,7 +104,7 @@ struct PlainHistory {
         record.isNull ? nil : PlainProjection(definition, records: [keys: record]).rows[keys]
     }
 
-    /// All that the program makes of it, as bytes.
+    /// The complete projection, as bytes.
     private func exact(_ record: Node, _ keys: [Key]) -> [UInt8]? {
         var misfits: [ConversionError] = []
         return projector.row(record, keys: keys, stamp: Stamp(seq: 0, committedAt: nil), misfits: &misfits).map {

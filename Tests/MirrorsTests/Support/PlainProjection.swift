@@ -2,29 +2,29 @@ import Glibc
 import Mirrors
 import Tree
 
-/// What a mirror's table should hold, worked out from the whole tree the slow and simple way: the other side of the
+/// The expected content of a mirror's table, computed from the whole tree in a slow and simple way. Used by the
 /// property tests.
 struct PlainProjection {
     struct Row: Equatable {
         var columns: [String?] = []
         var misfits: Set<String> = []
 
-        /// By bytes: two spellings of é are two texts.
+        /// Compares bytes: two spellings of é are different texts.
         static func == (one: Row, other: Row) -> Bool {
             one.columns.map { $0.map { Array($0.utf8) } } == other.columns.map { $0.map { Array($0.utf8) } }
                 && one.misfits == other.misfits
         }
     }
-    /// By captured keys: not by strings, to which two spellings of é are one.
+    /// Rows by captured keys. Strings cannot serve as keys, because two spellings of é are equal strings.
     var rows: [[Key]: Row] = [:]
-    /// Record path and column.
+    /// Record paths with columns.
     var errors: Set<[Key]> = []
 
     init(_ definition: MirrorDefinition, _ root: Node) {
         visit(root, Array(definition.pattern.parts), [], "", definition)
     }
 
-    /// Of records that are there.
+    /// Creates the projection of given records.
     init(_ definition: MirrorDefinition, records: [[Key]: Node]) {
         for (keys, node) in records { record(node, keys, "", definition) }
     }
@@ -44,12 +44,12 @@ struct PlainProjection {
         }
     }
 
-    /// Filters and what they mean, said without the rules language.
+    /// Filters with equivalent Swift closures, which do not use the rules language.
     static let filters: [String: @Sendable (Node, [Key]) -> Bool] = [
         "data.child('a').exists()": { node, _ in !node.child(Key("a")).isNull },
         "data.hasChildren()": { node, _ in !node.isLeaf && !node.isNull },
         "$k != 'a'": { _, keys in keys.last != Key("a") },
-        // What is no number can't be compared with one, and says no.
+        // Comparing a value that is not a number with a number gives false.
         "data.child('b').val() > 3": { node, _ in
             switch node.child(Key("b")).withoutPriority {
             case .int(let value): value > 3
@@ -104,7 +104,7 @@ struct PlainProjection {
         if isWanted { rows[keys] = row }
     }
 
-    /// An object without the texts that `jsonb` can't hold.
+    /// Returns an object without the texts that `jsonb` cannot hold.
     private static func cut(_ node: Node) -> String? {
         func storable(_ node: Node) -> Node {
             switch node.isLeaf ? node.withoutPriority : node {
@@ -118,7 +118,7 @@ struct PlainProjection {
         return left.isNull || node.isLeaf ? nil : canonicalJSON(json(left))
     }
 
-    /// The value as the test reads it back; nil inside for NULL, nil outside for a misfit.
+    /// The value as the test reads it back. The inner nil is NULL, the outer nil a conversion error.
     private static func text(_ node: Node, _ type: ColumnType) -> String?? {
         let node = node.isLeaf ? node.withoutPriority : node
         if node.isNull { return .some(nil) }
@@ -190,7 +190,7 @@ struct PlainProjection {
         return "\(parts.tm_year + 1900)-\(pad(parts.tm_mon + 1))-\(pad(parts.tm_mday))"
     }
 
-    /// Knows only the forms that the generator makes.
+    /// Parses only the forms that the generator creates.
     private static func moment(_ text: String) -> Int64? {
         let shape = String(text.map { $0.isNumber ? "9" : $0 })
         guard ["9999-99-99", "9999-99-99T99:99:99Z", "9999-99-99 99:99"].contains(shape) else { return nil }
@@ -202,7 +202,7 @@ struct PlainProjection {
         if numbers.count > 3 { parts.tm_hour = numbers[3] }
         if numbers.count > 4 { parts.tm_min = numbers[4] }
         if numbers.count > 5 { parts.tm_sec = numbers[5] }
-        // A day that no month has comes back as another one.
+        // A nonexistent day comes back as another day.
         let seconds = timegm(&parts)
         return text.hasPrefix(day(parts)) ? Int64(seconds) * 1_000_000 : nil
     }
@@ -213,7 +213,7 @@ struct PlainProjection {
         String(decoding: JSONWriter.encode(node, form: .plain), as: UTF8.self)
     }
 
-    /// The same text for the same value, however it is spelled: -0 is 0 in jsonb.
+    /// Returns the same text for equal values, regardless of spelling: -0 is 0 in jsonb.
     static func canonicalJSON(_ text: String) -> String {
         guard let node = try? JSONParser.parse(text, maxDepth: 64) else { return text }
         return json(canonical(node))

@@ -5,7 +5,7 @@ import Tree
 
 /// Imports of random values.
 enum RandomLoad {
-    /// An import at some place, in one transaction or in chunks.
+    /// Runs an import at a random path, in one transaction or in chunks.
     static func load(_ url: PostgresURL, _ generator: inout MirrorGenerator) throws {
         let log = try LogConnection(url)
         defer { log.close() }
@@ -20,14 +20,14 @@ enum RandomLoad {
         var diff = RowDiff(rows)
         diff.compare(.null, Node.null.replacing(path, with: value), changedAt: path)
         rows = diff.sink
-        // As in a file: an object's priority comes behind its children.
+        // As in a file, an object's priority follows its children.
         let isPriority = { (path: [UInt8]) in path.suffix(10).elementsEqual("/.priority".utf8) }
         do {
             for (path, value) in rows.all where !isPriority(path) { try importer.add(path, value) }
             for (path, value) in rows.all where isPriority(path) { try importer.add(path, value) }
             try importer.finish()
         } catch {
-            // Somebody wrote in between: a part was loaded, which is as good.
+            // Another writer wrote in between. The import loaded a part, which suffices.
             importer.abandon()
         }
     }

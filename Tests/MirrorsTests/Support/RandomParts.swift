@@ -3,9 +3,9 @@ import Postgres
 import TestSupport
 import Tree
 
-/// Entries in parts as large writes leave them, which are a few megabytes each.
+/// Entries in parts, as large writes of several megabytes create them.
 enum RandomParts {
-    /// Takes the newest entry of several changes apart, if it is one in parts. It means the same.
+    /// Splits the newest entry that has one part with several changes into more parts, without changing its meaning.
     static func split(_ sql: PostgresConnection, _ namespace: Int64, _ random: inout SeededGenerator) throws {
         let found = try sql.execute(
             """

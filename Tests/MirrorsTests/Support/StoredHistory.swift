@@ -5,7 +5,7 @@ import Tree
 
 @testable import Mirrors
 
-/// What a table that keeps what its records were does hold, and its versions, in one consistent read.
+/// The actual content of a table that keeps earlier states of records, and its versions, from one consistent read.
 struct StoredHistory {
     let definition: MirrorDefinition
     let seq: Int64
@@ -13,7 +13,7 @@ struct StoredHistory {
     private(set) var versions: [PlainHistory.Version] = []
     /// The rows of a table of changes.
     private(set) var changes: [PlainHistory.Place: PlainHistory.Change] = [:]
-    /// The rows of a table in which they stay.
+    /// The rows of a table that keeps removed rows.
     private(set) var last: [Key: PlainHistory.Last] = [:]
     private(set) var problems: [String] = []
 
@@ -57,7 +57,7 @@ struct StoredHistory {
             "select \(key), _seq, _operation, _old is null, _new is null, \(columns) from \(table)")
         for row in 0..<rows.rowCount {
             var before = try ColumnText.row(definition, rows, row, from: 5)
-            // The column says what did not fit of the new row.
+            // The column lists conversion errors of the new row.
             before.misfits = []
             let after = try ColumnText.row(definition, rows, row, from: 5 + old.count)
             let place = PlainHistory.Place(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
@@ -67,7 +67,7 @@ struct StoredHistory {
         }
     }
 
-    /// Notes where the view of versions does not have what the table of changes has.
+    /// Records a problem where the versions view differs from the table of changes.
     private mutating func compareVersions(_ sql: PostgresConnection) throws {
         let keys = definition.keys.map { quotedIdentifier($0.name) }.joined(separator: ", ")
         let view = quotedIdentifier(MirrorDefinition.versionsView(of: definition.table))
@@ -112,7 +112,7 @@ struct StoredHistory {
         }
     }
 
-    /// Why it is not what it should be; nil when it is.
+    /// Returns the first difference from the expected history, or nil if there is none.
     func difference(from plain: PlainHistory) -> String? {
         let place =
             "history \(definition.name) (\(definition.pattern), \(String(describing: definition.keeps))) at seq \(seq)"
@@ -126,7 +126,7 @@ struct StoredHistory {
         }
         for row in Set(changes.keys).union(plain.changes.keys) {
             var wanted = plain.changes[row]
-            // What did not fit of the old row is not said again.
+            // Conversion errors of the old row are not repeated.
             wanted?.old?.misfits = []
             if changes[row] != wanted {
                 return

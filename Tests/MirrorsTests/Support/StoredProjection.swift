@@ -4,7 +4,7 @@ import Postgres
 import TestSupport
 import Tree
 
-/// What a mirror's table does hold, and the tree as the log says it was at the mirror's cursor: one consistent read.
+/// The actual content of a mirror's table, and the tree of the log at the mirror's cursor, from one consistent read.
 struct StoredProjection {
     let definition: MirrorDefinition
     let seq: Int64
@@ -12,7 +12,7 @@ struct StoredProjection {
     var errors: Set<[Key]> = []
     let root: Node
 
-    /// - Parameter trees: of the mirror's namespace.
+    /// - Parameter trees: The trees of the mirror's namespace.
     init?(_ log: LogConnection, _ mirror: CatalogMirror, _ trees: LogTrees = LogTrees()) throws {
         try log.sql.executeScript(
             "begin isolation level repeatable read read only; set local timezone = 'UTC'")
@@ -20,7 +20,7 @@ struct StoredProjection {
         try self.init(inSnapshotOf: log, mirror, trees)
     }
 
-    /// In the transaction that is open.
+    /// Reads within the open transaction.
     init?(inSnapshotOf log: LogConnection, _ mirror: CatalogMirror, _ trees: LogTrees = LogTrees()) throws {
         guard let cursor = try MirrorCursor.of([mirror.id], in: mirror.namespaceID, log.sql).first else {
             return nil
@@ -49,7 +49,7 @@ struct StoredProjection {
         }
     }
 
-    /// Which rows are what is there now.
+    /// The condition for rows of present records.
     private var condition: String {
         switch definition.keeps {
         case .latest: "where _deleted_at is null"
@@ -57,7 +57,7 @@ struct StoredProjection {
         }
     }
 
-    /// Why the table is not what it should be; nil when it is.
+    /// The first difference from the expected content, or nil if there is none.
     var difference: String? {
         let wanted = PlainProjection(definition, root)
         let place = "mirror \(definition.name) (\(definition.pattern)) at seq \(seq)"

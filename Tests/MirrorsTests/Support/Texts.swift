@@ -3,15 +3,15 @@ import Tree
 
 @testable import Mirrors
 
-/// The one definition of a text.
+/// Returns the single definition of a text.
 func definition(_ text: String) throws -> MirrorDefinition {
     try #require(try MirrorDefinition.read(Array(text.utf8), source: "test").first)
 }
 
-/// A value in export form.
+/// Parses a value in export form.
 func node(_ json: String) throws -> Node { try JSONParser.parse(json, maxDepth: 64) }
 
-/// A cell as a test writes it.
+/// Formats a cell as tests write it.
 func shown(_ cell: Cell) -> String {
     switch cell {
     case .null: "NULL"
@@ -28,7 +28,7 @@ func shown(_ cell: Cell) -> String {
     }
 }
 
-/// The records of a pattern in a tree, the plain way.
+/// Returns the records of a pattern in a tree, by a plain traversal.
 func records(of root: Node, _ pattern: PathPattern) -> [[Key]: Node] {
     var found: [[Key]: Node] = [:]
     func visit(_ node: Node, _ parts: ArraySlice<PathPattern.Part>, _ keys: [Key]) {

@@ -5,7 +5,7 @@ import Tree
 
 @testable import Mirrors
 
-/// Decimal numbers and UUIDs as text, against what PostgreSQL reads.
+/// Tests of decimal numbers and UUIDs as texts, compared with PostgreSQL.
 @Suite struct NumberTextTests {
     @Test(arguments: [
         "0", "-0", "+0", "12", "12.5", "-12.50", "00", "1e5", "1E5", "1e+5", "1e-5", "1.5e1000", "1e-1000",
@@ -21,7 +21,8 @@ import Tree
     ])
     func noDecimalNumbers(text: String) { #expect(!DecimalText.isNumber(text)) }
 
-    /// What is taken for a number or a UUID is one for PostgreSQL: else a whole batch of rows would fail.
+    /// Checks that PostgreSQL accepts each text that is taken for a number or a UUID. Otherwise a whole batch of rows
+    /// would fail.
     @Test func whatIsTakenPostgreSQLTakes() throws {
         var random = SeededGenerator(seed: 3)
         var numbers: [String] = []

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Mirrors
 
-/// Days and times against the C library, which counts them in its own way.
+/// Tests of days and times against the C library.
 @Suite struct TimeTests {
     /// Seconds since 1970 of a day at midnight UTC.
     private func seconds(_ year: Int, _ month: Int, _ day: Int) -> Int64 {
@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test func everyDayHasItsNumberAndBack() throws {
-        // A prime, so that all days of the year and of the week come by.
+        // A prime step, so that all days of the year and of the week occur.
         for number in stride(from: -719_162, through: 2_932_896, by: 97) {
             var time = time_t(number * 86_400)
             var parts = tm()
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    /// The same, if the C library knows such a day; else that of another.
+    /// Seconds since 1970 of a day at midnight UTC, or nil if the C library normalizes it to another day.
     private func midnight(of year: Int, _ month: Int, _ day: Int) -> Int64? {
         var time = time_t(seconds(year, month, day))
         var parts = tm()
@@ -62,7 +62,7 @@ import Testing
         #expect(ISO8601.day(text) == found)
     }
 
-    /// Any time in any of its forms reads as what it is.
+    /// Checks that random times are parsed correctly in all forms.
     @Test(arguments: 1...4) func formsOfATime(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<800 {
@@ -96,14 +96,14 @@ import Testing
             default: break
             }
             #expect(ISO8601.microseconds(text) == expected, "\(text)")
-            // One character less or more is another time, or none.
+            // An additional character makes the text invalid, and a time is not a day.
             #expect(ISO8601.microseconds(text + "x") == nil, "\(text)x")
             #expect(ISO8601.microseconds("x" + text) == nil)
             #expect(ISO8601.day(text) == nil)
         }
     }
 
-    /// Whatever the text is, it is a time or none: nothing traps.
+    /// Checks that parsing arbitrary text gives a time or nil and never traps.
     @Test func anyTextIsReadSafely() {
         var random = SeededGenerator(seed: 11)
         let pieces = ["2026", "-", "01", "T", ":", "23", "59", ".", "5", "+", "Z", "é", " ", "9999", "0000", "-12", ""]

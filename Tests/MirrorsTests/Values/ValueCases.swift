@@ -1,8 +1,8 @@
 import Mirrors
 
-/// A JSON value, and what each column type makes of it.
+/// A JSON value with its expected result for each column type.
 struct ValueCase: CustomStringConvertible {
-    /// What messages call a value.
+    /// The name of a kind of value in messages.
     enum Kind: String {
         case boolean = "a boolean"
         case number = "a number"
@@ -12,8 +12,8 @@ struct ValueCase: CustomStringConvertible {
 
     let json: String
     let kind: Kind
-    /// As PostgreSQL writes the column's value; behind a `!` the reason why it does not fit. Types that are not named refuse
-    /// the value with the reason that they have for all of its kind.
+    /// The column's value as PostgreSQL writes it, or a `!` followed by the conversion error. Types that are not listed
+    /// refuse the value with their usual reason for its kind.
     let outcomes: [ColumnType: String]
 
     init(_ json: String, _ kind: Kind, _ outcomes: [ColumnType: String]) {
@@ -24,13 +24,13 @@ struct ValueCase: CustomStringConvertible {
 
     var description: String { String(json.prefix(60)) }
 
-    /// The column's value; nil where the value does not fit.
+    /// Returns the column's value, or nil if the value does not fit.
     func value(_ type: ColumnType) -> String? {
         guard let outcome = outcomes[type], !outcome.hasPrefix("!") else { return nil }
         return outcome
     }
 
-    /// Why the value does not fit; nil where it does.
+    /// Returns the conversion error, or nil if the value fits.
     func reason(_ type: ColumnType) -> String? {
         if let outcome = outcomes[type] { return outcome.hasPrefix("!") ? String(outcome.dropFirst()) : nil }
         if kind == .object {
@@ -80,7 +80,7 @@ struct ValueCase: CustomStringConvertible {
         whole("-86400001", time: "1969-12-30 23:59:59.999"),
         whole("951782400000", time: "2000-02-29 00:00:00", [.double: "951782400000"]),
         whole("1700000000123", time: "2023-11-14 22:13:20.123"),
-        // The first and the last that a table takes, and those beyond.
+        // The first and last times that a table accepts, and their neighbors outside the range.
         whole("-62135596800000", time: "0001-01-01 00:00:00"),
         whole("-62135596800001"),
         whole("253402300799999", time: "9999-12-31 23:59:59.999"),
@@ -153,7 +153,7 @@ struct ValueCase: CustomStringConvertible {
                 .text: "!the text holds U+0000, which PostgreSQL can't store",
                 .jsonb: "!a text holds U+0000, which jsonb can't store",
             ]),
-        // A backslash, and the letters u0000.
+        // A backslash followed by the text u0000.
         text(#""\\u0000""#, "\\u0000"),
     ]
 
@@ -193,7 +193,7 @@ struct ValueCase: CustomStringConvertible {
         time("2026-01-31T23:59:59.5Z", "2026-01-31 23:59:59.5"),
         time("2026-01-31T23:59:59,123456789Z", "2026-01-31 23:59:59.123456"),
         time("2026-01-31T23:59:59+01:00", "2026-01-31 22:59:59"),
-        // The day is UTC's.
+        // The day in UTC.
         time("2026-01-31T23:30:00-01:00", "2026-02-01 00:30:00"),
         time("2026-01-01T00:30:00+0100", "2025-12-31 23:30:00"),
         time("2026-01-31T12:00:00+14", "2026-01-30 22:00:00"),
@@ -218,7 +218,7 @@ struct ValueCase: CustomStringConvertible {
         time("2026-01-31T23:59:59+01:60", nil),
         time("2026-01-31T23:59:59 UTC", nil),
         time(" 2026-01-31", nil),
-        // No date, but a number.
+        // Not a date, but a number.
         text("\"20260131\"", "20260131", [.numeric: "20260131"]),
         time("infinity", nil),
         time("now", nil),
@@ -243,7 +243,7 @@ struct ValueCase: CustomStringConvertible {
         return ValueCase(json, .object, outcomes)
     }
 
-    /// PostgreSQL writes objects with blanks, and members by the length of their keys.
+    /// PostgreSQL writes objects with spaces, and sorts members by the length of their keys.
     private static let objects = [
         object(#"{"a": true, "b": true}"#, "{a,b}"),
         object(#"{"a": true, "b": false}"#, "{a}"),

@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import Tree
 
-/// Goal: each column holds what the tables of `ValueCase` say, by each way that rows have into a table. Method: all values as
-/// records of one namespace; a mirror with all types is filled by a COPY as text, one without decimals by a binary COPY, and
-/// a third is there before the values and follows the log. PostgreSQL writes what they hold as text.
+/// Checks that each column holds the values in the tables of `ValueCase`, for each way in which rows are written. All
+/// values are records of one namespace. A mirror with all types is filled by a text COPY, one without decimals by a
+/// binary COPY, and a third exists before the values and follows the log. PostgreSQL writes the results as text.
 @Suite struct ValueTests {
     static let types = ColumnType.allCases
 
@@ -49,7 +49,7 @@ import Tree
             )
         }
         #expect(reasons.isEmpty, "\(mirror): errors without a value: \(reasons)")
-        // Documents and arrays are equal or not, however they are written.
+        // Documents and arrays are compared as values, regardless of spelling.
         for (index, value) in ValueCase.all.enumerated() {
             for type in [ColumnType.jsonb, .textArray] where types.contains(type) {
                 let wanted = value.value(type)
@@ -94,7 +94,7 @@ import Tree
         }
     }
 
-    /// Keys are in the primary key: two of them must never be one row.
+    /// Checks that two different keys never become the same primary key.
     @Test func keysAreStoredAsOneSpellingOnly() throws {
         try MirrorBench.with { bench in
             let numbers = ["0", "7", "-7", "007", "9223372036854775807", "9223372036854775808", "-0", "+7", "x"]
@@ -119,7 +119,7 @@ import Tree
         }
     }
 
-    /// Days are the same days for a role that writes them otherwise, in tables of every kind.
+    /// Checks that days are the same for a role with another date style, in tables of every kind.
     @Test func keysThatAreDays() throws {
         try MirrorBench.with { bench in
             let database = try #require(try bench.rows("select current_database()").first?.first ?? nil)
@@ -144,7 +144,7 @@ import Tree
             #expect(
                 try bench.errors("now") == [" of /d/2026-02-30/ada: the key day is no date as PostgreSQL writes one"])
             #expect(try bench.problems() == [])
-            // What should not be there is found by its key.
+            // An extra row is found by its key.
             try bench.script("insert into mirror.now (day, who, _seq) values ('2000-12-24', 'x', 1)")
             let problems = try bench.problems()
             #expect(problems.count == 1)
