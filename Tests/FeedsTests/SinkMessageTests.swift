@@ -1,7 +1,7 @@
 import Feeds
 import Testing
 
-/// What sinks get.
+/// Tests of the messages that sinks receive.
 @Suite struct SinkMessageTests {
     @Test func attemptsTellDeliveriesApart() {
         let first = SinkMessage(

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Feeds
 
-/// Where a gateway says that others reach it.
+/// Tests of the address at which a gateway announces itself to other gateways.
 @Suite struct FeedEndpointTests {
     private typealias Place = FeedEndpoint.Place
 
@@ -18,7 +18,8 @@ import Testing
         #expect(address(("0.0.0.0", 9000), nil, from: "10.0.0.5") == "http://10.0.0.5:9000")
         #expect(address(("127.0.0.1", 9000), nil, from: nil) == "http://127.0.0.1:9000")
         #expect(address(("::", 9000), nil, from: "2001:db8::5") == "http://[2001:db8::5]:9000")
-        // Listening at one address, it is not reached at another from which it connects to the database.
+        // A gateway that listens at one address cannot be reached at another one from which it connects to the
+        // database.
         #expect(address(("192.0.2.7", 9000), nil, from: "10.0.0.5") == "http://192.0.2.7:9000")
     }
 
@@ -29,7 +30,7 @@ import Testing
 
     @Test func both() {
         #expect(address(("0.0.0.0", 9000), ("0.0.0.0", 9443), from: "10.0.0.5") == "https://10.0.0.5:9443")
-        // HTTPS that other machines can't reach is of no use to them.
+        // An HTTPS address that other machines cannot reach is not announced.
         #expect(address(("0.0.0.0", 9000), ("127.0.0.1", 9443), from: "10.0.0.5") == "http://10.0.0.5:9000")
         #expect(address(("127.0.0.1", 9000), ("127.0.0.1", 9443), from: nil) == "https://127.0.0.1:9443")
     }

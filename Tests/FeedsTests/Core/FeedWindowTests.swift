@@ -3,7 +3,7 @@ import Testing
 
 @testable import Feeds
 
-/// How many more messages a feed's reader may bring.
+/// Tests of how many more messages a feed's reader may add.
 @Suite struct FeedWindowTests {
     private func bring(_ count: Int, _ window: FeedWindow, bytes: Int = 1) {
         for _ in 0..<count { window.bring(bytes: bytes) }
@@ -14,7 +14,7 @@ import Testing
         #expect(window.available() == 10)
         bring(4, window)
         #expect(window.available() == 6)
-        // The dispatcher has them: its room says so, and what is under way does not count twice.
+        // The dispatcher has accepted the messages, and its reported budget already includes them.
         window.take(4, bytes: 4)
         #expect(!window.mayGoOn(room: 6, bytes: 996, enough: 1))
         #expect(window.available() == 6)
@@ -22,7 +22,8 @@ import Testing
         #expect(window.available() == 0)
     }
 
-    /// An entry is not cut where the room ends: there may be more under way than there is room for.
+    /// Checks that the budget is never negative: an entry is not divided at the limit, so more messages may be in
+    /// flight than fit.
     @Test func thereIsNeverLessThanNothing() {
         let window = FeedWindow(room: 3, bytes: 1_000)
         bring(5, window)
@@ -37,7 +38,7 @@ import Testing
 
     @Test func whoWaitsIsToldOnceAndOnlyWhenThereIsEnough() {
         let window = FeedWindow(room: 2, bytes: 1_000)
-        // Nobody waits yet.
+        // No reader waits yet.
         #expect(!window.mayGoOn(room: 2, bytes: 1_000, enough: 1))
         bring(2, window)
         #expect(window.available() == 0)
@@ -49,7 +50,7 @@ import Testing
         #expect(window.available() == 2)
     }
 
-    /// A few large messages fill it as many small ones do.
+    /// Checks that a few large messages fill the window as many small ones do.
     @Test func bytesAreRoomToo() {
         let window = FeedWindow(room: 10, bytes: 1_000)
         bring(2, window, bytes: 499)
@@ -70,7 +71,8 @@ import Testing
             room: 1_000, bytes: 100_000, account: .init(memory: memory, claim: claim, namespace: namespace))
     }
 
-    /// A feed alone has a quarter, and a namespace half; another namespace finds room all the same.
+    /// Checks that a single feed gets a quarter and a namespace half of the memory, and that another namespace still
+    /// gets some.
     @Test func memoryIsShared() {
         let memory = FeedMemory(bytes: 1_000)
         func fill(_ window: FeedWindow) -> Int {
@@ -88,7 +90,7 @@ import Testing
         #expect(fill(window(memory, "b")) > 3)
     }
 
-    /// A feed that has nothing in memory brings one message, however little there is.
+    /// Checks that a feed without messages in memory may add one, however little memory is left.
     @Test func oneMessageAlwaysGoes() {
         let memory = FeedMemory(bytes: 100)
         let large = window(memory, "a")
@@ -98,7 +100,7 @@ import Testing
         #expect(other.available() == 1)
         #expect(!other.bring(bytes: 10))
         #expect(other.available() == 0)
-        // It is told when its message is done, though there is no more room than for one.
+        // The reader is notified when its message is done, although the memory only suffices for one message.
         other.take(1, bytes: 10)
         #expect(!other.mayGoOn(room: 999, bytes: 100_000 - 10, enough: 500))
         #expect(other.mayGoOn(room: 1_000, bytes: 100_000, enough: 500))
@@ -116,7 +118,7 @@ import Testing
         #expect(memory.usedBytes == 500)
         window.close()
         #expect(memory.usedBytes == 0)
-        // The reader may not have heard of the end yet.
+        // The reader may not have noticed the end yet.
         window.bring(bytes: 100)
         #expect(memory.usedBytes == 0)
     }

@@ -6,7 +6,7 @@ import Tree
 
 @testable import Feeds
 
-/// Definitions of feeds, as requests and files bring them.
+/// Tests of feed definitions in requests and files.
 @Suite struct FeedDefinitionTests {
     private func read(_ text: String) throws -> FeedDefinition {
         try FeedDefinition.read(Array(text.utf8), name: "f")
@@ -46,7 +46,7 @@ import Tree
         #expect(again.json(as: .stored) == complete)
     }
 
-    /// Gateways of earlier versions read the stored form, and what they have stored is read.
+    /// Checks that gateways of earlier versions can read the stored form, and that their stored forms can be read.
     @Test func theStoredFormHasNumbers() throws {
         let read = try read(
             #"{"path":"/a/{x}","backoff":{"first":"200ms","max":"10s"},"ack_deadline":"5s","webhook":{"url":"https://a.example/","secrets":["env:PATHMIRROR_SINK_A"],"timeout":"3s"}}"#
@@ -66,7 +66,8 @@ import Tree
         #expect(throws: DefinitionError.self) { try FeedDefinition.read(stored: Array(shown.utf8), name: "f") }
     }
 
-    /// Gateways of the previous version take a whole number below a million, and d, h, m or s.
+    /// Checks that gateways of the previous version, which accept a whole number below a million with d, h, m or s, can
+    /// read the stored retention.
     @Test(arguments: [
         "1s", "1000ms", "60000ms", "59s", "999999s", "1000000s", "1000001s", "60000000s", "59999940s", "999999m",
         "1000000m", "1000001m", "3600000000s", "36000000s", "999999h", "1000000h", "24000000h", "999999d", "52w",
@@ -74,7 +75,7 @@ import Tree
     ])
     func aStoredRetentionIsReadByThePreviousVersion(_ retention: String) throws {
         guard let definition = try? read(#"{"path":"/a/{x}","retention":"\#(retention)"}"#) else {
-            // Only what is beyond that in every unit that it is whole in.
+            // Refuses only retentions that exceed this in each unit of which they are a multiple.
             let seconds = try #require(TimeSpan.seconds(retention))
             #expect([1, 60, 3_600, 86_400].allSatisfy { seconds % $0 != 0 || seconds / $0 > 999_999 })
             return
@@ -133,7 +134,7 @@ import Tree
 }
 
 extension FeedDefinitionTests {
-    /// What may be written instead stands in the message.
+    /// Checks that the message lists the allowed values.
     @Test(arguments: [
         ("on_dead", #""retry""#, "known are continue, stop"),
         ("when_retention_ends", #""delete""#, "known are alarm, drop"),
@@ -151,7 +152,8 @@ extension FeedDefinitionTests {
         }
     }
 
-    /// The thread that renews the right to work feeds compiles filters: what one may cost is bounded.
+    /// Checks that the cost of a filter is bounded, because the thread that renews the gateway's lease compiles
+    /// filters.
     @Test(arguments: [
         ("/^.{1,33000}$/", true), ("/^([^<>]{1,9}){900}$/", true), ("/^.{1,1000}$/", false),
         ("/^[^<>]{1,1000}$/", false),
@@ -165,20 +167,20 @@ extension FeedDefinitionTests {
         }
     }
 
-    /// A text that says "auth" names nobody.
+    /// Checks that a string literal "auth" does not count as the name `auth`.
     @Test func aFilterMaySpellIt() throws {
         let filter = "newData.child('auth').val() == 'auth'"
         #expect(try read(#"{"path":"/a/{x}","filter":"\#(filter)"}"#).filter?.text == filter)
     }
 }
 
-/// Which changes a filter lets through.
+/// Tests of the changes that a filter accepts.
 @Suite struct FeedFilterTests {
     @Test(arguments: [
         ("newData.child('total').val() > 100", true), ("newData.child('total').val() > 200", false),
         ("data.child('total').val() < 100", true), ("!data.exists()", false), ("$id == 'o1'", true),
         ("$id == 'o2'", false), ("root.child('limit').val() == 5", true), ("now == 1000", true),
-        // What fails says no, and so does what is no truth value.
+        // An evaluation error counts as false, as does a result that is not a boolean.
         ("newData.child('name').val() > 100", false), ("newData.child('none').val().length > 0", false),
         ("!(newData.child('name').val() > 100)", false), ("newData.child('name').val() == 'auth'", false),
     ])

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Feeds
 
-/// The order of a key's messages that a former owner may have handed out.
+/// Tests of the order of a key's messages that a former owner may have delivered.
 @Suite struct AdoptedOrderTests {
     private let now = FeedMachine.Moment(monotonic: 0, unix: 0)
 
@@ -14,7 +14,8 @@ import Testing
             FeedMessage(position: position(seq), key: "k", content: .stored(Array("{}".utf8))), now: now)
     }
 
-    /// The reader may bring the later message before or after the earlier one fails: its acknowledgement counts in neither case.
+    /// Checks that an acknowledgement of a message after a failed one of its key does not count, whether the reader
+    /// adds the later message before or after the failure.
     @Test(arguments: [false, true]) func nothingOvertakesAMessageThatFailed(isBroughtFirst: Bool) {
         let machine = FeedMachine(
             FeedMachine.Settings(), from: FeedProgress(seq: 0, handedTo: 3), adoptedThrough: 3, adoptedUntil: 1_000)
@@ -26,7 +27,8 @@ import Testing
         #expect(machine.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
     }
 
-    /// A run that gives a message back delivers it and the later ones of its key itself. The next run counts the outcomes of these.
+    /// Checks that a run that returns a message delivers this and later messages of its key itself, and that the next
+    /// run counts their outcomes.
     @Test func aNoteConcernsOnlyEarlierDeliveries() {
         let second = runThatHasTheFirstOfTwoBack()
         push(2, to: second)
@@ -39,7 +41,7 @@ import Testing
         #expect(third.acknowledge(position(2), by: "c") == .done)
     }
 
-    /// A note concerns the deliveries before it, however often the definition changes.
+    /// Checks that a note applies to deliveries before it, however often the definition changes.
     @Test func aNoteIsInheritedByEveryLaterRun() {
         let third = machine(after: runThatHasTheFirstOfTwoBack())
         push(1, to: third)
@@ -48,7 +50,8 @@ import Testing
         #expect(third.pull(5, by: "c", now: now).map(\.message.position.seq) == [1, 2])
     }
 
-    /// Nothing is left for the next run when all deliveries of former runs have ended, even if the log did not bring their messages again.
+    /// Checks that nothing is passed to the next run once all deliveries of former runs have ended, even if their
+    /// messages were not read again.
     @Test func whatIsKnownOfFormerDeliveriesEndsWithThem() {
         let second = runThatHasTheFirstOfTwoBack()
         #expect(second.adoptedPlaces == [position(2)])
@@ -60,8 +63,8 @@ import Testing
         #expect(second.overtaken.isEmpty)
     }
 
-    /// The second run of a feed whose first run handed two messages of a key out. The first message has come back; the second one is out, and
-    /// the log has not brought it again.
+    /// The second run of a feed whose first run delivered two messages of a key. The first message was returned.
+    /// The second is outstanding, and has not been read again.
     private func runThatHasTheFirstOfTwoBack() -> FeedMachine {
         let former = machine(after: nil)
         for seq: Int64 in 1...2 { push(seq, to: former) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// Which positions are done, against a plain list of them; and that nothing else can make one done.
+/// Checks the tracking of done positions against a plain list, and that no other operation marks a position as done.
 @Suite struct DonePlacesTests {
     private func place(_ seq: Int64, _ index: Int64 = 0) -> FeedPosition { FeedPosition(seq: seq, index: index) }
 
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// Messages are opened in order and closed in any; a new start goes on from what was recorded.
+    /// Checks that messages can be closed in any order, and that a new start continues from the recorded progress.
     @Test func anyOrderOfClosing() throws {
         var random = SeededGenerator(seed: 11)
         for _ in 0..<300 {
@@ -49,7 +49,7 @@ import Testing
                     for (position, isDone) in done { #expect(progress.isDone(position) == isDone, "\(position)") }
                     #expect(places.first == open.map(\.position).min())
                     guard random.oneIn(4) else { continue }
-                    // Another begins with that, and reads again what is not done.
+                    // A new owner starts from the progress, and reads messages that are not done again.
                     places.removeAll()
                     open = []
                     done = done.filter { $0.value }
@@ -76,7 +76,7 @@ import Testing
         #expect(isNews)
         let late = cause { () throws(FeedInvariantError) in _ = try places.open(OpenPlace(place(4, 9))) }
         #expect(late == .outOfOrder(place(4, 9), after: place(5)))
-        // Nothing of that has changed anything.
+        // The errors have changed nothing.
         #expect(places.count == 1 && places.first == kept.position)
         let progress = try places.progress(handedTo: 4, held: 1).progress
         #expect(progress.seq == 1 && progress.index == 1 && progress.done.ranges.isEmpty)
@@ -99,7 +99,7 @@ import Testing
         #expect(!progress.isDone(place(1)))
     }
 
-    /// A position passes without being open only where a stored message has it.
+    /// Checks that a position that was not opened is accepted only for a stored message.
     @Test func onlyWhatIsStoredPasses() throws {
         var places = DonePlaces(from: FeedProgress(seq: 0))
         defer { places.removeAll() }
@@ -117,7 +117,7 @@ import Testing
     }
 }
 
-/// A machine of which something does not hold that has to.
+/// Tests of a machine whose invariants are violated.
 @Suite struct MachineFaultTests {
     private let now = FeedMachine.Moment(monotonic: 0, unix: 0)
 
@@ -134,7 +134,8 @@ import Testing
         return machine
     }
 
-    /// A second reader brings everything once more: nothing of it is recorded as done.
+    /// Checks that a second reader that adds all messages again causes a fault, and that no message is recorded as
+    /// done.
     @Test(arguments: [[], [2], [1, 3]] as [[Int64]]) func aSecondReading(_ acknowledged: [Int64]) throws {
         let machine = machine(1...5)
         #expect(machine.pull(5, by: "c", now: now).count == 5)
@@ -160,7 +161,7 @@ import Testing
         #expect(!machine.hasReady && machine.pull(5, by: "c", now: now).isEmpty)
         machine.push(message(6), now: now)
         #expect(machine.slots.count == 5 && machine.fault == fault)
-        // What stopped it is told, and what to do about it.
+        // The fault states its cause and the remedy.
         #expect("\(fault)".contains("message 3:0 was read twice") && "\(fault)".contains("seek the feed"))
     }
 }

@@ -3,7 +3,7 @@ import Tree
 
 @testable import Feeds
 
-/// About what values cost in memory.
+/// Tests of the estimated memory use of values.
 @Suite struct EstimatedBytesTests {
     private func texts(_ lengths: [Int]) -> Node {
         Node(
@@ -15,17 +15,17 @@ import Tree
     @Test func textsAreCounted() {
         #expect(Node.int(1).estimatedBytes == 64)
         #expect(Node.string(String(repeating: "x", count: 1_000)).estimatedBytes == 1_064)
-        // Two rows, two keys of seven bytes.
+        // Two rows, and two keys of seven bytes.
         #expect(texts([10, 20]).estimatedBytes == 2 * 64 + 30 + 14)
     }
 
-    /// Of what is large only the first rows are looked at.
+    /// Checks that the estimate of a large value is extrapolated from its first rows.
     @Test func theFirstRowsStandForTheOthers() {
         let node = texts([Int](repeating: 93, count: 2_000))
         #expect(node.estimatedBytes == 2_000 * (64 + 100))
     }
 
-    /// Whoever puts long texts first makes the estimate absurd, and nothing else.
+    /// Checks that an estimate is bounded even if long texts come first.
     @Test func anEstimateIsBounded() {
         let long = Node.string(String(repeating: "x", count: 10_000_000))
         let first = (0..<256).map { (Key("a\($0 + 1_000)"), long) }

@@ -4,7 +4,7 @@ import Tree
 
 @testable import Feeds
 
-/// What is kept of failures is small however it is written.
+/// Checks that the stored form of failures is small, whatever characters the reason contains.
 @Suite struct FeedFailureTests {
     private static func failure(_ reason: String, attempt: Int = 1) -> FeedFailure {
         FeedFailure(time: "2026-01-31T12:00:00.000Z", attempt: attempt, reason: reason)
@@ -36,7 +36,7 @@ import Tree
             #expect(failures.count == min(attempt, 5))
         }
         #expect(failures.map(\.attempt) == [1, 997, 998, 999, 1_000])
-        // Rows of older versions have more, and longer ones.
+        // Rows of older versions contain more and longer failures.
         let old = (1...20).map {
             "{\"time\":\"t\",\"attempt\":\($0),\"reason\":\"\(String(repeating: "x", count: 2_000))\"}"
         }
@@ -45,7 +45,8 @@ import Tree
         #expect(FeedFailure.json(read).count < 3_000)
     }
 
-    /// A message that is large as a stored one loses its record first, then what it was, then its value; and says so.
+    /// Checks that a message that is too large to be stored loses its record first, then its old value, then its value,
+    /// and is marked accordingly.
     @Test func largeMessagesAreCut() throws {
         let most = StoredMessage.maxBytes
         func message(value: Int, old: Int, record: Int) -> [UInt8] {
@@ -73,7 +74,7 @@ import Tree
         }
     }
 
-    /// An answer with dead letters has no more bytes than it may have, counted as they are written.
+    /// Checks that a page of dead messages is limited by its encoded size.
     @Test func pagesOfDeadLetters() {
         let letters = (0..<10).map { index in
             FeedDeadLetter(

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Feeds
 
-/// Compares the machine with a model: consumers, readers, owners and administrators act in any order.
+/// Compares the machine with a model: consumers, readers, owners and administrators act in random order.
 ///
-/// `PATHMIRROR_MODEL_WORLDS` sets the number of histories of each part; with 20,000 it is a campaign of some minutes.
+/// `PATHMIRROR_MODEL_WORLDS` sets the number of histories in each part. 20,000 give a campaign of several minutes.
 @Suite struct MachineModelTests {
     private static let worlds = getenv("PATHMIRROR_MODEL_WORLDS").flatMap { UInt64(String(cString: $0)) } ?? 400
 
@@ -31,7 +31,7 @@ import Testing
 }
 
 extension MachineWorld {
-    /// What the machine counts is what it has.
+    /// Checks that the machine's counters match its contents.
     func checkFigures() {
         let held = machine.holders.values.reduce(0) { $0 + $1.count }
         check(machine.heldCount == held, "\(machine.heldCount) messages counted as held, which are \(held)")
@@ -77,7 +77,7 @@ extension MachineWorld {
         }
     }
 
-    /// From now on consumers do as they should: everything is done in the end.
+    /// Lets consumers behave correctly from now on, until all messages are done.
     func drain() {
         note("drain")
         for _ in 0..<400 {
@@ -88,7 +88,7 @@ extension MachineWorld {
             finishCommit()
             pull(20, by: "a")
             for position in held.filter({ $0.value.consumer == "a" }).keys.sorted() {
-                // Whatever the answer: "a" does not have it any more.
+                // Consumer "a" no longer holds the message, whatever the answer.
                 held[position] = nil
                 if machine.acknowledge(position, by: "a") == .done { acknowledged.insert(position) }
             }

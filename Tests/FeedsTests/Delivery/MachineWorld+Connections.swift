@@ -2,13 +2,14 @@ import TestSupport
 
 @testable import Feeds
 
-/// Connections of consumers that end at any byte, and consumers that open the next one with the last id that they received.
+/// Connections of consumers that end at any byte, and consumers that open the next one with the last id that they
+/// received.
 extension MachineWorld {
-    /// A connection of a consumer. What it is handed arrives in order, until the connection breaks.
+    /// A connection of a consumer. Deliveries arrive in order until the connection breaks.
     final class Connection {
         let number: Int
         let opening = FeedOpening()
-        /// What it was handed, and how much of that has arrived.
+        /// The deliveries sent on the connection, and the number of them that have arrived.
         private var handed: [(position: FeedPosition, delivery: UInt64)] = []
         private var arrived = 0
 
@@ -16,14 +17,14 @@ extension MachineWorld {
 
         func add(_ delivery: FeedMachine.Delivery) { handed.append((delivery.message.position, delivery.number)) }
 
-        /// The consumer receives some more. Returns it.
+        /// Lets the consumer receive `count` more deliveries. Returns their ids.
         func receive(_ count: Int) -> [FeedEventID] {
             let new = handed[arrived...].prefix(count).map { FeedEventID($0.position, delivery: $0.delivery) }
             arrived += new.count
             return new
         }
 
-        /// The last so many of what it was handed never arrive, if they have not by now. Returns them.
+        /// Loses up to `count` deliveries at the end that have not arrived. Returns them.
         func lose(_ count: Int) -> [(position: FeedPosition, delivery: UInt64)] {
             let lost = Array(handed[arrived...].suffix(count))
             handed.removeLast(lost.count)
@@ -33,7 +34,7 @@ extension MachineWorld {
         func hasBrought(_ position: FeedPosition) -> Bool { handed[..<arrived].contains { $0.position == position } }
     }
 
-    /// A step of some consumer's connection.
+    /// Takes a step on a connection of a random consumer.
     func connect() {
         let consumer = random.pick(Self.consumers)
         let open = connections[consumer] ?? []
@@ -41,7 +42,7 @@ extension MachineWorld {
         case 0: self.open(consumer)
         case 1: visit(consumer)
         case 2, 3, 4:
-            // Mostly by its newest connection; a former one need not have noticed that it is one.
+            // Usually uses the newest connection. A former one may not have noticed that it was replaced.
             guard !open.isEmpty else { return self.open(consumer) }
             pull(1 + random.below(4), by: consumer, through: random.oneIn(6) ? random.pick(open) : open[open.count - 1])
         case 5, 6:
@@ -52,10 +53,10 @@ extension MachineWorld {
         }
     }
 
-    /// A connection is opened, brings something, and breaks; others are served before the consumer comes back.
+    /// Opens a connection that delivers messages and breaks. Other consumers are served before this consumer returns.
     private func visit(_ consumer: String) {
         open(consumer)
-        // The former connection need not have noticed that it is one.
+        // The former connection may not have noticed that it was replaced.
         if random.oneIn(2), let former = connections[consumer]?.dropLast().last {
             pull(1 + random.below(3), by: consumer, through: former)
         }
@@ -67,7 +68,8 @@ extension MachineWorld {
         if random.oneIn(2) { open(consumer) }
     }
 
-    /// What the consumer received last fails, and comes again on the same connection, after others that do not arrive.
+    /// Lets the consumer's last message fail and be delivered again on the same connection, after other deliveries that
+    /// do not arrive.
     private func repeatLast(_ consumer: String) {
         guard let connection = newest[consumer], let last = lastReceived[consumer] else { return }
         reject(last.position, by: consumer)
@@ -77,7 +79,7 @@ extension MachineWorld {
     }
 
     private func receive(_ consumer: String, _ count: Int) {
-        // What a former connection still brings does not count: the consumer has closed it.
+        // Deliveries on a former connection do not count, because the consumer has closed it.
         guard let new = newest[consumer]?.receive(count), let last = new.last else { return }
         note("\(consumer) receives \(new.map { $0.text(in: "") })")
         lastReceived[consumer] = last
@@ -85,7 +87,7 @@ extension MachineWorld {
         receivedBefore[consumer, default: []] += new
     }
 
-    /// The gateway notices the end of a connection. What was on its way to the socket is noticed before or after.
+    /// Lets the gateway notice the end of a connection. Deliveries in flight are noticed before or after.
     private func end(_ connection: Connection, of consumer: String) {
         connections[consumer]?.removeAll { $0 === connection }
         let mine = held.filter {
@@ -100,7 +102,7 @@ extension MachineWorld {
         for position in mine.keys { held[position] = nil }
     }
 
-    /// A request that stands for itself does not reach its consumer, or a consumer gives everything back.
+    /// Loses the answer of a single request, or lets a consumer return all of its messages.
     func giveBack() {
         let consumer = random.pick(Self.consumers)
         let own = held.filter { $0.value.consumer == consumer && machine.isKnownToHold($0.key, consumer) }
@@ -116,7 +118,7 @@ extension MachineWorld {
         for position in own.keys { held[position] = nil }
     }
 
-    /// The answer of a pull that another gateway has forwarded does not reach its consumer: that goes back, and nothing else.
+    /// Loses the answer of a pull that another gateway has forwarded. Exactly its deliveries are returned.
     private func loseForwardedPull(of consumer: String, holding own: Set<FeedPosition>) {
         connectionCount += 1
         let connection = Connection(number: connectionCount)
@@ -133,17 +135,18 @@ extension MachineWorld {
         }
     }
 
-    /// What a consumer names when it opens a connection: mostly the last event that it received.
+    /// Returns the id with which a consumer opens a connection: usually that of the last event that it received.
     private func named(by consumer: String) -> FeedEventID? {
-        // It may forget to name the event this time, or name one that it received long ago.
+        // The consumer may omit the id, or use one that it received long ago.
         if random.oneIn(6) { return nil }
         if random.oneIn(6), let old = receivedBefore[consumer], !old.isEmpty { return random.pick(old) }
         guard let last = lastReceived[consumer] else { return nil }
-        // A pull names the message. It has to be the last one of the former connection.
+        // A pull gives the id of the message, which must be the last one of the former connection.
         return random.oneIn(3) && mayNameMessage.contains(consumer) ? FeedEventID(last.position) : last
     }
 
-    /// A consumer opens a connection, with the id of an event or a message or without one. The former one may not have ended.
+    /// Opens a connection with the id of an event or a message, or without an id. The former connection may not have
+    /// ended.
     private func open(_ consumer: String) {
         connectionCount += 1
         let connection = Connection(number: connectionCount)
@@ -166,9 +169,9 @@ extension MachineWorld {
         connections[consumer, default: []].append(connection)
     }
 
-    /// What may be acknowledged by inference.
+    /// Checks acknowledgements by inference.
     ///
-    /// - Parameter outOfTurn: messages that lost their places in their keys, as an administrator had them tried once more.
+    /// - Parameter outOfTurn: Messages that lost their position in their key because an administrator had them retried.
     private func judge(
         _ done: Set<FeedPosition>, of consumer: String, after id: FeedPosition?, _ outOfTurn: Set<FeedPosition>
     ) {

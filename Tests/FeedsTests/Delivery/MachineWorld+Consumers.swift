@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import Feeds
 
-/// What consumers do, and what they may expect.
+/// Consumers' actions, and the checks of their results.
 extension MachineWorld {
     func pull(_ most: Int, by consumer: String, through connection: Connection? = nil) {
         let got = machine.pull(most, by: consumer, connection?.opening, now: moment)
@@ -23,14 +23,14 @@ extension MachineWorld {
         let isRetry = letter(position)?.state == .retry
         check(messages[position] != nil, "\(name) never was in the log")
         check(delivery.message.key == messages[position]?.key, "\(name) has another key")
-        // What an administrator has dropped while it was tried again may come once more.
+        // A message that an administrator dropped while it was being retried may be delivered once more.
         let isDone = acknowledged.contains(position) && !dropped.contains(position)
         check(!isDone, "\(name) was acknowledged, and is delivered again")
         check(
             (1...settings.maxAttempts).contains(delivery.attempt),
             "\(name) is delivered for the \(delivery.attempt)th time of \(settings.maxAttempts)")
         check(isRetry || position.seq <= row.progress.handedTo, "\(name) is handed out before that is written down")
-        // What is out and was not brought again is not in anybody's way yet.
+        // An outstanding message that was not read again does not block other messages yet.
         let unread = machine.adoptedPlaces ?? []
         for (other, holding) in held where self.key(other) == key && !unread.contains(other) {
             check(
@@ -39,23 +39,23 @@ extension MachineWorld {
         }
         for (other, _) in messages where !isRetry && other < position && self.key(other) == key {
             if acknowledged.contains(other) || held[other] != nil { continue }
-            // A dead letter that is not durable may be lost, and its message is delivered again then.
+            // A dead message that is not durable may be lost. The message is then delivered again.
             let stored = row.letters[other]?.state
-            // An administrator has it tried once more: it has lost its place where its key went on.
+            // A message that an administrator has retried has lost its position if its key continued.
             if !settings.stopsKeys, stored == .dead || stored == .retry { continue }
             let state = letter(other)?.state
             check(
                 false,
                 "\(name) is delivered before \(other.id(in: "")) of its key, which is \(state?.rawValue ?? "new")")
         }
-        // A retry waits behind a dead letter of its key.
+        // A retry waits while an earlier message of its key is dead.
         for (other, _) in messages
         where isRetry && settings.stopsKeys && other < position && self.key(other) == key && held[other] == nil {
             check(
                 letter(other)?.state != .dead,
                 "\(name) is delivered once more, and \(other.id(in: "")) of its key is dead")
         }
-        // What waits in the machine comes in order, whether it is new or a retry.
+        // Messages that wait in the machine are delivered in order, whether new or retried.
         for slot in machine.slots.values
         where settings.stopsKeys && slot.position < position && self.key(slot.position) == key && !slot.isHeld {
             check(false, "\(name) is delivered, and \(slot.position.id(in: "")) of its key waits")
@@ -67,7 +67,7 @@ extension MachineWorld {
             connection: connection?.number)
     }
 
-    /// What a consumer holds behind a message of the same key goes back.
+    /// Returns a message, together with the later messages of its key that the same consumer holds.
     func goesBack(_ position: FeedPosition) {
         guard let mine = held.removeValue(forKey: position) else { return }
         let key = key(position)
@@ -99,7 +99,8 @@ extension MachineWorld {
         }
     }
 
-    /// The outcome of a delivery counts if the message was delivered after all earlier ones of its key, and these are done.
+    /// Checks that the outcome of a delivery counts only if all earlier messages of its key were delivered before it
+    /// and are done.
     private func checkTrust(_ position: FeedPosition) {
         guard let slot = machine.slots[position], machine.isOvertaking(slot), let mine = held[position] else { return }
         let key = key(position)
@@ -110,7 +111,7 @@ extension MachineWorld {
         check(!isInOrder, "\(position.id(in: "")) was delivered in order, and its outcome does not count")
     }
 
-    /// A message is not done before an earlier one of its key that is to be delivered.
+    /// Checks that a message is not done before an earlier deliverable one of its key.
     private func checkTurn(_ position: FeedPosition) {
         for other in messages.keys where other < position && key(other) == key(position) {
             if acknowledged.contains(other) || held[other] != nil || machine.isAdopted(other) { continue }
@@ -140,7 +141,7 @@ extension MachineWorld {
         }
         goesBack(position)
         guard takeovers > 0 else { return }
-        // Of what a former owner has handed out, all behind it is taken for the same consumer's.
+        // For deliveries by a former owner, all later messages of the key are assumed to be held by the same consumer.
         let key = key(position)
         held = held.filter { other, _ in other < position || self.key(other) != key }
     }
@@ -148,7 +149,7 @@ extension MachineWorld {
     func extend() {
         guard let position = anyPosition() else { return }
         let consumer = who(position)
-        // No longer than an owner that takes over waits.
+        // Not longer than an owner waits that takes over the feed.
         let milliseconds = 1 + Int64(random.below(Int(settings.ackDeadlineMilliseconds)))
         let wasAdopted = machine.isAdopted(position)
         let result = machine.extend(position, by: consumer, to: milliseconds, now: moment)
@@ -161,7 +162,7 @@ extension MachineWorld {
         held[position]?.deadline = now + milliseconds
     }
 
-    /// Mostly who holds it.
+    /// Usually returns the consumer that holds the message.
     private func who(_ position: FeedPosition) -> String? {
         switch random.below(6) {
         case 0: nil
@@ -172,7 +173,7 @@ extension MachineWorld {
 
     private func expectResult(_ result: FeedMachine.Result, _ position: FeedPosition, _ consumer: String?) {
         guard let holding = held[position] else {
-            // What a former owner may have handed out is taken from whoever says so.
+            // Any consumer may settle a message that a former owner may have delivered.
             if takeovers == 0, now >= 1_000 + settings.ackDeadlineMilliseconds, result == .done {
                 check(false, "\(position.id(in: "")) is not held, and was done")
             }
@@ -189,7 +190,8 @@ extension MachineWorld {
         for (position, holding) in held.sorted(by: { $0.value.deadline < $1.value.deadline })
         where holding.deadline <= now && held[position] != nil { goesBack(position) }
         guard takeovers > 0 else { return }
-        // The machine did not know that an earlier message of a former owner was done: with its deadline, all behind it went back.
+        // The machine did not know that an earlier message of a former owner was done. At its deadline, all later ones
+        // were returned.
         let waiting = machine.slots.values.filter { !$0.isHeld }
         held = held.filter { position, _ in
             machine.slots[position].map(\.isHeld) ?? true
@@ -199,7 +201,8 @@ extension MachineWorld {
 }
 
 extension FeedMachine {
-    /// Whether the machine knows that the consumer holds the message: a former owner's it does not know.
+    /// Whether the machine knows that the consumer holds the message. It does not know the deliveries of a former
+    /// owner.
     func isKnownToHold(_ position: FeedPosition, _ consumer: String) -> Bool {
         slots[position].map { $0.holder?.name == consumer } ?? false
     }

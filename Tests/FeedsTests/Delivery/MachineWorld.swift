@@ -4,27 +4,27 @@ import Tree
 
 @testable import Feeds
 
-/// A feed with its log, its consumers, its row in a database and its owners, all in memory: does random things with the real machine, and
-/// compares what it does with what the contract says.
+/// A feed with its log, consumers, database row and owners, all in memory. Performs random actions on the real machine,
+/// and compares the results with the contract.
 final class MachineWorld {
-    /// What the log has for the reader: a snapshot's records, or an entry's.
+    /// The reader's input: the records of a snapshot, or of an entry.
     struct Chunk {
         let seq: Int64
         let isSnapshot: Bool
         let messages: [FeedMessage]
     }
 
-    /// What a consumer was handed and has neither settled nor lost.
+    /// A delivered message that its consumer has neither settled nor lost.
     struct Held {
         let consumer: String
         var deadline: Int64
-        /// Counts deliveries.
+        /// The sequence number of the delivery.
         let number: Int
-        /// The connection that was handed it; nil for a request that stood for itself.
+        /// The connection of the delivery, or nil for a single request.
         let connection: Int?
     }
 
-    /// What is durable.
+    /// The durable state.
     struct Row {
         var progress: FeedProgress
         var letters: [FeedPosition: FeedLetter] = [:]
@@ -39,16 +39,16 @@ final class MachineWorld {
     var row: Row
     var machine: FeedMachine
     var now: Int64 = 1_000
-    /// What the reader brings next: a chunk, and how much of it was brought.
+    /// The reader's position: the next chunk, and the next message in it.
     var nextChunk = 0
     var nextOfChunk = 0
     var commit: FeedCommit?
-    /// What was acknowledged when the commit was taken.
+    /// The acknowledged messages when the commit was taken.
     var acknowledgedWithCommit: Set<FeedPosition> = []
-    /// Whether an administrator has changed letters since the machine was told.
+    /// Whether an administrator has changed failed messages since the machine was notified.
     var needsLetters = false
-    /// How many letters a page of those has that are to be delivered once more; the page that was read and not taken in, where the last one
-    /// ends, and whether there are more.
+    /// The maximum size of a page of retries; the page that was read and not yet accepted; its end; and whether more
+    /// pages follow.
     let pageLimit: Int
     var page: FeedRetryPage?
     var pageEnd: FeedPosition?
@@ -62,17 +62,17 @@ final class MachineWorld {
     var lastDelivery: [FeedPosition: Int] = [:]
     var crashes = 0
     var takeovers = 0
-    /// The connections of each consumer that have not ended, the newest last; the newest one, ended or not; and the last id that each
-    /// consumer received.
+    /// The open connections of each consumer, newest last; the newest connection, open or not; and the last id that
+    /// each consumer received.
     var connections: [String: [Connection]] = [:]
     var newest: [String: Connection] = [:]
     var lastReceived: [String: FeedEventID] = [:]
-    /// The consumers whose newest connection brought that message, or was opened with it.
+    /// The consumers whose newest connection delivered that message, or was opened with its id.
     var mayNameMessage: Set<String> = []
-    /// What it received before, by any connection.
+    /// The ids that each consumer received earlier, on any connection.
     var receivedBefore: [String: [FeedEventID]] = [:]
     var connectionCount = 0
-    /// How many messages were acknowledged by inference.
+    /// The number of messages that were acknowledged by inference.
     var inferred = 0
     var counters = FeedMachine.Counters()
     var trace: [String] = []
@@ -105,7 +105,7 @@ final class MachineWorld {
 
     func key(_ position: FeedPosition) -> String { settings.ordersByKey ? messages[position]?.key ?? "" : "" }
 
-    /// What is known of a message's letter, the newest first.
+    /// Returns the newest known state of a failed message.
     func letter(_ position: FeedPosition) -> FeedLetter? {
         for changes in [machine.letters, machine.lettersUnderWay] {
             switch changes[position] {
@@ -129,7 +129,7 @@ final class MachineWorld {
         var made: [FeedMessage] = []
         var index: Int64 = 0
         for _ in 0..<count {
-            // Records that the filter leaves out have numbers, too.
+            // Records that the filter excludes are numbered as well.
             index += Int64(random.below(3))
             let position = FeedPosition(seq: seq, index: index, isSnapshot: isSnapshot)
             let key = "k\(random.below(4))"
@@ -148,7 +148,7 @@ final class MachineWorld {
         note("append \(seq): \(chunks[chunks.count - 1].messages.map { "\($0.position.index)=\($0.key)" })")
     }
 
-    /// The reader brings some messages, as far as there is room.
+    /// Lets the reader add messages within the budget.
     func read(atMost most: Int) {
         var count = 0
         while nextChunk < chunks.count, count < most {
@@ -175,7 +175,7 @@ final class MachineWorld {
 
     // MARK: Owners
 
-    /// What a run leaves to the next one of the same gateway.
+    /// State that a run passes to the next one on the same gateway.
     struct Inheritance {
         let places: Set<FeedPosition>?
         let overtaken: OvertakingNotes
@@ -184,14 +184,14 @@ final class MachineWorld {
         let until: Int64
     }
 
-    /// Whether the machine knows exactly which messages are out.
+    /// Whether the machine knows exactly which messages are outstanding.
     var knowsWhatIsOut: Bool {
         machine.adoptedPlaces != nil || machine.adoptedThrough == 0 || machine.adoptedUntil <= now
     }
 
-    /// An owner begins, with what the row says.
+    /// Starts an owner from the row.
     func begin(_ inheritance: Inheritance? = nil) {
-        // Whether a stored message is out is not written down where its place is done.
+        // Whether a stored message is outstanding is not recorded if its position is done.
         held = held.filter { letter($0.key).map { $0.state == .failing } ?? true }
         let former = min(row.progress.handedTo, head)
         row.progress.handedTo = max(row.progress.handedTo, head)
@@ -229,7 +229,7 @@ final class MachineWorld {
     }
 
     func crash() {
-        // What was under way may have arrived.
+        // The commit in flight may have succeeded.
         if random.oneIn(2), commit != nil { finishCommit() }
         note("crash")
         takeovers += 1
@@ -246,7 +246,8 @@ final class MachineWorld {
         begin()
     }
 
-    /// The definition changes while something is being written, which is refused: the same gateway goes on with a new machine.
+    /// Changes the definition while a write is in flight, which is then refused. The same gateway continues with a new
+    /// machine.
     func redefine() {
         if random.oneIn(2), commit != nil { finishCommit() }
         let places = knowsWhatIsOut ? machine.heldPlaces.union(machine.adoptedPlaces ?? []) : nil
@@ -259,7 +260,7 @@ final class MachineWorld {
                 keys: machine.heldKeys.union(machine.adoptedKeys), until: machine.adoptedUntil))
     }
 
-    // MARK: What is kept
+    // MARK: Durable state
 
     func take(isLast: Bool = false) {
         guard let taken = machine.takeProgress(isLast: isLast) else {
@@ -279,7 +280,7 @@ final class MachineWorld {
 
     func finishCommit() {
         guard let commit else { return }
-        // The thread that writes has read it before.
+        // The writing thread has read the page earlier.
         takePage()
         note("commit")
         row.progress = commit.progress
@@ -296,7 +297,8 @@ final class MachineWorld {
         self.commit = nil
     }
 
-    /// As the database does: a message that is in its row already is not written again, and one that was removed does not come back.
+    /// Stores a failed message as the database does: an existing row is not written again, and a removed one does not
+    /// return.
     private func put(_ letter: FeedLetter) {
         let former = row.letters[letter.position]
         if letter.message == nil, letter.state == .retry, former?.state != .retry { return }
@@ -322,7 +324,7 @@ final class MachineWorld {
         }
     }
 
-    /// As the database does before the first page is read: a key stops behind a dead letter.
+    /// Blocks retries after a dead message of their key, as the database does before the first page is read.
     private func setAside() {
         for letter in row.letters.values where letter.state == .retry {
             let isBehind = row.letters.values.contains {
@@ -332,12 +334,12 @@ final class MachineWorld {
         }
     }
 
-    /// An administrator has dead letters tried again, or drops them.
+    /// Lets an administrator retry or drop dead messages.
     func administer() {
         let dead = row.letters.values.filter { $0.state == .dead }.sorted { $0.position < $1.position }
         guard !dead.isEmpty else { return }
         let one = random.pick(dead)
-        // What was set aside before its key's dead letters is delivered when none of them is left.
+        // A message that was set aside before its key's dead messages is delivered once none of these is left.
         let isAlone = row.letters.values.allSatisfy {
             $0.key != one.key || $0.state != .blocked || one.position < $0.position
         }
@@ -362,9 +364,9 @@ final class MachineWorld {
         needsLetters = true
     }
 
-    // MARK: Pages of letters
+    // MARK: Pages of failed messages
 
-    /// A page is read, where one is wanted, and taken in at once or later.
+    /// Reads a page if the machine needs one. The page is accepted immediately or later.
     func readLetters() {
         guard page == nil else { return takePage() }
         if needsLetters {
@@ -413,7 +415,7 @@ final class MachineWorld {
 }
 
 extension FeedLetter {
-    /// The letter as the database leaves it in another state.
+    /// Returns the failed message in another state, as the database stores it.
     func with(_ state: State) -> FeedLetter {
         FeedLetter(position: position, key: key, state: state, attempts: 0, failures: failures, message: message)
     }

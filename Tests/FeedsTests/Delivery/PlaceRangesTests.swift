@@ -3,7 +3,7 @@ import Testing
 
 @testable import Feeds
 
-/// What is done behind the place, as the database keeps it.
+/// Tests of the stored form of the positions that are done after the feed's position.
 @Suite struct PlaceRangesTests {
     @Test func anyRangesComeBack() throws {
         var random = SeededGenerator(seed: 5)
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// Ranges that cannot be written are refused, and nothing traps.
+    /// Checks that ranges that cannot be encoded are refused without a trap.
     @Test func otherRangesAreNone() {
         func place(_ seq: Int64, _ index: Int64 = 0) -> FeedPosition { FeedPosition(seq: seq, index: index) }
         #expect(PlaceRanges([place(5)...place(6), place(3)...place(4)]) == nil)
@@ -36,7 +36,7 @@ import Testing
         #expect(PlaceRanges([place(3)...place(4), place(4, 1)...place(6)])?.bytes.isEmpty == false)
     }
 
-    /// Whatever is in the column: it is refused, or it reads as ranges that write themselves.
+    /// Checks that arbitrary bytes are refused or decode to ranges that encode to the same bytes.
     @Test func anyBytesAreRefusedOrStable() {
         var random = SeededGenerator(seed: 6)
         for _ in 0..<20_000 {
@@ -52,7 +52,7 @@ import Testing
     }
 }
 
-/// The ids of messages.
+/// Tests of the ids of messages.
 @Suite struct FeedPositionTests {
     @Test func idsReadAsWhatTheyWereMadeOf() {
         for seq in [0, 1, 42, Int64.max / 2] {
@@ -99,7 +99,7 @@ import Testing
     }
 }
 
-/// The queues of the machine against plain arrays.
+/// Tests of the machine's queues against plain arrays.
 @Suite struct QueueTests {
     @Test func slotsComeInOrder() {
         var random = SeededGenerator(seed: 7)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Feeds
 
-/// The earliest comes first, whatever came and went: against a sorted list.
+/// Checks against a sorted list that the earliest timer comes first after any insertions and removals.
 @Suite struct TimerHeapTests {
     @Test func anEmptyOne() {
         var heap = TimerHeap<Int>()

@@ -7,9 +7,9 @@ import Tree
 
 @testable import Feeds
 
-/// When a consumer is told that a message is done.
+/// Tests of when a consumer is notified that a message is done.
 @Suite struct AcknowledgementTests {
-    /// An answer of "done" is a promise: it is not given before what was said is written down.
+    /// Checks that "done" is answered only after the acknowledgement is durable.
     @Test func isNotAnsweredBeforeItIsWritten() throws {
         try FeedBench.with { bench in
             try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "10m"}"#)
@@ -24,7 +24,7 @@ import Tree
                         held = consumer.receive(service)
                         return !held.isEmpty
                     })
-                // What was handed out is written down; then somebody has the row.
+                // The deliveries are recorded. Then another session locks the row.
                 #expect(eventually { (try? bench.status("f").delivered) == 2 })
                 let stranger = try PostgresConnection(bench.url)
                 defer { stranger.close() }

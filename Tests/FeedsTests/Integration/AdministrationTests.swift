@@ -7,7 +7,7 @@ import Tree
 
 @testable import Feeds
 
-/// What administrators do with feeds that are worked meanwhile.
+/// Tests of administrators' actions on feeds that are running.
 @Suite struct AdministrationTests {
     private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "10s"}"#
 
@@ -30,7 +30,7 @@ import Tree
                 #expect(consumer.consume([service]) { consumer.done.count == 2 })
                 let held = consumer.receive(service)
                 let before = try bench.administration.feed(bench.name("f"))
-                // Said in another way, too.
+                // Includes an equal definition in another form.
                 for same in [
                     Self.definition, #"{"ack_deadline":"10s","start":"beginning","path":"/a/{k}","order":"key"}"#,
                 ] {
@@ -38,14 +38,14 @@ import Tree
                     #expect(!again.isNew && !again.isChanged && again.seq == 2 && again.change == nil)
                 }
                 #expect(try bench.administration.feed(bench.name("f")) == before)
-                // What is out is still out.
+                // Outstanding messages remain outstanding.
                 consumer.acknowledge(service, held)
                 #expect(consumer.ids == ids(1...4))
             }
         }
     }
 
-    /// Other settings take effect, and progress stays.
+    /// Checks that changed settings take effect without a loss of progress.
     @Test func anotherDefinition() throws {
         try FeedBench.with { bench in
             try write(bench, 1...6)
@@ -66,7 +66,7 @@ import Tree
         }
     }
 
-    /// Another path: messages of the new one, from the same entry on.
+    /// Checks that a changed path gives messages of the new path from the same entry on.
     @Test func anotherPath() throws {
         try FeedBench.with { bench in
             try bench.apply("f", Self.definition)
@@ -106,7 +106,7 @@ import Tree
                 #expect(throws: FeedError.unknownFeed(bench.name("f"))) {
                     try bench.administration.remove(bench.name("f"))
                 }
-                // One of the same name begins anew.
+                // A new feed of the same name starts from the beginning.
                 try bench.apply("f", Self.definition)
                 let other = bench.consumer("f")
                 try bench.drain(other, service)
@@ -147,7 +147,7 @@ import Tree
         }
     }
 
-    /// What is out when the feed is put elsewhere is not taken any more.
+    /// Checks that messages that are outstanding during a seek can no longer be acknowledged.
     @Test func seekingWhileMessagesAreOut() throws {
         try FeedBench.with { bench in
             try write(bench, 1...8)
@@ -171,11 +171,11 @@ import Tree
         }
     }
 
-    // MARK: Dead letters
+    // MARK: Dead messages
 
     private static let letters = ["test:1:0", "test:2:0", "test:3:0", "test:4:0", "test:5:0", "test:6:0"]
 
-    /// Six entries whose messages have all died: two of each key.
+    /// Runs `body` with six entries whose messages are all dead, two of each key.
     private func withDead(_ policy: String, _ body: (FeedBench, FeedService) throws -> Void) throws {
         try FeedBench.with { bench in
             try write(bench, 1...6)
@@ -240,7 +240,7 @@ import Tree
             #expect(consumer.repeated.isEmpty && Set(consumer.ids) == Set(Self.letters))
             #expect(try eventually { try dead(bench).isEmpty })
             #expect(try eventually { try bench.status("f").setAside == 0 })
-            // It was not a message's first delivery, but the attempts begin anew.
+            // The message had been delivered before, but its attempts are counted from one again.
             #expect(consumer.done.allSatisfy { $0.attempt == 1 })
         }
     }
@@ -262,7 +262,7 @@ import Tree
         }
     }
 
-    /// Behind a dead letter its key stops, and goes on with it.
+    /// Checks that a key stops after a dead message, and continues once that message is retried or dropped.
     @Test func keysThatHaveStopped() throws {
         try withDead("stop") { bench, service in
             let name = bench.name("f")
@@ -271,16 +271,16 @@ import Tree
             let consumer = bench.consumer("f")
             try bench.set("/a/k9", .int(7))
             #expect(consumer.consume([service]) { consumer.ids == ["test:7:0"] })
-            // Tried again: it comes before what was set aside behind it.
+            // A retried message is delivered before the messages that were set aside after it.
             #expect(try bench.administration.retry(name, .key("k1")) == 1)
             #expect(consumer.consume([service]) { consumer.ids.count == 3 })
             #expect(consumer.ids.dropFirst() == ["test:1:0", "test:4:0"])
-            // Dropped: what was behind it comes.
+            // After a drop, the messages that were set aside are delivered.
             #expect(try bench.administration.drop(name, .key("k2")) == 1)
             #expect(consumer.consume([service]) { consumer.ids.count == 4 })
             #expect(consumer.ids.last == "test:5:0")
             #expect(try dead(bench) == ["test:3:0"])
-            // And with its later messages, the third still stops.
+            // Later messages of these keys are delivered as well. The third key is still stopped.
             try bench.set("/a/k1", .int(8))
             try bench.set("/a/k0", .int(9))
             #expect(consumer.consume([service]) { consumer.ids.last == "test:8:0" })

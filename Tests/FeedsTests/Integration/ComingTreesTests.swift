@@ -7,9 +7,9 @@ import Tree
 
 @testable import Feeds
 
-/// Feeds of a namespace that the gateway is still reading: they wait, and no thread does.
+/// Checks that feeds of a namespace that is still being loaded wait without blocking a thread.
 @Suite struct ComingTreesTests {
-    /// A namespace that comes when the test says so.
+    /// A source of trees whose namespace is loaded when the test says so.
     private final class ComingTrees: TreeSource {
         private struct State: Sendable {
             var hasCome = false
@@ -20,7 +20,7 @@ import Tree
         private let budget = TreeBudget(bytes: 1 << 30)
 
         var isWatched: Bool { state.withLock { !$0.watching.isEmpty } }
-        /// How often somebody wanted to begin.
+        /// The number of attempts to start.
         var asked: Int { state.withLock { $0.asked } }
 
         func come() {
@@ -66,7 +66,7 @@ import Tree
         }
     }
 
-    /// Those that go meanwhile are not begun.
+    /// Checks that feeds that are removed meanwhile are not started.
     @Test func theyMayGoMeanwhile() throws {
         try FeedBench.with { bench in
             let trees = ComingTrees()
@@ -77,7 +77,7 @@ import Tree
             _ = try bench.administration.remove(bench.name("f"))
             #expect(eventually { !trees.isWatched })
             trees.come()
-            // Another one, so that there is something to wait for.
+            // A second feed, so that the test can wait for something.
             try bench.apply("g", Self.feed)
             try bench.set("/a/k1", .int(1))
             let consumer = bench.consumer("g")

@@ -7,9 +7,10 @@ import Tree
 
 @testable import Feeds
 
-/// Goal: another definition of a webhook neither stalls the deliveries under way nor repeats them, and holds from the next attempt on.
+/// Checks that a changed definition of a webhook neither stalls nor repeats deliveries in flight, and applies from the
+/// next attempt on.
 @Suite struct DefinitionChangeTests {
-    /// Requests to which the endpoint has not said anything yet.
+    /// Requests that the endpoint has not answered yet.
     private typealias Held = Condition<[ExchangeReference]>
 
     private static func definition(
@@ -22,7 +23,7 @@ import Tree
         String(decoding: arrival.body, as: UTF8.self)
     }
 
-    /// Takes the messages of the key `slow` and does not answer, until `release`.
+    /// Starts a server that holds requests with the key `slow` until `release`.
     private static func holdingServer(_ held: Held) throws -> EndpointServer {
         try EndpointServer { number, exchange in
             if number == 0 { return held.broadcast { $0.append(exchange.reference) } }
@@ -32,12 +33,12 @@ import Tree
 
     private func ids(_ server: EndpointServer) -> [String] { server.arrived.compactMap(\.id) }
 
-    /// Applies another definition, and waits until it is the one that deliveries have.
+    /// Applies another definition, and waits until deliveries use it.
     private func redefine(
         _ bench: FeedBench, _ service: FeedService, _ server: EndpointServer, _ number: Int, rest: String = ""
     ) throws {
         let applied = try bench.apply("f", Self.definition(server, number, rest: rest))
-        // As the gateway does that an administrator asks: no message is delivered by the former definition any more.
+        // As the gateway that serves an administrator does: no message is delivered by the former definition any more.
         if let change = applied.change { service.moved(FeedName(namespace: "test", name: "f"), change) }
         let seq = try bench.set("/a/probe", .int(Int64(number)))
         #expect(
@@ -55,7 +56,7 @@ import Tree
                 try bench.set("/a/slow", .int(1))
                 let reference = try #require(held.wait(milliseconds: 60_000) { $0.first })
                 try bench.set("/a/slow", .int(2))
-                // Twice, so that the delivery is two runs old.
+                // Twice, so that the delivery belongs to the run before the last.
                 try redefine(bench, service, server, 2)
                 try redefine(bench, service, server, 3)
                 #expect(ids(server) == ["test:1:0", "test:3:0", "test:4:0"])
@@ -86,7 +87,7 @@ import Tree
         }
     }
 
-    /// Whatever the moment at which a definition changes, each message arrives once, and those of a key in order.
+    /// Checks that each message arrives once, and in order within its key, whenever a definition changes.
     @Test func changesRepeatNothing() throws {
         try FeedBench.with { bench in
             let server = try EndpointServer()
@@ -112,7 +113,8 @@ import Tree
         }
     }
 
-    /// Another path numbers messages anew: a response to a message of the old numbering says nothing of the new one.
+    /// Checks that a response to a message under one path does not count after a change of path, which numbers messages
+    /// again.
     @Test func aResponseUnderAnotherNumberingDoesNotCount() throws {
         try FeedBench.with { bench in
             let held = Held([])

@@ -7,10 +7,10 @@ import Tree
 
 @testable import Feeds
 
-/// Every database call of a gateway that works feeds loses its connection, one at a time: before the call, and after it.
+/// Checks gateways that run feeds while each database call in turn loses its connection, before or after the call.
 @Suite struct FailingFeedCallTests {
-    /// A gateway works two feeds, whose consumer acknowledges one message and rejects another; then it is killed, and another takes
-    /// the feeds over.
+    /// Runs two feeds on a gateway. Their consumer acknowledges one message and rejects another.
+    /// Then the gateway is killed, and another takes over.
     private static func twoGateways(_ calls: FailingCalls) throws -> [String] {
         var problems: [String] = []
         try FeedBench.with { bench in
@@ -31,7 +31,7 @@ import Tree
                 return seen.count == 6
             }
             if !isThere { problems.append("only \(seen.keys.sorted()) were handed out") }
-            // The first of its key, so that it can be done before others.
+            // The first message of its key, so that it can be done before others.
             let second = FeedPosition(seq: 2, index: 0)
             let isDone = try eventually(seconds: 20) {
                 for delivery in consumer.receive(killed) { seen[delivery.id] = delivery }
@@ -67,7 +67,7 @@ import Tree
                 }
             }
             let wanted = (1...7).map { "test:\($0):0" }
-            // What was acknowledged may have been done although nobody was told so.
+            // An acknowledgement may have succeeded although its answer was lost.
             if consumer.sent != Set(wanted) { problems.append("sent \(consumer.sent.sorted()) of \(wanted)") }
             let records = (0..<3).map { "test:6:s\($0)" } + ["test:7:0"]
             if others.sent != Set(records) { problems.append("sent \(others.sent.sorted()) of \(records)") }

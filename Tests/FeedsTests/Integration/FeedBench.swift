@@ -9,9 +9,9 @@ import Tree
 
 @testable import Feeds
 
-/// A namespace with an engine to write to it, what administrators do with feeds, and services that work them, on a database of one test's own.
+/// A namespace with an engine for writes, feed administration, and services that run feeds, on one test's database.
 final class FeedBench {
-    /// Every tree has to be made from the log.
+    /// A source without trees, so that every tree is built from the log.
     struct NoTrees: TreeSource {
         func watch(_ name: String, _ namespace: Int64, _ body: @escaping @Sendable () -> Void) {}
         func isComing(_ namespace: Int64) -> Bool { false }
@@ -39,7 +39,7 @@ final class FeedBench {
         client = try HTTPClient()
     }
 
-    /// Runs `body` with all of it.
+    /// Runs `body` with a bench.
     static func with(_ body: (FeedBench) throws -> Void) throws {
         try withEngines { url, engines in
             let bench = try FeedBench(url, engines[0])
@@ -65,7 +65,7 @@ final class FeedBench {
 
     func namespaceID() throws -> Int64 { try #require(try log.namespace(named: "test")).id }
 
-    /// How far a feed has come, as the database has it.
+    /// The progress of a feed in the database.
     func progress(_ feed: String) throws -> FeedProgress {
         let record = try #require(try log.feeds(definitions: false).first { $0.name == feed })
         let stored = try #require(try log.feedProgress(record.namespaceID, record.id))
@@ -80,9 +80,11 @@ final class FeedBench {
 
     // MARK: Services
 
+    /// Starts a service.
+    ///
     /// - Parameters:
-    ///   - role: whose rights its connections have; nil for the schema's owner.
-    ///   - faults: which calls lose their connection.
+    ///   - role: The role of its connections, or nil for the schema's owner.
+    ///   - faults: The calls that lose their connection.
     func service(
         _ url: PostgresURL? = nil, role: String? = nil, trees: (any TreeSource)? = nil,
         faults: (any CallFaults)? = nil, logger: Logger = Logger(level: .error, descriptor: -1),
@@ -107,7 +109,7 @@ final class FeedBench {
         return service
     }
 
-    /// Runs `body` while a service works the feeds.
+    /// Runs `body` while a service runs the feeds.
     func serving(
         _ change: (inout FeedSettings) -> Void = { _ in }, _ body: (FeedService) throws -> Void
     ) throws {
@@ -117,17 +119,17 @@ final class FeedBench {
     }
 }
 
-/// A consumer of one feed, which asks every gateway in turn and remembers what it was handed and what it acknowledged.
+/// A consumer of one feed, which pulls from each gateway in turn and records its deliveries and acknowledgements.
 final class BenchConsumer {
     let feed: FeedName
     let name: String
     var most = 100
-    /// What was acknowledged, and that was confirmed, in order.
+    /// The messages whose acknowledgement was confirmed, in order.
     private(set) var done: [FeedDelivery] = []
     private var doneIDs: Set<String> = []
-    /// What was sent to be acknowledged, confirmed or not: an answer may be lost.
+    /// The messages whose acknowledgement was sent, confirmed or not: an answer may be lost.
     private(set) var sent: Set<String> = []
-    /// Ids of messages that came although they had been acknowledged.
+    /// The ids of messages that were delivered after they had been acknowledged.
     private(set) var repeated: [String] = []
 
     init(_ feed: FeedName, _ name: String = "c") {
@@ -143,7 +145,7 @@ final class BenchConsumer {
         return answer.wait(milliseconds: 30_000) { $0 } ?? .failure(FeedRefusalError(.stopping))
     }
 
-    /// What has become of messages; nothing where the gateway does not work the feed.
+    /// Settles messages. Returns the results, or nothing if the gateway does not run the feed.
     func settle(_ service: FeedService, _ ids: [String], _ settlement: FeedSettlement) -> [String] {
         let answer = Condition<[String]?>(nil)
         service.settle(feed, ids: ids, consumer: name, settlement) { result in
@@ -152,7 +154,7 @@ final class BenchConsumer {
         return answer.wait(milliseconds: 30_000) { $0 } ?? []
     }
 
-    /// Asks once, and notes what comes that should not.
+    /// Pulls once, and records repeated messages.
     func receive(_ service: FeedService) -> [FeedDelivery] {
         guard case .success(let deliveries) = pull(service) else { return [] }
         repeated += deliveries.map(\.id).filter(doneIDs.contains)
@@ -168,7 +170,7 @@ final class BenchConsumer {
         }
     }
 
-    /// Takes and acknowledges messages until `isThere`; false where that takes too long.
+    /// Pulls and acknowledges messages until `isThere` returns true. Returns false after 30 seconds.
     func consume(_ services: [FeedService], until isThere: () throws -> Bool) rethrows -> Bool {
         let end = Clock.monotonicMilliseconds + 30_000
         while Clock.monotonicMilliseconds < end {
@@ -184,7 +186,7 @@ final class BenchConsumer {
 extension FeedBench {
     func consumer(_ feed: String, _ consumer: String = "c") -> BenchConsumer { BenchConsumer(name(feed), consumer) }
 
-    /// Takes and acknowledges everything up to the newest entry.
+    /// Pulls and acknowledges all messages up to the newest entry.
     func drain(_ consumer: BenchConsumer, _ services: FeedService...) throws {
         let isThere = try consumer.consume(services) {
             let status = try status(consumer.feed.name)

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Feeds
 
-/// A gateway that is not the schema's owner works feeds all the same.
+/// Checks that a gateway that does not own the schema can run feeds.
 @Suite struct FeedGatewayRoleTests {
     @Test func worksFeeds() throws {
         try FeedBench.with { bench in
@@ -33,7 +33,7 @@ import Tree
             #expect(try bench.status("f").deadLetters == 1)
             #expect(try bench.administration.retry(name, .all) == 1)
             #expect(consumer.consume([service]) { consumer.ids.last == refused[0].id })
-            // Trees are kept for whoever takes the feed over.
+            // Trees are stored for gateways that take the feed over.
             let namespace = try bench.namespaceID()
             #expect(try eventually { try bench.log.snapshots(namespace).contains { $0.seq > 4 } })
             let replayed = try FeedReplay(bench.log, name).run(from: 6, to: 7, isDryRun: false)

@@ -7,7 +7,8 @@ import Tree
 
 @testable import Feeds
 
-/// The database was put back to an older state, feeds' places with it, and others have written since.
+/// Tests of a database that was restored to an older state with the feeds' positions, and that has received other
+/// writes since.
 @Suite struct LostEntriesTests {
     private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#
 
@@ -43,7 +44,7 @@ import Tree
 
     private static let new = (1...8).map { "new\($0)" }
 
-    /// The gateways were stopped meanwhile.
+    /// Checks the restore while no gateway runs.
     @Test func betweenTwoGateways() throws {
         try FeedBench.with { bench in
             try bench.apply("f", Self.definition)

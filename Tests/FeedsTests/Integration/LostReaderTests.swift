@@ -8,7 +8,7 @@ import Tree
 
 @testable import Feeds
 
-/// Loses one call of a kind of connection: the first that begins with a text, from when it is asked to.
+/// Makes one call on a kind of connection fail: the first call, once enabled, that begins with a text.
 final class LosingCall: CallFaults {
     private let connection: String
     private let statement: String
@@ -24,7 +24,7 @@ final class LosingCall: CallFaults {
 
     func begin() { state.withLock { $0.isOn = true } }
 
-    /// How often it was lost.
+    /// The number of failures.
     var count: Int { state.withLock { $0.count } }
 
     func fault(on connection: String, of statement: String) -> CallFault {
@@ -37,12 +37,12 @@ final class LosingCall: CallFaults {
     }
 }
 
-/// A connection is lost while a feed is begun: nothing is known of it until all that can fail has succeeded.
+/// Checks that a connection lost while a feed starts leaves no state: the state is set after all calls that can fail.
 @Suite struct LostReaderTests {
     private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "10m"}"#
 
-    /// The reader loses its connection in the last statement with which it begins. What the consumer has and does not acknowledge comes
-    /// again after the gateway has been killed.
+    /// Checks the loss of the reader's connection in the last statement of its start. Messages that the consumer holds
+    /// and does not acknowledge are delivered again after the gateway has been killed.
     @Test(arguments: [[], [2]] as [[Int64]], [CallFault.before, .after])
     func whatIsOutIsNotDone(_ acknowledged: [Int64], _ fault: CallFault) throws {
         try FeedBench.with { bench in
@@ -59,7 +59,7 @@ final class LosingCall: CallFaults {
                     return held.count == 5
                 })
             #expect(last.count == 1, "the call was not made")
-            // Nothing comes twice: there is one lane.
+            // No message is delivered twice, because there is only one shared reader.
             #expect(consumer.receive(killed).isEmpty)
             let taken = held.filter { acknowledged.contains($0.message.position.seq) }
             consumer.acknowledge(killed, taken)
@@ -72,7 +72,7 @@ final class LosingCall: CallFaults {
             }
             #expect(lines.lines(with: "feed is broken").isEmpty, "\(lines.text)")
             try bench.serving { service in
-                // Whoever had them is gone: they need not be waited for.
+                // The consumer that held the messages is gone, so no deadline has to be awaited.
                 for delivery in held where !acknowledged.contains(delivery.message.position.seq) {
                     let isBack = eventually(seconds: 20) {
                         consumer.settle(service, [delivery.id], .reject(delayMilliseconds: 0, reason: "")) == ["done"]
@@ -85,7 +85,7 @@ final class LosingCall: CallFaults {
         }
     }
 
-    /// The supervisor loses its connection while it begins a feed that it has claimed: it claims it again at once.
+    /// Checks that the supervisor claims a feed again immediately if it loses its connection while it starts the feed.
     @Test(
         arguments: [
             "select definition", "select seq, index, is_snapshot", "update pathmirror.feed_message",
@@ -104,7 +104,8 @@ final class LosingCall: CallFaults {
         }
     }
 
-    /// Feeds whose entries are gone are dropped although the connection is lost in which that is reported: each of them.
+    /// Checks that each feed whose entries are missing is dropped, although the connection is lost while this is
+    /// reported.
     @Test(arguments: [CallFault.before, .after]) func noTroubleIsForgotten(_ fault: CallFault) throws {
         try FeedBench.with { bench in
             let names = ["f", "g", "h"]

@@ -6,14 +6,14 @@ import Tree
 
 @testable import Feeds
 
-/// More messages of one key are to be delivered once more than are read at once, and dead letters stop their keys.
+/// Tests of more retried messages of one key than are read at once, where dead messages stop their keys.
 @Suite struct ManyRetriesTests {
     private static let count = FeedRetryPage.lettersAtOnce + 100
     private static let ids = (0..<count).map { "test:1:\($0)" }
     private static let definition =
         #"{"path": "/a/{k}", "start": "beginning", "order": "namespace", "on_dead": "stop", "max_attempts": 1}"#
 
-    /// The first message has died, the others were set aside behind it, and all are to be delivered once more.
+    /// Runs `body` after the first message has died, the others were set aside after it, and all are to be retried.
     private func withRetries(_ body: (FeedBench, FeedService, BenchConsumer) throws -> Void) throws {
         try FeedBench.with { bench in
             try write(bench)
@@ -32,7 +32,7 @@ import Tree
         try bench.set("/a", Node(children: records))
     }
 
-    /// The first message dies, and all others are set aside.
+    /// Lets the first message die, which sets all others aside.
     private func rejectFirst(_ consumer: BenchConsumer, _ bench: FeedBench, _ service: FeedService) throws {
         var held: [FeedDelivery] = []
         #expect(
@@ -54,7 +54,7 @@ import Tree
         try withRetries { bench, service, consumer in
             #expect(consumer.consume([service]) { !consumer.ids.isEmpty })
             try bench.set("/a/k10000", .int(-1))
-            // It is in the gateway's memory before the second page is read.
+            // The new message is in the gateway's memory before the second page is read.
             #expect(try eventually { try bench.progress("f").readTo.seq == 2 })
             #expect(consumer.ids.count < FeedRetryPage.lettersAtOnce / 2)
             #expect(consumer.consume([service]) { consumer.ids.count > Self.count })
@@ -72,14 +72,14 @@ import Tree
         }
     }
 
-    /// The gateway is replaced between the death and what follows from it.
+    /// Checks a change of the gateway between the death of a message and its consequences.
     @Test func theFirstDiesAgainBeforeATakeover() throws {
         try FeedBench.with { bench in
             try write(bench)
             try bench.apply("f", Self.definition)
             let consumer = bench.consumer("f")
             try bench.serving { try rejectFirst(consumer, bench, $0) }
-            // As the database is when a gateway ends before it has set aside what it had not read.
+            // The state of the database if a gateway ends before it has set unread messages aside.
             try bench.log.sql.executeScript(
                 "update pathmirror.feed_message set state = 'retry' where state = 'blocked'")
             try bench.serving { service in

@@ -7,7 +7,7 @@ import Tree
 
 @testable import Feeds
 
-/// What was found to be wrong of feeds, each at the service as a whole.
+/// Regression tests of feeds, each on a complete service.
 @Suite struct MendedTests {
     private func write(_ bench: FeedBench, _ key: String) throws {
         _ = try bench.log.sql.execute("select pathmirror.set('test', $1, '1')", [.text("/a/" + key)])
@@ -22,7 +22,7 @@ import Tree
         return held
     }
 
-    /// The database goes back to an older state under a gateway, and then an acknowledgement comes.
+    /// Checks an acknowledgement after the database was restored to an older state under a running gateway.
     @Test func anAcknowledgementAfterTheDatabaseHasGoneBack() throws {
         try FeedBench.with { bench in
             try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#)
@@ -38,7 +38,8 @@ import Tree
             try bench.drain(consumer, service)
             try write(bench, "lost5")
             let held = hold(consumer, service)
-            // A failover: every connection breaks, what came after entry 3 is gone, and others have written since.
+            // Simulates a failover: all connections break, entries after 3 are lost, and other clients have written
+            // since.
             proxy.setDown(true)
             try bench.log.sql.executeScript(
                 """
@@ -60,8 +61,8 @@ import Tree
         }
     }
 
-    /// An older state of the database is put back, of the same generation and with the same entries: the gateway's next move does not
-    /// follow the last one there, and still nobody else works the feed.
+    /// Checks a restored older state with the same generation and entries: the gateway's next move does not follow the
+    /// last recorded one, although no other gateway runs the feed.
     @Test func aMoveThatDoesNotFollowTheLastOne() throws {
         try FeedBench.with { bench in
             try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#)
@@ -77,14 +78,14 @@ import Tree
         }
     }
 
-    /// PostgreSQL's functions can't read such a definition.
+    /// Checks that secrets with U+0000 are refused, because PostgreSQL's functions cannot read such a definition.
     @Test(arguments: [#""token":"a\u0000b""#, #""user":"u","password":"a\u0000b""#])
     func noSecretHoldsU0000(_ members: String) {
         let text = #"{"path":"/a/{k}","nats":{"url":"nats://h:1","subject":"a",\#(members)}}"#
         #expect(throws: (any Error).self) { try FeedDefinition.read(Array(text.utf8), name: "f") }
     }
 
-    /// What was accepted is kept as something that is accepted.
+    /// Checks that the stored form of an accepted definition is accepted.
     @Test func whatIsKeptOfManyBrokersCanBeRead() throws {
         let brokers = (1...21).map { "b\($0):1" }.joined(separator: ",")
         let text = #"{"path":"/x/{k}","kafka":{"brokers":"\#(brokers)","topic":"a"}}"#
@@ -92,7 +93,7 @@ import Tree
         #expect(try FeedDefinition.read(stored: definition.json(as: .stored), name: "f") == definition)
     }
 
-    /// Keys that look alike are two keys, as in the tree.
+    /// Checks that keys that look alike are different keys, as in the tree.
     @Test func keysThatLookAlike() throws {
         try FeedBench.with { bench in
             try bench.apply("f", #"{"path":"/a/{k}","start":"beginning","max_attempts":1,"on_dead":"stop"}"#)
@@ -111,7 +112,7 @@ import Tree
         }
     }
 
-    /// Under another path, what failed under the former one has nothing to do with what is at the same place now.
+    /// Checks that failures under a former path are not applied to messages at the same position under another path.
     @Test func anotherPathForgetsFailures() throws {
         try FeedBench.with { bench in
             let wait = #""backoff":{"first":"1m","max":"1m"},"ack_deadline":"100ms""#
@@ -130,7 +131,7 @@ import Tree
         }
     }
 
-    /// It is no time to be put at, and no trouble of the database.
+    /// Checks that `-infinity` is refused as a time, without a database error.
     @Test func theBeginningOfTime() throws {
         try FeedBench.with { bench in
             try bench.apply("f", #"{"path":"/a/{k}"}"#)

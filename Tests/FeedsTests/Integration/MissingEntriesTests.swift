@@ -7,7 +7,7 @@ import Tree
 
 @testable import Feeds
 
-/// Pruning, and feeds whose entries are gone all the same.
+/// Tests of pruning, and of feeds whose entries are missing.
 @Suite struct MissingEntriesTests {
     private static let definition = #"{"path": "/a/{k}", "start": "beginning"}"#
 
@@ -19,7 +19,7 @@ import Tree
         return plan
     }
 
-    /// Pruning while a consumer is behind, again and again: what it has not acknowledged stays.
+    /// Checks that repeated pruning keeps the entries that a slow consumer has not acknowledged.
     @Test func neverPastAFeedsPlace() throws {
         try FeedBench.with { bench in
             for feed in ["slow", "fast"] { try bench.apply(feed, Self.definition) }
@@ -38,14 +38,14 @@ import Tree
                     #expect(plan.newFrom > (round - 1) * 5)
                 }
             }
-            // Another gateway, which begins with what is left.
+            // Another gateway, which starts with the remaining messages.
             try bench.serving { service in try bench.drain(slow, service) }
             #expect(slow.ids == (1...60).map { "test:\($0):0" } && slow.repeated.isEmpty)
             #expect(fast.ids == slow.ids)
             _ = try prune(bench, keeping: 0)
             let kept = try bench.log.namespace(named: "test")?.retainedFrom
             #expect(kept == 61)
-            // With nothing left of the log it goes on.
+            // The feed continues even if no entry is left.
             try bench.serving { service in
                 try bench.set("/a/k1", .int(0))
                 try bench.drain(slow, service)
@@ -54,7 +54,7 @@ import Tree
         }
     }
 
-    /// A snapshot's tree is needed until its last message is done.
+    /// Checks that pruning keeps a snapshot's tree until the snapshot's last message is done.
     @Test func neverPastASnapshot() throws {
         try FeedBench.with { bench in
             for number in 1...6 as ClosedRange<Int64> { try bench.set("/a/k\(number)", .int(number)) }
@@ -73,13 +73,13 @@ import Tree
         }
     }
 
-    /// Entries that somebody has deleted behind everybody's back.
+    /// Checks a feed whose entries were deleted directly in the database.
     @Test func aFeedWhoseEntriesAreGone() throws {
         try FeedBench.with { bench in
             for feed in ["behind", "ahead"] { try bench.apply(feed, Self.definition) }
             for number in 1...8 as ClosedRange<Int64> {
                 try bench.set("/a/k\(number)", .int(number))
-                // What pruning leaves.
+                // The snapshot that pruning leaves.
                 if number == 4 { _ = try bench.log.takeSnapshot(bench.namespaceID(), for: .prune) }
             }
             _ = try bench.administration.seek(bench.name("ahead"), to: .seq(5))
@@ -90,7 +90,7 @@ import Tree
                 try bench.drain(ahead, service)
                 #expect(ahead.ids == (6...8).map { "test:\($0):0" })
                 let behind = bench.consumer("behind")
-                // At one look: it is tried again and again, and says nothing while it is.
+                // In a single query: the feed is retried repeatedly, and reports no error during a try.
                 #expect(
                     try eventually {
                         let status = try bench.status("behind")
@@ -101,7 +101,7 @@ import Tree
                 try bench.drain(ahead, service)
                 #expect(try eventually { try bench.status("ahead").state == "running" })
                 #expect(ahead.ids.last == "test:9:0")
-                // Put elsewhere, it goes on.
+                // After a seek the feed continues.
                 let change = try bench.administration.seek(bench.name("behind"), to: .snapshot).change
                 service.moved(bench.name("behind"), change)
                 try bench.drain(behind, service)
@@ -112,7 +112,7 @@ import Tree
         }
     }
 
-    /// The same, while the gateway reads.
+    /// Checks entries that are deleted while the gateway reads.
     @Test func entriesThatGoUnderAReader() throws {
         try FeedBench.with { bench in
             for feed in ["behind", "ahead"] { try bench.apply(feed, Self.definition) }
@@ -132,7 +132,7 @@ import Tree
                 try bench.set("/a/k21", .int(21))
                 try bench.drain(ahead, service)
                 #expect(ahead.ids == (1...21).map { "test:\($0):0" })
-                // Nothing behind the gap has come as if there were none.
+                // No message after the gap was delivered as if there were no gap.
                 #expect(behind.ids == (1...behind.ids.count).map { "test:\($0):0" } && behind.ids.count < 15)
             }
         }

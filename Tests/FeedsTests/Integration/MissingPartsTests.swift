@@ -6,7 +6,8 @@ import Tree
 
 @testable import Feeds
 
-/// Imports that leave the log, or become others, while a feed reads their parts: the feed starts again, and never mixes two entries.
+/// Checks that a feed restarts, and never mixes two entries, if an import disappears or is replaced while its parts are
+/// read.
 @Suite struct MissingPartsTests {
     private static let readsPart = "select changes::text from pathmirror.log_part"
 
@@ -20,7 +21,8 @@ import Tree
         #expect(bench.namespace.waitFor(importer.lastSeq))
     }
 
-    /// A feed whose import is gone does not stop the namespace's reader: it is broken, and another feed is read.
+    /// Checks that a feed whose import is missing is broken without stopping the namespace's reader, which reads
+    /// another feed.
     @Test(arguments: [
         """
         delete from pathmirror.log where seq <= 2; delete from pathmirror.log_part;
@@ -44,13 +46,13 @@ import Tree
             let consumer = bench.consumer("f")
             #expect(try consumer.consume([service]) { try bench.status("f").state == "broken" })
             #expect(removed.isDone)
-            // Nothing of the import has come.
+            // No message of the import was delivered.
             #expect(Set(consumer.ids).isSubset(of: ["test:1:0"]))
             try bench.apply("new", #"{"path": "/a/{k}", "start": "snapshot"}"#)
             let new = bench.consumer("new")
             try bench.drain(new, service)
             #expect(new.ids == (0..<4).map { "test:3:s\($0)" })
-            // Put elsewhere, the feed goes on.
+            // After a seek the feed continues.
             let change = try bench.administration.seek(bench.name("f"), to: .snapshot).change
             service.moved(bench.name("f"), change)
             try bench.drain(consumer, service)
@@ -59,7 +61,8 @@ import Tree
         }
     }
 
-    /// The connection is lost while an import's parts are read, and after the failover its seq is another import's.
+    /// Checks a connection lost while an import's parts are read, followed by a failover after which another import has
+    /// the same seq.
     @Test func anotherImportAfterAFailover() throws {
         try FeedBench.with { bench in
             try bench.set("/a/k9", .int(9))

@@ -8,9 +8,10 @@ import Tree
 @testable import Engine
 @testable import Feeds
 
-/// Feeds whose messages are taken slowly while memory is short: their lanes let go of trees again and again, and lose and repeat nothing.
+/// Checks that shared readers whose messages are consumed slowly while memory is short evict their trees repeatedly,
+/// without losing or repeating messages.
 @Suite struct RestingLaneTests {
-    /// Knows no trees, and has little memory for those that are made.
+    /// A source without trees, and with little memory for trees that are built.
     private struct Memory: TreeSource {
         let budget: TreeBudget
         let forgotten = MutexBox(0)
@@ -23,7 +24,7 @@ import Tree
         func room(while goesOn: @escaping @Sendable () -> Bool) -> any TreeRoom { budget.room(while: goesOn) }
     }
 
-    /// A reader of one feed, whose messages are taken when the test says so.
+    /// A reader of one feed. The test decides when its messages are consumed.
     private final class Bench {
         let memory: Memory
         let feed: LaneFeed
@@ -59,7 +60,7 @@ import Tree
             try add(feed, bench, from: progress)
         }
 
-        /// Begins one more feed.
+        /// Starts another feed.
         func add(_ feed: LaneFeed, _ bench: FeedBench, from progress: FeedProgress) throws {
             var base: TreeVersion?
             let start = FeedStart(feed: feed, name: bench.name("f\(feed.claim.feed)"), progress: progress)
@@ -70,16 +71,16 @@ import Tree
 
         var count: Int { found.withLock { $0.count } }
 
-        /// Reads as far as there is room, and counts the trees after each step.
+        /// Reads as far as the budget allows, and counts the trees after each step.
         func read() throws { while try reader.step(on: log) { reader.laneTrees.hurry() } }
 
-        /// What was found is taken and done.
+        /// Marks the found messages as consumed and done.
         func takeIn() {
             LaneBench.takeIn(feed, count - taken, room: window)
             taken = count
         }
 
-        /// Reads and takes until there are so many messages. How often the lane rested.
+        /// Reads and consumes until there are `last` messages. Returns the number of evictions.
         func readAll(_ last: Int) throws -> Int {
             var rests = 0
             while count < last {
@@ -121,7 +122,7 @@ import Tree
         }
     }
 
-    /// A lane whose messages are taken slowly does not have its tree made again for each of them.
+    /// Checks that a reader whose messages are consumed slowly does not rebuild its tree for each message.
     @Test func aTreeThatWasMadeAgainIsKept() throws {
         try FeedBench.with { bench in
             try write("x", bench)
@@ -142,7 +143,7 @@ import Tree
             try short.read()
             #expect(short.reader.readings.isEmpty && short.reader.resting.count == 1 && short.count == 2)
             #expect(short.memory.budget.total.bytes == 0)
-            // There is no room.
+            // The memory budget is exhausted.
             try short.read()
             #expect(short.reader.resting.count == 1)
             #expect(short.memory.forgotten.withLock { $0 } == 0)
@@ -151,7 +152,8 @@ import Tree
         }
     }
 
-    /// A lane that loses the connection each time its tree is made rests for a while: lanes that have their trees are read meanwhile.
+    /// Checks that a reader that loses its connection each time its tree is built pauses, while readers with trees
+    /// continue.
     @Test(arguments: [0, 3_600_000] as [Milliseconds]) func aTreeThatTakesTheConnection(retry: Milliseconds) throws {
         try FeedBench.with { bench in
             try write("x", bench)
@@ -182,7 +184,8 @@ import Tree
         }
     }
 
-    /// Making trees takes time: the namespace's other lanes have their turn in between.
+    /// Checks that readers rebuild their trees one after another, with reads of the namespace's other readers in
+    /// between.
     @Test func lanesWakeOneAfterAnother() throws {
         try FeedBench.with { bench in
             try write("x", bench)
@@ -206,7 +209,7 @@ import Tree
         }
     }
 
-    /// The log does not have any more what the tree is made of.
+    /// Checks that a feed is restarted if the log no longer contains the entries from which its tree is built.
     @Test func aTreeThatCannotBeMadeAgain() throws {
         try FeedBench.with { bench in
             try write("x", bench)

@@ -7,11 +7,12 @@ import Tree
 
 @testable import Feeds
 
-/// A feed that begins with a snapshot while others write: what its messages tell, one after another, is what happened.
+/// Checks a feed that starts with a snapshot during concurrent writes: its messages describe the actual sequence of
+/// changes.
 @Suite struct SnapshotStartTests {
     private static let keys = 60
 
-    /// Writes to random keys until it is told to stop.
+    /// Writes to random keys until it is stopped.
     private final class Writer {
         private let isOver = MutexBox(false)
         private let thread: Thread
@@ -43,7 +44,8 @@ import Tree
         return change
     }
 
-    /// Each record of the snapshot once; then each change once, from the value that the message before it has left.
+    /// Checks that each record of the snapshot is delivered once, followed by each change once, starting from the
+    /// previous message's value.
     private func check(_ consumer: BenchConsumer, _ bench: FeedBench) throws {
         let inOrder = consumer.done.sorted { $0.message.position < $1.message.position }
         var values: [String: Node] = [:]
@@ -70,7 +72,7 @@ import Tree
             let key = "k\(number)"
             #expect(values[key] ?? .null == root.child(Key(key)), "\(consumer.feed) \(key)")
         }
-        // In the order in which they came, each key's messages are in order, too.
+        // Each key's messages are also in order of delivery.
         for (_, messages) in Dictionary(grouping: consumer.done, by: \.message.key) {
             let positions = messages.map(\.message.position)
             #expect(positions == positions.sorted())
@@ -100,7 +102,7 @@ import Tree
         }
     }
 
-    /// The gateway changes in the middle of the snapshot.
+    /// Checks a change of the gateway in the middle of the snapshot.
     @Test func takenOverInTheMiddle() throws {
         try FeedBench.with { bench in
             for number in 0..<Self.keys { try bench.set("/a/k\(number)", .int(-1)) }
@@ -113,7 +115,7 @@ import Tree
             for round in 1...6 {
                 try bench.serving({ $0.windowMessages = 10 }) { service in
                     #expect(consumer.consume([service]) { consumer.done.count >= round * 10 })
-                    // Some are out when it stops.
+                    // Some messages are outstanding when the gateway stops.
                     _ = consumer.receive(service)
                 }
                 for _ in 0..<5 {
@@ -130,7 +132,7 @@ import Tree
         }
     }
 
-    /// Put back to a snapshot, everything comes once more: under the snapshot's ids.
+    /// Checks that a seek to a snapshot delivers all records again, with the snapshot's ids.
     @Test func soughtOnceMore() throws {
         try FeedBench.with { bench in
             for number in 0..<5 { try bench.set("/a/k\(number)", .int(Int64(number))) }

@@ -6,13 +6,14 @@ import Tree
 
 @testable import Feeds
 
-/// Several gateways on one database: one works a feed at a time, and what was acknowledged stays acknowledged.
+/// Checks that one of several gateways on a database runs a feed at a time, and that acknowledged messages remain
+/// acknowledged.
 @Suite struct TakeoverTests {
     private static let feed = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms", "max_attempts": 100}"#
 
     private func ids(_ seqs: ClosedRange<Int64>) -> [String] { seqs.map { "test:\($0):0" } }
 
-    /// The gateways that work a feed, as they see it.
+    /// Returns the indices of the gateways that run a feed according to their own state.
     private func owners(_ services: [FeedService]) -> [Int] {
         services.indices.filter { !services[$0].reports.isEmpty }
     }
@@ -46,7 +47,8 @@ import Tree
         }
     }
 
-    /// What a consumer has when the gateway changes it can still acknowledge; until then nobody gets it, nor what follows of its key.
+    /// Checks that a consumer can still acknowledge its messages after a change of the gateway. Until then neither
+    /// these nor later messages of their keys are delivered.
     @Test func whatIsOutIsNotOvertaken() throws {
         try FeedBench.with { bench in
             let services = [try bench.service(), try bench.service()]
@@ -77,7 +79,7 @@ import Tree
         }
     }
 
-    /// A gateway that others have taken for dead while it lives: what it is told then is not taken.
+    /// Checks that a live gateway that others consider dead accepts no more settlements.
     @Test func whoIsTakenForDeadWorksNothing() throws {
         try FeedBench.with { bench in
             let services = [try bench.service(), try bench.service()]
@@ -99,12 +101,12 @@ import Tree
             try bench.set("/a/k\(number)", .int(number))
             try bench.drain(consumer, services[0], services[1])
             #expect(consumer.repeated.isEmpty)
-            // What was written down by a gateway that was just then taken for dead may not have been confirmed.
+            // A gateway considered dead just after recording an acknowledgement may not have confirmed it.
             #expect(consumer.sent == Set(ids(1...number)))
         }
     }
 
-    /// A gateway that has lost the database hands nothing out any more, long before another takes its feeds over.
+    /// Checks that a gateway without the database stops delivering long before another gateway takes its feeds over.
     @Test func whoHasLostTheDatabaseHandsNothingOut() throws {
         try FeedBench.with { bench in
             let proxy = try CuttingProxy(bench.url)
@@ -127,7 +129,7 @@ import Tree
             let other = try bench.service()
             defer { other.stop() }
             #expect(eventually { if case .success(let list) = consumer.pull(other) { !list.isEmpty } else { false } })
-            // The other one has it: from now on nothing comes from here.
+            // The other gateway now runs the feed, so this one delivers nothing.
             if case .success(let deliveries) = consumer.pull(lonely) { #expect(deliveries.isEmpty) }
             #expect(consumer.settle(lonely, ["test:20:0"], .acknowledge) != ["done"])
             try bench.drain(consumer, other)
@@ -140,7 +142,7 @@ import Tree
         }
     }
 
-    /// Order per key, while two gateways come and go and two consumers share the feed.
+    /// Checks the order within each key while two gateways start and stop and two consumers share the feed.
     @Test func theOrderOfEachKeyHolds() throws {
         try FeedBench.with { bench in
             try bench.apply("f", Self.feed)

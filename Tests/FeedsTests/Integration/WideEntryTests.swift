@@ -6,7 +6,7 @@ import Tree
 
 @testable import Feeds
 
-/// Entries with very many records, from a database.
+/// Tests of entries with very many records, from a database.
 @Suite struct WideEntryTests {
     private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "100ms"}"#
 
@@ -14,13 +14,13 @@ import Tree
 
     @Test func tenThousandChildrenByOnePut() throws {
         try FeedBench.with { bench in
-            // A thousand messages come at once, and no message is to fail because the machine is slow.
+            // A thousand messages arrive together, and no message should expire because the machine is slow.
             try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline": "1m"}"#)
             try bench.apply("narrow", #"{"path": "/b/{k}", "start": "beginning"}"#)
             try bench.serving({ $0.windowMessages = 700 }) { service in
                 try bench.set("/", Node(children: [(Key("a"), LaneBench.wide(10_000))]))
                 try bench.set("/b/x", .int(1))
-                // The others go on meanwhile.
+                // Other feeds continue meanwhile.
                 let narrow = bench.consumer("narrow")
                 try bench.drain(narrow, service)
                 #expect(narrow.ids == ["test:2:0"])
@@ -28,12 +28,12 @@ import Tree
                 consumer.most = 1_000
                 try bench.set("/a/k9999", .int(-1))
                 try bench.drain(consumer, service)
-                // One consumer alone has them in order.
+                // A single consumer receives all messages in order.
                 #expect(consumer.ids == ids(1, 10_000) + ["test:3:0"])
                 #expect(consumer.repeated.isEmpty)
                 let status = try bench.status("f")
                 #expect(status.acknowledged == 10_001 && status.seq == 3 && status.deadLetters == 0, "\(status)")
-                // All of it removed at once.
+                // All records are removed by one write.
                 try bench.set("/a", .null)
                 let rest = bench.consumer("f")
                 try bench.drain(rest, service)
@@ -43,13 +43,13 @@ import Tree
         }
     }
 
-    /// Several gateways, one after another, each in the middle of the entry.
+    /// Checks several gateways in succession, each of which stops in the middle of the entry.
     @Test func takenOverInTheMiddle() throws {
         try FeedBench.with { bench in
             try bench.apply("f", Self.definition)
             try bench.set("/a/old", .int(1))
             try bench.set("/a", LaneBench.wide(3_000))
-            // Read together with it, and passed when it is through.
+            // These entries are read together with the wide one, and passed once it is complete.
             try bench.set("/a/k1", .int(-1))
             try bench.set("/a/k2", .int(-2))
             let consumer = bench.consumer("f")
@@ -65,7 +65,7 @@ import Tree
         }
     }
 
-    /// A load, whose changes are not in its entry, with feeds at many places.
+    /// Checks an import, whose changes are not in its entry, for feeds with several paths.
     @Test func anImport() throws {
         try FeedBench.with { bench in
             for feed in ["f", "g"] { try bench.apply(feed, Self.definition) }
@@ -83,7 +83,7 @@ import Tree
                 try importer.finish()
                 #expect(bench.namespace.waitFor(3))
                 try bench.set("/a/k7/n", .int(-7))
-                // The old ones go with the load: it replaces what is at its place.
+                // The old records are removed by the import, which replaces the value at its path.
                 try bench.drain(early, service)
                 #expect(early.ids.dropFirst(2).elementsEqual(ids(3, 2_501) + ["test:4:0"]))
                 let late = bench.consumer("g")

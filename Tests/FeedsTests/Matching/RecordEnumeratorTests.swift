@@ -4,13 +4,13 @@ import Tree
 
 @testable import Feeds
 
-/// The records that differ between two trees, against all records of both compared.
+/// Tests the enumeration of records that differ between two trees against a comparison of all records.
 @Suite struct RecordEnumeratorTests {
     private static let patterns = [
         "/a", "/{x}", "/a/{x}", "/{x}/b", "/{x}/{y}", "/a/b", "/a/{x}/1", "/{x}/1/{y}", "/a/{x}/{y}/{z}", "/10/{x}/b",
     ]
 
-    /// All records of a pattern in a tree.
+    /// Returns all records of a pattern in a tree.
     private func records(_ pattern: PathPattern, in root: Node) -> [Path] {
         var found: [(path: Path, node: Node)] = [(.root, root)]
         for part in pattern.parts {
@@ -68,7 +68,7 @@ import Tree
         }
     }
 
-    /// A copy goes on where the original was.
+    /// Checks that a copy of an enumerator continues at the same record.
     @Test func itStopsAnywhere() throws {
         var generator = TreeGenerator(seed: 99)
         let pattern = try PathPattern("/{x}/{y}")

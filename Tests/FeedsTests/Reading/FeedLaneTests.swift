@@ -4,7 +4,7 @@ import Tree
 
 @testable import Feeds
 
-/// Feeds that have come to the same entry: each finds its own, whoever is beside it.
+/// Tests of feeds that share a reader at the same entry: each finds its own messages, independently of the others.
 @Suite struct FeedLaneTests {
     private func claims(_ lane: FeedLane) -> [Int64] { lane.feeds.map(\.claim.feed) }
 
@@ -29,7 +29,7 @@ import Tree
         #expect(feed.window.available() == 1_000_000)
     }
 
-    /// Records that the definition leaves out have their numbers all the same.
+    /// Checks that records that the definition excludes are numbered as well.
     @Test func numbersAreTheRecords() throws {
         let feed = try LaneBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 3 == 1") }
         var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))
@@ -75,9 +75,9 @@ import Tree
         var full = try #require(split)
         #expect(claims(full) == [1] && claims(lane) == [2])
         #expect(full.isFull && !lane.isFull && full.cursor == lane.cursor && full.root == lane.root)
-        // All of them: there is nobody to be kept up.
+        // All feeds are full, so no other feed would be delayed.
         #expect(full.splitFull() == nil)
-        // It goes on where it was.
+        // The separated feed continues at its entry.
         let second = LaneBench.set(2, "/a/y", .int(2))
         let (ahead, _) = LaneBench.pass(&lane, second)
         LaneBench.takeIn(small, 1, room: 1)
@@ -87,7 +87,7 @@ import Tree
         #expect(full.cursor == lane.cursor && full.root == lane.root)
     }
 
-    /// The same tree in another place of the memory: nothing changes for anybody.
+    /// Checks that an equal tree at another memory address changes nothing.
     @Test func aSharedTree() throws {
         let feed = try LaneBench.feed(1, "/a/{k}")
         var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))

@@ -4,9 +4,9 @@ import Tree
 
 @testable import Feeds
 
-/// Lanes without a log: feeds, entries, and what should be found in them, by the enumerator alone.
+/// Shared readers without a log: feeds, entries, and their expected messages, computed with the enumerator alone.
 enum LaneBench {
-    /// A feed with room for so many messages.
+    /// Returns a feed with a budget of `room` messages.
     static func feed(
         _ id: Int64, _ pattern: String, room: Int = 1_000_000, letters: [FeedPosition: FeedLetter] = [:],
         _ change: (inout FeedDefinition) throws -> Void = { _ in }
@@ -25,7 +25,7 @@ enum LaneBench {
             changes: [Change(path: path, value: value)])
     }
 
-    /// `count` children, each its number.
+    /// Returns a node with `count` children, each with its number as value.
     static func wide(_ count: Int) -> Node {
         Node(children: (0..<count).map { (Key("k\($0)"), Node.int(Int64($0))) })
     }
@@ -34,7 +34,7 @@ enum LaneBench {
         entry.changes.reduce(root) { $0.replacing($1.path, with: $1.value) }
     }
 
-    /// Passes an entry as a reader does, and tells what was found: of feeds that stay and of those that leave.
+    /// Passes an entry as a reader does. Returns the findings of feeds that stay and of those that leave.
     static func pass(_ lane: inout FeedLane, _ entry: Entry) -> (found: [LaneFinding], left: [FeedLane]) {
         var findings = lane.feeds.map { LaneFinding(claim: $0.claim) }
         let left = lane.pass(
@@ -43,7 +43,7 @@ enum LaneBench {
         return (findings + lane.takePartial(), left)
     }
 
-    /// All messages of a feed in these entries.
+    /// Returns all messages of a feed in these entries.
     static func messages(_ feed: LaneFeed, _ entries: [Entry], from root: Node = .null) -> [FeedMessage] {
         var root = root
         var found: [FeedMessage] = []
@@ -69,7 +69,7 @@ enum LaneBench {
         messages.map { String(decoding: $0.json(namespace: "test", attempt: nil), as: UTF8.self) }
     }
 
-    /// The dispatcher takes messages in, and has room for so many more.
+    /// Lets the dispatcher accept messages and report a budget of `room` more.
     static func takeIn(_ feed: LaneFeed, _ count: Int, room: Int) {
         feed.window.take(count, bytes: 0)
         _ = feed.window.mayGoOn(room: room, bytes: 1 << 30, enough: 1)

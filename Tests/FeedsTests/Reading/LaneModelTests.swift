@@ -5,11 +5,12 @@ import Tree
 
 @testable import Feeds
 
-/// Random entries, feeds whose room comes and goes, lanes that split and join: each feed finds what it would find alone, once and in order.
+/// Checks that each feed finds the same messages as alone, once and in order, for random entries, changing budgets, and
+/// shared readers that split and join.
 @Suite struct LaneModelTests {
     private struct Reading {
         var lane: FeedLane
-        /// The next entry.
+        /// The index of the next entry.
         var next: Int
     }
 
@@ -20,7 +21,7 @@ import Tree
         var readings: [Reading]
         var found: [FeedClaim: [FeedMessage]] = [:]
         var readTo: [FeedClaim: Int64] = [:]
-        /// Messages that the dispatcher has not taken in yet.
+        /// Messages that the dispatcher has not accepted yet.
         var underWay: [FeedClaim: Int] = [:]
 
         mutating func told(_ findings: [LaneFinding]) {
@@ -33,7 +34,7 @@ import Tree
             }
         }
 
-        /// A step of one lane; false where it has nothing to do.
+        /// Takes a step of one reader. Returns false if it has nothing to do.
         mutating func step(_ index: Int) -> Bool {
             if readings[index].lane.isWide {
                 guard let finding = readings[index].lane.goOn() else { return false }
@@ -81,7 +82,7 @@ import Tree
     private func world(_ seed: UInt64) throws -> World {
         var tree = TreeGenerator(seed: seed)
         let entries = (1...30 as ClosedRange<Int64>).map { seq -> Entry in
-            // Now and then something that is not taken at once.
+            // Sometimes an entry that takes several steps.
             if tree.random.oneIn(6) { return LaneBench.set(seq, "/w", LaneBench.wide(tree.random.below(2_600))) }
             return LaneBench.set(seq, tree.path(maxDepth: 3).description, tree.tree(depth: 3))
         }

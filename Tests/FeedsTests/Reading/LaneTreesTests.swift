@@ -7,7 +7,7 @@ import Tree
 @testable import Engine
 @testable import Feeds
 
-/// What lanes' trees take of memory beside the gateway's own one.
+/// Tests of the memory that shared readers' trees use in addition to the gateway's tree.
 @Suite struct LaneTreesTests {
     private static let records = 20_000
 
@@ -25,7 +25,7 @@ import Tree
         (0..<count).reduce(tree) { $0.replacing(Path(splitting: "a/r\(100_000 + $1 * 7)/n"), with: .int(-1)) }
     }
 
-    /// A budget, and a clock that is ahead, and stands still until it is set.
+    /// A budget, and a clock ahead of the system's that only the test advances.
     private final class World {
         let budget: TreeBudget
         var now = Clock.monotonicMilliseconds + 1_000_000
@@ -33,7 +33,7 @@ import Tree
 
         init(bytes: Int) { budget = TreeBudget(bytes: bytes) }
 
-        /// A look some time later at lanes of one tree each; which of them let go of it.
+        /// Checks readers with one tree each after some time. Returns the indices of those that evict their tree.
         func look(
             _ some: [Node], idle: Set<Int> = [], gateway: Node = .null, after milliseconds: Milliseconds = 100_000
         ) -> [Int] {
@@ -52,9 +52,9 @@ import Tree
         let gateway = Self.tree(1)
         let old = Self.changed(gateway, 5)
         #expect(world.look([old], idle: [0], gateway: gateway).isEmpty)
-        // The way to each of five places, and what is beside it.
+        // The nodes on the paths to five values, with their siblings.
         #expect(world.budget.total.bytes < 60_000, "\(world.budget.total.bytes)")
-        // Now the gateway has read it again, say: it shares nothing with the lane's any more.
+        // The gateway has loaded its tree again, which no longer shares nodes with the reader's tree.
         #expect(world.look([old], idle: [0], gateway: Self.tree(1)) == [0])
         #expect(world.budget.total.bytes < 60_000, "\(world.budget.total.bytes)")
     }
@@ -69,7 +69,7 @@ import Tree
         #expect(single > 2 << 20 && world.budget.total.bytes < single * 3 / 2, "\(world.budget.total.bytes)")
     }
 
-    /// Of lanes that were made while there was room those let go of their trees that can do without them.
+    /// Checks that idle readers evict their trees if memory that was available becomes short.
     @Test func roomThatGoesLater() {
         let world = World(bytes: 32 << 20)
         let trees = [Self.tree(1), Self.tree(2), .int(3), Self.tree(4)]
@@ -87,7 +87,7 @@ import Tree
         withExtendedLifetime(others) {}
     }
 
-    /// Lanes leave that take too little to be worth it alone, and too much together.
+    /// Checks that readers evict trees that are too small to matter alone but too large together.
     @Test func manySmallIdleLanesLeave() {
         let world = World(bytes: 1 << 20)
         let trees = (1...40).map { Self.tree(Int64($0), 200) }
@@ -97,10 +97,11 @@ import Tree
         #expect(world.look(Array(trees.prefix(3)), idle: [0, 1, 2]).isEmpty, "three of them are not too much")
     }
 
-    /// A look takes time for each lane that it counts by itself: of many idle lanes some leave at each look, and none is forgotten.
+    /// Checks that a check counts a limited number of trees separately, so that many idle readers evict theirs over
+    /// several checks, and that none is forgotten.
     @Test func manyIdleLanesLeaveOneAfterAnother() {
         let world = World(bytes: 1 << 20)
-        // The first are idle, too, and have too little to be worth it.
+        // The first readers are idle as well, and have trees too small to matter.
         var trees = (0..<40).map {
             $0 < 20 ? Node(children: [(Key("a"), .int(Int64($0)))]) : Self.tree(Int64($0), 1_500)
         }
@@ -115,7 +116,7 @@ import Tree
         #expect(world.budget.total.bytes <= 1 << 20, "\(world.budget.total.bytes)")
     }
 
-    /// What is in pages already would come back as it is.
+    /// Checks that trees that are already paged out are not evicted, which would free nothing.
     @Test func whatIsInPagesStays() throws {
         let directory = TemporaryFolder.path("lanes")
         try TemporaryFolder.make(directory)
@@ -130,7 +131,7 @@ import Tree
         #expect(world.budget.total.bytes == packed.heapBytesOfTree + NamespaceMemory.bytesBesidesTree)
     }
 
-    /// Without lanes' trees of their own nothing counts.
+    /// Checks that nothing is counted without separate trees.
     @Test func whatIsGoneDoesNotCount() {
         let world = World(bytes: 1 << 20)
         #expect(world.look([Self.tree(1)]).isEmpty)
@@ -138,7 +139,7 @@ import Tree
         #expect(world.look([]).isEmpty && world.budget.total.bytes == 0)
     }
 
-    /// A lane that rested in the middle of a snapshot finds the remaining records.
+    /// Checks that a reader that evicted its tree in the middle of a snapshot finds the remaining records.
     @Test(arguments: [0, 1, 1_000, 1_234]) func aLaneThatRestedGoesOn(_ taken: Int) throws {
         let feed = try LaneBench.feed(1, "/a/{k}", room: 1)
         let root = LaneBench.after(LaneBench.set(3, "/a", LaneBench.wide(2_500)), .null)
@@ -162,7 +163,7 @@ import Tree
         #expect(!lane.isWide && lane.resting?.snapshot == nil)
     }
 
-    /// Both trees of an entry are needed until it is through.
+    /// Checks that a reader does not evict its tree in the middle of an entry, for which it needs both trees.
     @Test func inTheMiddleOfAnEntryItDoesNotRest() throws {
         let feed = try LaneBench.feed(1, "/a/{k}", room: 1_100)
         var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))

@@ -4,14 +4,14 @@ import Tree
 
 @testable import Feeds
 
-/// Entries and snapshots with more records than are taken at once.
+/// Tests of entries and snapshots with more records than are processed at once.
 @Suite struct WideLaneTests {
-    /// Goes on until the entry is through; no step looks at more than a thousand records.
+    /// Continues until the entry is complete. Checks that each step processes at most a thousand records.
     private func goOn(_ lane: inout FeedLane) -> [LaneFinding] {
         var found: [LaneFinding] = []
         while lane.isWide, let finding = lane.goOn() {
             #expect(finding.messages.count <= 1_000)
-            // Until the end nothing says that the entry has been read.
+            // Only the last step reports the entry as read.
             #expect((finding.readTo == nil) == lane.isWide)
             found.append(finding)
         }
@@ -29,7 +29,7 @@ import Tree
         var mine = found.filter { $0.claim == feed.claim }
         if count >= 1_000 {
             #expect(left.count == 1 && left[0].isWide)
-            // What is not through is read up to the entry before it.
+            // An incomplete entry counts as read up to the previous entry.
             #expect(mine[0].readTo?.seq == 4 && left[0].cursor.seq == 4)
             mine += goOn(&left[0])
             #expect(!left[0].isWide && left[0].cursor == lane.cursor && left[0].root == lane.root)
@@ -40,12 +40,12 @@ import Tree
         let messages = mine.flatMap(\.messages)
         #expect(messages.map(\.position.index) == (0..<Int64(count)).map { $0 })
         #expect(LaneBench.texts(messages) == LaneBench.texts(LaneBench.messages(feed, [entry])))
-        // They are together again.
+        // The feeds share a reader again.
         found = LaneBench.pass(&lane, LaneBench.set(6, "/a/k7", .int(-1))).found
         #expect(found.map { $0.messages.map { $0.position.id(in: "d") } } == [["d:6:0"], ["d:6:0"]])
     }
 
-    /// No more than there is room for: whoever acknowledges slowly gets it in slices.
+    /// Checks that a feed receives no more than its budget: a slow consumer gets the entry in slices.
     @Test func asFarAsThereIsRoom() throws {
         let feed = try LaneBench.feed(1, "/a/{k}", room: 1_100)
         var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))
@@ -65,7 +65,7 @@ import Tree
         #expect(messages.map(\.position.index) == (0..<1_500).map { $0 })
     }
 
-    /// Nothing but records that the filter leaves out: it ends all the same, in slices.
+    /// Checks that an entry whose records the filter excludes ends as well, in slices.
     @Test func nothingToFind() throws {
         let feed = try LaneBench.feed(1, "/a/{k}", room: 1) { try $0.filter("newData.val() < 0") }
         var lane = FeedLane([feed], root: .null, at: LogCursor(seq: 0))
@@ -90,7 +90,7 @@ import Tree
         #expect(messages.allSatisfy { $0.facts.event == "created" && $0.facts.time == "1970-01-01T00:00:05.000Z" })
         #expect(found.last?.hasReadSnapshot == true && found.last?.readTo?.seq == 9)
         #expect(found.dropLast().allSatisfy { !$0.hasReadSnapshot && $0.readTo == nil })
-        // And then the changes.
+        // Changes follow the snapshot.
         let (changes, _) = LaneBench.pass(&lane, LaneBench.set(10, "/a/k3", .int(-1)))
         #expect(changes[0].messages.map { $0.position.id(in: "d") } == ["d:10:0"])
         #expect(changes[0].messages.map(\.facts.event) == ["updated"])
@@ -104,7 +104,7 @@ import Tree
         #expect(lane.cursor.seq == 2 && lane.root == root)
     }
 
-    /// Where a snapshot begins anew in its middle, the rest is what it would have been.
+    /// Checks that a snapshot that is restarted in its middle gives the remaining records.
     @Test func aFilteredSnapshotGoesOn() throws {
         let feed = try LaneBench.feed(1, "/a/{k}") { try $0.filter("newData.val() % 2 == 0") }
         let root = Node(children: [(Key("a"), LaneBench.wide(1_200))])

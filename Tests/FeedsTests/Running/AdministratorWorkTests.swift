@@ -4,13 +4,13 @@ import Testing
 
 @testable import Feeds
 
-/// The order of administrators' requests.
+/// Tests of the order of administrators' requests.
 @Suite struct AdministratorWorkTests {
     private let orders = FeedName(namespace: "a", name: "orders")
     private let mails = FeedName(namespace: "a", name: "mails")
     private let other = FeedName(namespace: "b", name: "other")
 
-    /// A request that does nothing.
+    /// A request without an effect.
     private let nothing: FeedAdministrator.Body = { _ in .done }
 
     private func add(
@@ -19,7 +19,7 @@ import Testing
         work.add(lane, of: feed, isUrgent: urgent, now: 0, nothing)
     }
 
-    /// The feed of the next request, and whether it is to be moved.
+    /// The feed of the next request, and whether the request must be moved to another thread.
     private func next(
         _ lane: FeedAdministrator.Lane, _ work: inout AdministratorWork
     ) -> (job: AdministratorWork.Job, mustMove: Bool)? {
@@ -27,14 +27,14 @@ import Testing
         return (job, mustMove)
     }
 
-    /// Many requests of one namespace don't keep another's waiting.
+    /// Checks that many requests of one namespace do not delay those of another.
     @Test func namespacesTakeTurns() throws {
         var work = AdministratorWork()
         for _ in 0..<100 { #expect(add(.reads, orders, &work)) }
         #expect(add(.reads, other, &work))
         let first = try #require(next(.reads, &work))
         #expect(first.job.feed == orders)
-        // One thread does one thing.
+        // A thread executes one request at a time.
         #expect(next(.reads, &work) == nil)
         _ = work.finish(first.job, .reads, .done, now: 0)
         #expect(next(.reads, &work)?.job.feed == other)
@@ -48,14 +48,15 @@ import Testing
         #expect(add(.trees, other, &work) && add(.reads, orders, &work))
     }
 
-    /// What follows a request that needs a whole tree waits for it; other feeds do not.
+    /// Checks that requests of a feed wait for an earlier one that needs a whole tree, and that requests of other feeds
+    /// do not.
     @Test func changesOfAFeedKeepTheirOrder() throws {
         var work = AdministratorWork()
         for feed in [orders, orders, mails] { #expect(add(.changes, feed, &work)) }
         let seek = try #require(next(.changes, &work))
         #expect(seek.job.feed == orders && !seek.mustMove)
         #expect(work.finish(seek.job, .changes, .needsTree, now: 0) == nil)
-        // It comes while the tree is being read: it goes behind it at once.
+        // This request arrives while the tree is loaded, and is queued after the first immediately.
         #expect(add(.changes, orders, &work))
         let second = try #require(next(.changes, &work))
         #expect(second.job.feed == mails && !second.mustMove)
@@ -69,7 +70,7 @@ import Testing
             #expect(moved.job.feed == orders)
             _ = work.finish(moved.job, .trees, .done, now: 0)
         }
-        // From then on they need not.
+        // Later requests need not be moved.
         #expect(work.count == 0 && add(.changes, orders, &work))
         #expect(next(.changes, &work)?.mustMove == false)
     }
@@ -80,7 +81,7 @@ import Testing
         #expect(work.expire(at: 9_999).isEmpty)
         #expect(work.expire(at: 10_000).count == 1)
         #expect(work.expire(at: 30_000).count == 1)
-        // Nothing waits for a tree any more.
+        // No request waits for a tree any more.
         #expect(add(.changes, orders, &work))
         #expect(next(.changes, &work)?.mustMove == false)
     }

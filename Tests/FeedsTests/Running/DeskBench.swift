@@ -5,9 +5,9 @@ import Synchronization
 
 @testable import Feeds
 
-/// A desk of feeds without threads and without a database: what the dispatcher is told is done at once.
+/// A dispatcher of feeds without threads and a database: commands are executed immediately.
 final class DeskBench {
-    /// What became of the requests, by their numbers.
+    /// The results of requests, by their numbers.
     final class Answers: Sendable {
         private let all = Mutex<[UInt64: String]>([:])
 
@@ -19,7 +19,7 @@ final class DeskBench {
     let core: FeedCore
     let answers = Answers()
     private let desk: FeedDesk
-    /// How far the desk's clock is ahead of the system's, in milliseconds.
+    /// Milliseconds by which the dispatcher's clock is ahead of the system's.
     let ahead = MutexBox<Int64>(0)
     private var lastID: UInt64 = 0
     private var lastSeq: Int64 = 0
@@ -56,9 +56,9 @@ final class DeskBench {
             generation: generation)
     }
 
-    /// Works a feed whose messages may be handed out at once.
+    /// Runs a feed whose messages may be delivered immediately.
     ///
-    /// - Parameter handedTo: the last entry of which a former run may have handed out messages.
+    /// - Parameter handedTo: The last entry of which a former run may have delivered messages.
     func begin(
         _ name: FeedName, generation: Int64 = 1, _ definition: String = #"{"path":"/x/{key}"}"#,
         handedTo: Int64 = 0, sink: (any Sink)? = nil
@@ -81,11 +81,11 @@ final class DeskBench {
 
     func end(_ name: FeedName, generation: Int64 = 1) { handle(.end(claim(name, generation: generation))) }
 
-    /// Brings messages.
+    /// Adds messages.
     ///
     /// - Parameters:
-    ///   - key: nil for keys of their own.
-    ///   - seq: the entry before the first one; nil where they follow those before.
+    ///   - key: Their key, or nil for different keys.
+    ///   - seq: The entry before the first one, or nil to follow the previous messages.
     func push(_ count: Int, to name: FeedName, key: String? = nil, after seq: Int64? = nil, generation: Int64 = 1) {
         var finding = LaneFinding(claim: claim(name, generation: generation))
         if let seq { lastSeq = seq }
@@ -102,7 +102,7 @@ final class DeskBench {
 
     // MARK: Requests
 
-    /// Makes a pull and returns its number; `answers` has what became of it.
+    /// Creates a pull and returns its number. Its result is stored in `answers`.
     func pull(
         _ name: FeedName, _ consumer: String = "c", most: Int = 1, mostHeld: Int? = nil, wait: Milliseconds = 60_000
     ) -> (id: UInt64, command: FeedCommand) {
@@ -120,7 +120,7 @@ final class DeskBench {
         return (id, command)
     }
 
-    /// How a feed fares.
+    /// Returns the status of a feed.
     func report(_ name: FeedName) -> FeedReport? {
         let found = MutexBox<FeedReport?>(nil)
         handle(.report(name, .any) { report, _ in found.withLock { $0 = report } })

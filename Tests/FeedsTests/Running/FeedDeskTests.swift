@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// What the dispatcher does with many requests that wait.
+/// Tests of how the dispatcher handles many waiting requests.
 @Suite struct FeedDeskTests {
     private let orders = FeedName(namespace: "a", name: "orders")
     private let mails = FeedName(namespace: "a", name: "mails")
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    /// A feed, and a namespace, leave room for others; and who does not wait is answered.
+    /// Checks that a feed and a namespace leave slots for others, and that requests beyond the limit are answered.
     @Test func seatsAreShared() throws {
         try with(waits: 100) { bench in
             for name in [orders, mails, other] { try bench.begin(name) }
@@ -49,7 +49,8 @@ import Testing
         }
     }
 
-    /// A consumer that comes back thousands of times keeps nothing that it does not have.
+    /// Checks that a consumer that cancels and repeats its pulls thousands of times holds no more than its present
+    /// slots.
     @Test func cancellingGivesTheSeatBack() throws {
         try with(waits: 40) { bench in
             try bench.begin(orders)
@@ -82,7 +83,8 @@ import Testing
         }
     }
 
-    /// Thousands of pulls of a consumer that holds all that it may are in nobody's way, and come to their turn when it acknowledges.
+    /// Checks that thousands of pulls of a consumer at its limit do not delay others, and are served when the consumer
+    /// acknowledges.
     @Test func aFullConsumerIsNotInTheWay() throws {
         try with { bench in
             try bench.begin(orders)
@@ -102,7 +104,7 @@ import Testing
         }
     }
 
-    // MARK: Feeds that no gateway works
+    // MARK: Feeds without an owner
 
     @Test func requestsWaitForAnOwner() throws {
         try with { bench in
@@ -147,7 +149,8 @@ import Testing
 
     // MARK: Deadlines
 
-    /// A consumer has the whole time of a message from when it is handed out, however long the desk was busy before.
+    /// Checks that a message's deadline starts when the message is delivered, however long the dispatcher was busy
+    /// before.
     @Test func aDeadlineBeginsWhenAMessageIsHandedOut() throws {
         try with { bench in
             try bench.begin(orders)
@@ -169,7 +172,7 @@ import Testing
 
     // MARK: Changes of the definition
 
-    /// A sink that keeps what it gets.
+    /// A sink that records its deliveries.
     private final class Recording: Sink {
         let batchSize = 1
         let concurrency = 4
@@ -188,7 +191,8 @@ import Testing
     private let first = FeedPosition(seq: 1, index: 0)
     private let second = FeedPosition(seq: 2, index: 0)
 
-    /// A dead letter that could not be recorded is delivered again. No later message of its key was delivered meanwhile.
+    /// Checks that a dead message that could not be recorded is delivered again, and that no later message of its key
+    /// was delivered meanwhile.
     @Test func aLostDeathIsNotOvertaken() throws {
         try with { bench in
             let sink = Recording()
@@ -206,7 +210,7 @@ import Testing
         }
     }
 
-    /// The same of an acknowledgement that could not be recorded.
+    /// Checks that an acknowledgement that could not be recorded has the same effect.
     @Test func aLostAcknowledgementIsNotOvertaken() throws {
         try with { bench in
             try bench.begin(orders)
@@ -254,7 +258,7 @@ import Testing
 
     // MARK: Memory
 
-    /// What is in memory is charged until it is done, or the feed is not worked here any more.
+    /// Checks that memory is charged for a message until it is done or the feed no longer runs here.
     @Test func messagesAreCharged() throws {
         try with { bench in
             try bench.begin(orders)
@@ -273,7 +277,7 @@ import Testing
 
     // MARK: Sinks
 
-    /// A sink that has no client now.
+    /// A sink without a client.
     private final class NoClient: Sink {
         let batchSize = 10
         let concurrency = 4
@@ -287,7 +291,7 @@ import Testing
         func stop() {}
     }
 
-    /// Waiting for a client uses up no attempt, and the desk does not spin.
+    /// Checks that waiting for a client uses up no attempt, and that the dispatcher does not busy-wait.
     @Test func whatIsNotSentWaitsAMoment() throws {
         try with { bench in
             let sink = NoClient()

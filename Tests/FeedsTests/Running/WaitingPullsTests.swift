@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// The line of pulls that wait for messages of one feed.
+/// Tests of the queue of pulls that wait for messages of one feed.
 @Suite struct WaitingPullsTests {
     private func waiting(
         _ id: UInt64, _ consumer: String = "c", mostHeld: Int? = nil, deadline: Milliseconds = 1_000
@@ -16,7 +16,7 @@ import Testing
         ) { _ in }
     }
 
-    /// What is served when everything can be.
+    /// Removes all pulls that can be served. Returns their ids in order.
     private func drain(_ pulls: inout WaitingPulls) -> [UInt64] {
         var ids: [UInt64] = []
         while let pull = pulls.first, pulls.take(pull.id) != nil { ids.append(pull.id) }
@@ -43,17 +43,17 @@ import Testing
         #expect(drain(&pulls) == [1])
     }
 
-    /// Pulls that can't be served are not in the way of others, however many there are.
+    /// Checks that pulls that cannot be served do not delay others, however many there are.
     @Test func parkedOnesAreNotLookedAt() {
         var pulls = WaitingPulls()
         for id in 1...5_000 as ClosedRange<UInt64> { pulls.add(waiting(id, "full", mostHeld: 1)) }
         for id in 1...5_000 as ClosedRange<UInt64> { pulls.park(id) }
         pulls.add(waiting(6_000, "other"))
         #expect(pulls.countInLine == 1 && pulls.first?.id == 6_000 && pulls.count == 5_001)
-        // The consumer still holds as much as it may.
+        // The consumer still holds as many messages as it may.
         pulls.wake("full", holding: 1)
         #expect(pulls.countInLine == 1)
-        // One message less is one pull.
+        // One message less allows one pull.
         pulls.wake("full", holding: 0)
         #expect(pulls.countInLine == 2 && pulls.first?.id == 1)
     }
@@ -72,7 +72,7 @@ import Testing
         #expect(pulls.isEmpty && !pulls.hasParked && pulls.first == nil)
     }
 
-    /// Those that may hold more come first, as only they can be served.
+    /// Checks that pulls with a higher limit come first, because only they can be served.
     @Test func pullsOfOneConsumerWithOtherLimits() {
         var pulls = WaitingPulls()
         pulls.add(waiting(1, mostHeld: 2))
@@ -85,7 +85,7 @@ import Testing
         #expect(pulls.countInLine == 2)
     }
 
-    /// Against a list that is looked through: the same pulls are there, in the same order.
+    /// Checks the queue against a list that is scanned: the same pulls, in the same order.
     @Test(arguments: 0..<8 as Range<UInt64>) func anyHistory(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var pulls = WaitingPulls()
@@ -103,7 +103,7 @@ import Testing
                 #expect(pulls.remove(model[index].id) { _ in 0 }?.pull.id == model[index].id)
                 model.remove(at: index)
             case 3:
-                // Parked and woken at once: it has its old place.
+                // A pull that is parked and woken immediately keeps its position.
                 guard let first = pulls.first else { continue }
                 pulls.park(first.id)
                 pulls.wake(first.consumer, holding: 0)

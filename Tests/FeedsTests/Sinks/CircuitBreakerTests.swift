@@ -2,7 +2,8 @@ import Feeds
 import TestSupport
 import Testing
 
-/// Goal: an endpoint that is down is asked rarely, one that is back is used at once, and none is given up for ever.
+/// Checks that an unavailable endpoint is tried rarely, one that recovers is used immediately, and no endpoint is given
+/// up.
 @Suite struct CircuitBreakerTests {
     private static func settings(_ change: (inout CircuitBreaker.Settings) -> Void = { _ in })
         -> CircuitBreaker.Settings
@@ -16,7 +17,7 @@ import Testing
         return settings
     }
 
-    /// Always the most, so that pauses are known.
+    /// Always returns the maximum, so that pauses are predictable.
     private struct Most: RandomNumberGenerator {
         mutating func next() -> UInt64 { .max }
     }
@@ -26,7 +27,7 @@ import Testing
         var breaker = CircuitBreaker(Self.settings(), at: 100)
         for moment in 0..<20 as Range<Int64> {
             #expect(breaker.mayDeliver(at: moment) == .deliver)
-            // Never three in a row.
+            // Never three failures in a row.
             if moment % 3 == 2 { breaker.succeeded(at: moment) } else { breaker.failed(at: moment, using: &most) }
         }
         #expect(breaker.state == .closed && breaker.sinceMilliseconds == 100)
@@ -49,7 +50,7 @@ import Testing
         #expect(breaker.mayDeliver(at: 2_000) == .deliver)
     }
 
-    /// Its caller may have had nothing to send after all.
+    /// Checks that a probe without a result is followed by another: its caller may have had nothing to send.
     @Test func aProbeThatIsNeverHeardOfIsFollowedByAnother() {
         var most = Most()
         var breaker = CircuitBreaker(Self.settings { $0.failures = 1 }, at: 0)
@@ -95,10 +96,10 @@ import Testing
     @Test func whoAsksForAPauseGetsIt() {
         var most = Most()
         var breaker = CircuitBreaker(Self.settings(), at: 0)
-        // At once, and not shorter than the jitter.
+        // The circuit opens immediately, for no less than the requested time.
         breaker.failed(at: 0, retryAfterMilliseconds: 30_000, using: &most)
         #expect(breaker.mayDeliver(at: 29_999) == .wait(until: 30_000))
-        // Another that was under way asks for longer, and a third for less.
+        // A second delivery in flight requests a longer pause, and a third a shorter one.
         breaker.failed(at: 5_000, retryAfterMilliseconds: 40_000, using: &most)
         breaker.failed(at: 6_000, retryAfterMilliseconds: 1, using: &most)
         breaker.failed(at: 7_000, using: &most)
@@ -106,8 +107,8 @@ import Testing
         #expect(breaker.mayDeliver(at: 45_000) == .probe)
     }
 
-    /// Whatever comes in whatever order: never two probes within the time of one, never a wait without end, never a delivery while
-    /// open, and one success closes it.
+    /// Checks for every sequence of events that there are never two probes within a probe's time, no endless wait and
+    /// no delivery while open, and that one success closes the circuit.
     @Test func everyOrderOfEvents() {
         let settings = Self.settings { $0.failures = 2 }
         func explore(_ breaker: CircuitBreaker, _ now: Int64, _ lastProbe: Int64?, _ depth: Int) {

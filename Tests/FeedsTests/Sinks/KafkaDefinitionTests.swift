@@ -3,7 +3,7 @@ import Testing
 
 @testable import Feeds
 
-/// A feed's member `kafka`.
+/// Tests of the member `kafka` of a feed.
 @Suite struct KafkaDefinitionTests {
     private func definition(_ text: String, in form: DefinitionForm = .shown) throws -> KafkaDefinition {
         let (definition, problems) = try read(text, "kafka") {

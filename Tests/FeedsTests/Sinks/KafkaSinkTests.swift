@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// Deliveries into topics of librdkafka's own brokers.
+/// Tests of deliveries to topics of librdkafka's mock brokers.
 @Suite struct KafkaSinkTests {
     private let kafka: TestKafka
     private let producers = SinkProducers()
@@ -45,7 +45,7 @@ import Testing
     @Test func orderIsKept() throws {
         let sink = try sink()
         defer { sink.stop() }
-        // NOT_LEADER_FOR_PARTITION, REQUEST_TIMED_OUT: the library tries again.
+        // NOT_LEADER_FOR_PARTITION and REQUEST_TIMED_OUT, after which the library retries.
         kafka.refuse([6, 7, 6])
         let messages = (1...100).map { SinkMessage.order($0, key: "k\($0 % 7)") }
         #expect(sink.answers(messages)?.allSatisfy { $0 == .delivered } == true)
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    /// What is behind a message that can't be stored is not stored before it; other keys go on.
+    /// Checks that messages after one that cannot be stored are not stored before it, and that other keys continue.
     @Test func aLargeMessageStopsItsKeyOnly() throws {
         let sink = try sink(#","properties":{"message.max.bytes":2000}"#)
         defer { sink.stop() }
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    /// Settings that librdkafka does not take together use up no attempt.
+    /// Checks that settings that librdkafka refuses use up no attempt.
     @Test func badSettingsAreNoFaultOfTheMessage() throws {
         let sink = try sink(#","properties":{"security.protocol":"ssl","ssl.ca.pem":"none"}"#)
         defer { sink.stop() }
@@ -120,7 +120,7 @@ import Testing
         #expect(producers.count == 0)
     }
 
-    /// Feeds that deliver nothing have no client, and those of one namespace share one.
+    /// Checks that feeds without deliveries have no client, and that feeds of one namespace share one.
     @Test func clientsAreShared() throws {
         let sinks = try (0..<20).map { _ in try sink() } + [try sink(namespace: "other")]
         defer { for sink in sinks { sink.stop() } }

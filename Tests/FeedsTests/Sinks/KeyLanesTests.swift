@@ -3,7 +3,7 @@ import Testing
 
 @testable import Feeds
 
-/// No message of a key is sent before the one before it has arrived.
+/// Checks that no message of a key is sent before the previous one has arrived.
 @Suite struct KeyLanesTests {
     private func messages(_ keys: [String]) -> [SinkMessage] {
         keys.enumerated().map { .order($0.offset, key: $0.element) }
@@ -56,7 +56,7 @@ import Testing
         #expect(KeyLanes([], isOneLane: false).settled == [])
     }
 
-    /// Any keys, any order of answers, any outcomes.
+    /// Checks random keys, orders of answers and outcomes.
     @Test(arguments: 0..<100)
     func orderHolds(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -84,7 +84,7 @@ import Testing
         #expect(outcomes?.count == messages.count)
         for (index, outcome) in (outcomes ?? []).enumerated() {
             #expect((outcome == .delivered) == arrived.contains(index))
-            // Those before it in its lane arrived before it was sent.
+            // Earlier messages of its sequence arrived before it was sent.
             guard sent.contains(index) else { continue }
             for earlier in 0..<index where isOneLane || keys[earlier] == keys[index] {
                 #expect(arrived.contains(earlier), "\(earlier) before \(index)")

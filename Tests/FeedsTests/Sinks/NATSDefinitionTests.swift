@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// A feed's member `nats`.
+/// Tests of the member `nats` of a feed.
 @Suite struct NATSDefinitionTests {
     private func definition(_ text: String, in form: DefinitionForm = .shown) throws -> NATSDefinition {
         let (definition, problems) = try read(text, "nats") {

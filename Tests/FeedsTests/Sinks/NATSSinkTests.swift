@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// Deliveries into streams of a real server.
+/// Tests of deliveries to streams of a real server.
 @Suite struct NATSSinkTests {
     private let server: TestNATS
     private let producers = SinkProducers()
@@ -61,7 +61,7 @@ import Testing
         #expect(sink.answers([long])?.first?.isRefusal == true)
     }
 
-    /// A delivery ends in the time that a new owner of the feed waits, however slow the server is.
+    /// Checks that a delivery ends within the time that a new owner of the feed waits, however slow the server is.
     @Test func aSlowServerEndsTheDelivery() throws {
         let sink = try sink(#","timeout":"1s""#)
         defer { sink.stop() }
@@ -98,7 +98,7 @@ import Testing
         #expect(try server.messages(of: "ORDERS").count == 20)
     }
 
-    /// Two feeds of one stream have messages of one entry, with one id: both are stored.
+    /// Checks that messages of two feeds with equal ids, for one entry, are both stored in a shared stream.
     @Test func feedsDoNotTakeOneAnothersIds() throws {
         let sink = try sink()
         defer { sink.stop() }
@@ -123,7 +123,7 @@ import Testing
         #expect(sink.concurrency == (isOneLane ? 1 : 4))
     }
 
-    /// What is behind a message that can't be stored is not stored before it; other keys go on.
+    /// Checks that messages after one that cannot be stored are not stored before it, and that other keys continue.
     @Test func aLargeMessageStopsItsKeyOnly() throws {
         let sink = try sink()
         defer { sink.stop() }
@@ -191,7 +191,7 @@ import Testing
         let outcome = try #require(wrong.answers([.order(1)])?.first)
         #expect(outcome.isFailure && !outcome.reason.contains("wr0ng"), "\(outcome)")
         #expect(throws: SinkError.self) { _ = try make { _ in nil } }
-        // Another credential is another client.
+        // A different credential requires a separate client.
         #expect(producers.count == 2)
     }
 

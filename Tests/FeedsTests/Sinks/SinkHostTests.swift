@@ -3,13 +3,13 @@ import Testing
 
 @testable import Feeds
 
-/// Feeds deliver to servers that the operator has named, and to no others.
+/// Checks that feeds deliver only to servers that the operator has allowed.
 @Suite struct SinkHostTests {
     @Test(arguments: [
         ("nats://nats.internal:4222", "nats.internal"), ("tls://nats.internal", "nats.internal"),
         ("kafka-1:9092", "kafka-1"), ("10.0.0.7:9092", "10.0.0.7"), ("[::1]:9092", "::1"),
         ("nats://[fd00::7]", "fd00::7"),
-        // What libraries could read in two ways is the name of nobody.
+        // An ambiguous address never matches an allowed name.
         ("::1:9092", "::1:9092"), ("[::1]x:1", "[::1]x:1"), ("[::1", "[::1"),
     ])
     func names(_ server: String, _ name: String) { #expect(SinkHost.name(ofServer: server) == name) }

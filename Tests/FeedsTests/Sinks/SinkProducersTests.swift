@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// Which sinks share a client, and how many clients there are.
+/// Tests of which sinks share a client, and of the number of clients.
 @Suite struct SinkProducersTests {
     private final class Client: SinkClient {
         let hasStopped = Condition(false)
@@ -51,11 +51,11 @@ import Testing
         let other = try #require(use(producers, key("b", "s"), maker))
         let elsewhere = try #require(use(producers, key("a", "t"), maker))
         #expect(other.client !== one.client && elsewhere.client !== one.client && producers.count == 3)
-        // Parts that only look alike when they are joined.
+        // Parts that are equal only when concatenated.
         #expect(SinkProducers.Key(namespace: "a", ["x", "yz"]) != SinkProducers.Key(namespace: "a", ["xy", "z"]))
     }
 
-    /// Sinks alone cost nothing.
+    /// Checks that sinks create no client before a delivery.
     @Test func nothingIsMadeBeforeADelivery() {
         let producers = SinkProducers()
         defer { producers.stop() }
@@ -72,7 +72,7 @@ import Testing
         #expect(one.client.waitUntilStopped())
         let two = try #require(use(producers, key("a", "s"), maker))
         #expect(two.client !== one.client)
-        // An old delivery that ends late is none of the new one's.
+        // A late end of a delivery with the old client does not affect the new client.
         producers.giveBack(key("a", "s"), number: one.number)
         #expect(!two.client.hasStopped.withLock { $0 })
     }
@@ -102,7 +102,7 @@ import Testing
         #expect(use(producers, key("c", "s"), maker) != nil)
     }
 
-    /// Where there is no seat, a client that has been idle for a while ends in favour of another one.
+    /// Checks that a client that has been idle for a while is closed if another one needs its slot.
     @Test func anIdleClientMakesRoom() throws {
         let producers = SinkProducers(most: 1)
         defer { producers.stop() }
@@ -114,7 +114,7 @@ import Testing
         #expect(one.client.waitUntilStopped())
     }
 
-    /// The clients of a value without threads, at times of its own.
+    /// The clients of a value without threads, with a simulated clock.
     private final class Work {
         private var work: ProducerWork
         private var now: Milliseconds = 0
@@ -122,7 +122,7 @@ import Testing
 
         init(most: Int) { work = ProducerWork(most: most, idleMilliseconds: 1_000_000) }
 
-        /// Whether there is a client for a delivery, made now if need be.
+        /// Whether a client is available for a delivery. Creates one if necessary.
         func use(_ key: SinkProducers.Key) -> Bool {
             now += 10_000
             let make = { @Sendable () throws(SinkError) -> any SinkClient in Client() }
@@ -140,7 +140,7 @@ import Testing
             work.giveBack(key, number: numbers[key] ?? 0, now: now)
         }
 
-        /// Ends what is to be ended. Returns the namespaces.
+        /// Closes the clients that are due. Returns their namespaces.
         func close() -> [String] {
             var closed: [String] = []
             while case .run(let key, _)? = work.nextToClose(now) {
@@ -151,21 +151,21 @@ import Testing
         }
     }
 
-    /// An idle client of another namespace does not end where the rule would refuse the new one all the same.
+    /// Checks that an idle client of another namespace is not closed if the limits would refuse the new one regardless.
     @Test func noClientEndsInVain() {
         let work = Work(most: 4)
         #expect(work.use(key("b", "s")))
         work.makeIdle(key("b", "s"))
         #expect(work.use(key("a", "1")) && work.use(key("a", "2")))
-        // It has two of four, and one of three that are left may not be its third.
+        // The namespace has two of four clients, and may not have a third of the remaining three slots.
         #expect(!work.use(key("a", "3")) && work.close().isEmpty)
-        // Of its own it may end one, and then have another.
+        // The namespace may close one of its own clients, and then open another.
         work.makeIdle(key("a", "1"))
         #expect(!work.use(key("a", "3")) && work.close() == ["a"])
         #expect(work.use(key("a", "3")))
     }
 
-    /// One client ends in favour of another one, however often that is asked for before it has ended.
+    /// Checks that one client is closed for another, however often the request is repeated before it has closed.
     @Test func oneClientMakesRoomForOne() {
         let work = Work(most: 2)
         for namespace in ["a", "b"] {
@@ -204,7 +204,7 @@ import Testing
         #expect(use(producers, key("a", "s"), maker) == nil)
     }
 
-    /// The end waits for nothing that was not begun.
+    /// Checks that stopping does not wait for operations that were not started.
     @Test func theEndAnswersWhatWaits() {
         let producers = SinkProducers()
         let (begun, mayGoOn) = (Condition(false), Condition(false))

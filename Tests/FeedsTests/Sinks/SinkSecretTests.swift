@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// Goal: definitions name the variables that are meant for their namespace, and no others.
+/// Checks that a definition can use only the variables for its namespace.
 @Suite struct SinkSecretTests {
     @Test(arguments: [
         ("PATHMIRROR_SINK_HOOK", "shop", true), ("PATHMIRROR_SINK_NSA", "shop", true),
@@ -20,7 +20,7 @@ import Testing
         #expect(SinkSecret.mayName(variable, in: namespace) == mayBeNamed)
     }
 
-    /// The value of a variable reaches no sink of another namespace.
+    /// Checks that the value of a variable is never sent by a sink of another namespace.
     @Test func sinksOfNamespaces() throws {
         let client = try HTTPClient()
         defer { client.stop() }

@@ -15,7 +15,7 @@ extension SinkMessage {
 }
 
 extension Sink {
-    /// Delivers and waits; nil where no outcomes come.
+    /// Delivers and waits. Returns nil if there are no outcomes in time.
     func answers(_ messages: [SinkMessage]) -> [SinkOutcome]? {
         let outcomes = Condition<[SinkOutcome]?>(nil)
         deliver(messages) { result in outcomes.broadcast { $0 = result } }
@@ -35,10 +35,10 @@ extension SinkOutcome {
     }
 }
 
-/// Reads a definition of one member of a feed's.
+/// Reads a definition from one member of a feed.
 typealias ReadDefinition<Definition> = (SourceValue, String, inout [DefinitionError.Problem]) -> Definition?
 
-/// A definition, or what is wrong with it: `part: reason`.
+/// Returns a definition, and its problems as `part: reason`.
 func read<Definition>(
     _ text: String, _ part: String, _ read: ReadDefinition<Definition>
 ) throws -> (definition: Definition?, problems: [String]) {
@@ -47,7 +47,7 @@ func read<Definition>(
     return (definition, problems.map { "\($0.part): \($0.reason)" })
 }
 
-/// What a definition writes of itself.
+/// Returns the JSON that a definition writes.
 func written(_ write: (inout JSONWriter) -> Void) -> String {
     var writer = JSONWriter(form: .plain)
     write(&writer)

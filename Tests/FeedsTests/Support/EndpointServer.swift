@@ -1,7 +1,7 @@
 import HTTPServer
 import Runtime
 
-/// An endpoint on a free loopback port, which remembers what it was sent.
+/// An endpoint on a free loopback port that records its requests.
 final class EndpointServer: Sendable {
     struct Arrival: Sendable {
         let line: String
@@ -13,7 +13,7 @@ final class EndpointServer: Sendable {
         let body: [UInt8]
     }
 
-    /// Answers a request, given how many came before it.
+    /// Answers a request, given the number of earlier requests.
     typealias Answer = @Sendable (Int, HTTPExchange) -> Void
 
     private let server: HTTPServer

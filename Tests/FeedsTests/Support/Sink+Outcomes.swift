@@ -2,7 +2,7 @@ import Feeds
 import Runtime
 
 extension Sink {
-    /// Delivers and waits; nothing when no outcome comes.
+    /// Delivers and waits. Returns an empty array if there are no outcomes in time.
     func results(of messages: [SinkMessage]) -> [SinkOutcome] {
         let outcome = Condition<[SinkOutcome]?>(nil)
         deliver(messages) { outcomes in outcome.broadcast { $0 = outcomes } }

@@ -1,7 +1,7 @@
 import Feeds
 
 extension SinkMessage {
-    /// A small message of the feed `orders`.
+    /// Returns a small message of the feed `orders`.
     static func sample(_ seq: Int64, key: String = "o1", path: String = "/orders/o1", attempt: Int = 1) -> SinkMessage {
         let id = "default:\(seq):0"
         return SinkMessage(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// How long an endpoint wants to be left alone.
+/// Tests of how long an endpoint asks the gateway to wait.
 @Suite struct RetryAfterTests {
     /// Sun, 06 Nov 1994 08:49:37 GMT
     private static let moment: Int64 = 784_111_777
@@ -27,11 +27,11 @@ import Testing
         #expect(RetryAfter.milliseconds(text, nowUnixMilliseconds: now) == milliseconds)
     }
 
-    /// Every form of a moment is that moment.
+    /// Checks that a time is parsed correctly in each format.
     @Test func datesAreReadAsTheyAreWritten() {
         var generator = SeededGenerator(seed: 11)
         for _ in 0..<2_000 {
-            // Up to 2069, as the form with two digits of a year says no more.
+            // Up to 2069, because one format has two digits for the year.
             let seconds = Int64(generator.below(3_155_760_000 - 86_400))
             for form in ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"] {
                 #expect(RetryAfter.unixSeconds(Self.text(seconds, form)) == seconds)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Feeds
 
-/// What becomes of messages, by what their endpoint answered.
+/// Tests of the outcomes of messages, given their endpoint's answer.
 @Suite struct WebhookAnswerTests {
     private static let messages = [
         SinkMessage.sample(1, key: "a"), .sample(2, key: "b"), .sample(3, key: "a"), .sample(4, key: "b"),
@@ -57,7 +57,7 @@ import Testing
         #expect(outcomes == Array(repeating: Self.failed(error.description), count: 4))
     }
 
-    /// Whoever is named, and what comes behind it of its key.
+    /// Checks that named messages fail, and that later messages of their keys count as not sent.
     @Test func partsOfABatch() {
         let named = Self.failed("The endpoint named the message as failed.")
         let behind = SinkOutcome.notSent
@@ -67,16 +67,16 @@ import Testing
         #expect(outcomes("\"default:4:0\"") == [.delivered, .delivered, .delivered, named])
         #expect(outcomes("\"default:\\u0031:0\"").first == named)
         #expect(Self.outcomes(202, [], #"{"failed":["default:1:0"]}"#, for: [Self.messages[0]]) == [named])
-        // In the namespace's order keys make no difference.
+        // In the order of the namespace, keys make no difference.
         let response = ClientResponse(status: 200, headers: [], body: Array(#"{"failed":["default:2:0"]}"#.utf8))
         let inOneLane = WebhookAnswer.outcomes(
             .success(response), for: Self.messages, isBatch: true, isOneLane: true, nowUnixMilliseconds: 0)
         #expect(inOneLane == [.delivered, named, behind, behind])
-        // Only a success is read.
+        // The body is read only if the status is a success.
         #expect(Self.outcomes(500, [], #"{"failed":["default:1:0"]}"#).allSatisfy { $0 != .delivered })
     }
 
-    /// No list, an empty one, and what a receiver says that does not know batches.
+    /// Checks bodies without a list, with an empty list, and of receivers that do not know batches.
     @Test(arguments: [
         "", " \r\n\t", "ok", "OK", "\u{0}", "null", "[]", "{}", " {} ", #"{"failed":[]}"#, #"{"failed":null}"#,
         #"{"failed": [ ] }"#, #"{"ok":true}"#, #"{"Failed":["default:1:0"]}"#, "<html>{\"failed\":[7]}</html>",
@@ -85,7 +85,7 @@ import Testing
         #expect(Self.outcomes(200, [], body) == Array(repeating: .delivered, count: 4))
     }
 
-    /// A list that can't be read fails the whole batch: taken for success, it would lose what it names.
+    /// Checks that an invalid list fails the whole batch: to count it as success would lose the messages that it names.
     @Test(arguments: [
         (#"{"failed":"default:1:0"}"#, "has a string as \"failed\", which must be a list of ids"),
         (#"{"failed":7}"#, "has a number as \"failed\", which must be a list of ids"),
@@ -106,12 +106,12 @@ import Testing
     ]) func listsThatCannotBeRead(_ body: String, _ reason: String) {
         let sentence = "The endpoint's answer \(reason), so it can't be seen which messages failed."
         #expect(Self.outcomes(200, [], body) == Array(repeating: Self.failed(sentence), count: 4))
-        // A batch of one is one, too; a webhook without batches is not asked which message failed.
+        // This includes a batch of one. Without batches the list is ignored.
         #expect(Self.outcomes(200, [], body, for: [Self.messages[0]]) == [Self.failed(sentence)])
         #expect(Self.outcomes(200, [], body, for: [Self.messages[0]], isBatch: false) == [.delivered])
     }
 
-    /// What says that it is JSON has to be.
+    /// Checks that a body with a JSON content type must be JSON.
     @Test(arguments: [
         "application/json", "Application/JSON; charset=utf-8", "text/json", "application/problem+json ; x",
     ])
@@ -123,7 +123,7 @@ import Testing
         #expect(Self.outcomes(200, [("content-type", "text/plain")], "ok") == Array(repeating: .delivered, count: 4))
     }
 
-    /// A list cut at any byte never passes for success.
+    /// Checks that a list that is cut at any byte does not count as success.
     @Test func listsThatAreCut() {
         let whole = #"{"x":[1],"failed":["default:3:0"]}"#
         for count in 1..<whole.utf8.count {

@@ -5,7 +5,7 @@ import Tree
 
 @testable import Feeds
 
-/// What people may write about a webhook, and what they are told of mistakes.
+/// Tests of the definition of a webhook, and of the errors for mistakes.
 @Suite struct WebhookDefinitionTests {
     private static let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 
@@ -59,7 +59,7 @@ import Tree
         }
     }
 
-    /// Only what was changed is another definition.
+    /// Checks that definitions are compared by their secrets.
     @Test func secretsAreCompared() throws {
         let define = { (secret: String) in
             try Self.read(#"{"url":"https://a.example/","secrets":["\#(secret)"]}"#).0
@@ -90,7 +90,7 @@ import Tree
         (#"{"secrets":["env:"]}"#, "webhook.secrets[0]: env: needs"),
         (#"{"secrets":["env:A B"]}"#, "webhook.secrets[0]: env: needs"),
         (#"{"secrets":["env:PATHMIRROR_SINK_"]}"#, "webhook.secrets[0]: env: needs"),
-        // Else whoever defines feeds could have the gateway's own secrets sent to a server of theirs.
+        // Otherwise an author of feeds could have the gateway's own secrets sent to another server.
         (#"{"headers":{"X-A":"env:PATHMIRROR_DATABASE_URL"}}"#, "webhook.headers.X-A: env: needs"),
         (#"{"headers":{"X-A":""}}"#, "webhook.headers.X-A: is empty"),
         (#"{"secrets":["(set)"]}"#, "webhook.secrets[0]: \"(set)\" stands for"),

@@ -4,7 +4,7 @@ import Tree
 
 @testable import Feeds
 
-/// What a delivery says to the other side.
+/// Tests of the request of a delivery.
 @Suite struct WebhookRequestTests {
     private static func request(
         _ messages: [SinkMessage], _ format: WebhookDefinition.Format = .message, isBatch: Bool = false
@@ -26,7 +26,7 @@ import Tree
         #expect(request.headers[3].value.split(separator: " ").count == 2)
     }
 
-    /// What is signed is what is sent.
+    /// Checks that the signature covers the body that is sent.
     @Test(arguments: WebhookDefinition.Format.allCases, [false, true])
     func theBodyIsSigned(_ format: WebhookDefinition.Format, _ isBatch: Bool) throws {
         let key = Secret(try WebhookSignature.key(WebhookSignatureTests.vectors[0].secret))
@@ -43,7 +43,7 @@ import Tree
         let request = try Self.request(messages, isBatch: true)
         let texts = messages.map { String(decoding: $0.json, as: UTF8.self) }.joined(separator: ",")
         #expect(String(decoding: request.body, as: UTF8.self) == "{\"messages\":[\(texts)]}")
-        // The form does not depend on how many there happen to be.
+        // The form does not depend on the number of messages.
         let alone = try Self.request([messages[0]], isBatch: true)
         #expect(String(decoding: alone.body, as: UTF8.self).hasPrefix("{\"messages\":[{"))
         #expect(alone.id == messages[0].id)
@@ -57,10 +57,10 @@ import Tree
         for count in 1...3 {
             for first in 0...(3 - count) { seen.insert(WebhookRequest.id(Array(three[first..<(first + count)]))) }
         }
-        // Not the same for what is left of a batch, with the same first and last.
+        // The remainder of a batch with the same first and last message has another id.
         seen.insert(WebhookRequest.id([three[0], three[2]]))
         #expect(seen.count == 7)
-        // A dot would make what is signed ambiguous.
+        // A dot would make the signed text ambiguous.
         #expect(seen.allSatisfy { !$0.contains(".") })
     }
 

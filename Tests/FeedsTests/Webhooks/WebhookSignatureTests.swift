@@ -4,7 +4,7 @@ import Testing
 
 @testable import Feeds
 
-/// Goal: whoever verifies with a library of Standard Webhooks finds our signatures right.
+/// Checks that libraries of Standard Webhooks accept the gateway's signatures.
 @Suite struct WebhookSignatureTests {
     struct Vector: Sendable {
         let secret: String
@@ -14,7 +14,7 @@ import Testing
         let signature: String
     }
 
-    /// Made by the project's own Python library, standardwebhooks 1.1.0.
+    /// Created by the project's own Python library, standardwebhooks 1.1.0.
     static let vectors = [
         Vector(
             secret: "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", id: "default:42:0", timestampSeconds: 1_763_805_600,
@@ -50,7 +50,7 @@ import Testing
         // 23 and 65 bytes.
         ("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRY=", "24 to 64"),
         ("whsec_" + String(repeating: "AAAA", count: 21) + "AAA=", "24 to 64"),
-        // Without padding, with too much of it, padding inside, white space, the other alphabet.
+        // Missing padding, too much padding, padding inside, white space, the other alphabet.
         ("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGA", "Base64"),
         ("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX====", "Base64"),
         ("whsec_AAECAwQF=gcICQoLDA0ODxAREhMUFRYX", "Base64"), ("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRY\n", "Base64"),

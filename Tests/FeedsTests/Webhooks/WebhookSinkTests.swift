@@ -8,7 +8,7 @@ import Tree
 
 @testable import Feeds
 
-/// Goal: whatever an endpoint does, each message has one outcome, in time, and the right one.
+/// Checks that each message has exactly one outcome, in time and correct, whatever the endpoint does.
 @Suite struct WebhookSinkTests {
     private static let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 
@@ -21,7 +21,7 @@ import Tree
         return try #require(definition)
     }
 
-    /// May reach this machine by its number.
+    /// Returns a sink that may connect to the local machine by its IP address.
     private static func sink(
         _ client: HTTPClient, _ url: String, _ rest: String = "", environment: [String: String] = [:],
         hosts: Set<String> = ["127.0.0.1"]
@@ -113,7 +113,7 @@ import Tree
         }
     }
 
-    /// An answer is read up to its bound; beyond, it can't be seen which messages failed.
+    /// Checks that an answer is read up to its limit. Beyond the limit, the failed messages cannot be determined.
     @Test func answersWithoutEnd() throws {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n"
         let endless = head + String(repeating: "x", count: WebhookAnswer.maxBytes + 1)
@@ -208,7 +208,7 @@ import Tree
         #expect(arrived.withLock { $0 } == 3)
     }
 
-    /// Whoever stops at any moment hears of every delivery once.
+    /// Checks that each delivery has exactly one outcome if the sink is stopped at any moment.
     @Test func stoppingWhileOthersDeliver() throws {
         let server = try EndpointServer()
         let client = try HTTPClient()
