@@ -1,7 +1,8 @@
 public import Postgres
 import Runtime
 
-/// Does something at the moment when a program is about to send a statement: what happens between two calls of the program.
+/// Runs a closure just before a program sends a certain statement, so that other actions happen between two of its
+/// calls.
 public final class AtCall: CallFaults {
     private let connection: String?
     private let statement: String
@@ -11,11 +12,11 @@ public final class AtCall: CallFaults {
     private let state = MutexBox((calls: 0, problem: String?.none))
 
     /// - Parameters:
-    ///   - statement: the beginning of the statement.
-    ///   - occurrence: which call of it, from 1.
-    ///   - connection: the connection's name; nil for any.
-    ///   - fault: what the call loses after `body`.
-    ///   - body: called once, on the program's thread.
+    ///   - statement: The beginning of the statement.
+    ///   - occurrence: Which call of the statement, from 1.
+    ///   - connection: The connection's name, or nil for any.
+    ///   - fault: How the call fails after `body`.
+    ///   - body: Called once, on the program's thread.
     public init(
         _ statement: String, occurrence: Int = 1, on connection: String? = nil, losing fault: CallFault = .none,
         _ body: @escaping @Sendable () throws -> Void
@@ -27,7 +28,7 @@ public final class AtCall: CallFaults {
         self.body = body
     }
 
-    /// Whether the call was made, and `body` has succeeded.
+    /// Whether the call was made and `body` has succeeded.
     public var isDone: Bool { state.withLock { $0.calls >= occurrence && $0.problem == nil } }
 
     public func fault(on connection: String, of statement: String) -> CallFault {
@@ -46,7 +47,7 @@ public final class AtCall: CallFaults {
     }
 }
 
-/// Runs a script over a connection of its own.
+/// Runs a script over a new connection.
 public func runScript(_ script: String, on url: PostgresURL) throws {
     let connection = try PostgresConnection(url)
     defer { connection.close() }

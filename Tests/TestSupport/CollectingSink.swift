@@ -1,7 +1,7 @@
 public import Engine
 import Runtime
 
-/// Keeps the outcomes of writes, and notices when one is answered twice.
+/// Records the outcomes of writes, and writes that are answered twice.
 public final class CollectingSink: WriteSink {
     private struct State {
         var outcomes: [UInt64: WriteOutcome] = [:]
@@ -21,17 +21,17 @@ public final class CollectingSink: WriteSink {
         }
     }
 
-    /// The outcome of one write, once it is there; nil after `seconds`.
+    /// Waits for the outcome of one write. Returns nil after `seconds`.
     public func outcome(_ token: UInt64, seconds: Int64 = 30) -> WriteOutcome? {
         state.wait(milliseconds: seconds * 1_000) { $0.outcomes[token] }
     }
 
-    /// The outcomes of this many writes, once they are all there; nil after `seconds`.
+    /// Waits for the outcomes of `count` writes. Returns nil after `seconds`.
     public func all(_ count: Int, seconds: Int64 = 60) -> [UInt64: WriteOutcome]? {
         state.wait(milliseconds: seconds * 1_000) { $0.outcomes.count >= count ? $0.outcomes : nil }
     }
 
-    /// Those that are there by now.
+    /// The outcomes so far.
     public var outcomes: [UInt64: WriteOutcome] { state.withLock { $0.outcomes } }
     /// Tokens in the order of their answers.
     public var order: [UInt64] { state.withLock { $0.order } }
@@ -45,7 +45,7 @@ extension WriteOutcome {
         if case .committed(let seq, _) = self { seq } else { nil }
     }
 
-    /// The error of a failed one.
+    /// The error of a failed write.
     public var failure: EngineError? {
         if case .failed(let error) = self { error } else { nil }
     }

@@ -3,22 +3,23 @@ public import Postgres
 import PostgresCluster
 import Runtime
 
-/// Stands between a gateway and PostgreSQL and cuts connections at chosen moments. Listens at a Unix socket of its own.
+/// A proxy between a gateway and PostgreSQL that cuts connections at chosen moments. Listens at its own Unix socket.
 public final class CuttingProxy: Sendable {
-    /// When a connection is cut.
+    /// The moment at which a connection is cut.
     public enum Cut: Sendable, Equatable {
-        /// A batch comes from the gateway: nothing of it is passed on, so it is not committed.
+        /// A batch arrives from the gateway. The proxy forwards none of it, so it is not committed.
         case beforeBatchArrives
-        /// A batch was committed: its answer is not passed on.
+        /// A batch was committed. The proxy does not forward the answer.
         case beforeCommitAnswer
-        /// A batch comes: the gateway is cut off at once, but the batch reaches the server when `releaseHeld` says so.
+        /// A batch arrives. The proxy cuts off the gateway immediately, but forwards the batch to the server on
+        /// `releaseHeld`.
         case batchArrivesLate
-        /// A batch comes: of it so many bytes are passed on, and never what commits it.
+        /// A batch arrives. The proxy forwards this many bytes of it, and never the commit message.
         case insideBatch(bytes: Int)
-        /// A batch comes: the gateway is cut off at once; the server gets so many bytes, never what commits it, and then hears nothing more, though
-        /// its connection stays.
+        /// A batch arrives. The proxy cuts off the gateway immediately, forwards this many bytes to the server, never
+        /// the commit message, and then stays silent with the server's connection open.
         case silenceInsideBatch(bytes: Int)
-        /// A batch comes: from it on all is swallowed, in both directions, as `setSwallowing` says.
+        /// A batch arrives. From then on the proxy swallows all data in both directions, as with `setSwallowing`.
         case silenceFromBatch
     }
 
@@ -42,7 +43,7 @@ public final class CuttingProxy: Sendable {
         let bytes: [UInt8]
     }
 
-    /// When held batches are let go by themselves.
+    /// The condition under which held batches are released automatically.
     struct Release: Sendable {
         let text: [UInt8]
         var count: Int
@@ -54,7 +55,7 @@ public final class CuttingProxy: Sendable {
     private let target: String
     private let original: PostgresURL
 
-    /// Between clients and the test cluster's server; `url` says which database.
+    /// Creates a proxy between clients and the test cluster's server, for the database of `url`.
     public init(_ url: PostgresURL) throws {
         original = url
         target = try TestCluster.socketPath()
@@ -69,18 +70,18 @@ public final class CuttingProxy: Sendable {
         state.withLock { $0.threads.append(thread) }
     }
 
-    /// The database, by way of this proxy.
+    /// The URL of the database through this proxy.
     public var url: PostgresURL {
         PostgresURL(
             socketDirectory: directory, user: "pathmirror", database: original.databaseName ?? "")
     }
 
-    /// The name under which a batch's entries are inserted; it stands in every batch.
+    /// The name of the statement that inserts a batch's entries, which occurs in every batch.
     public static let batchSign = Array("append_log#".utf8)
 
     /// Cuts the next `times` connections at that moment.
     ///
-    /// - Parameter sign: what stands in the messages that are meant, where it isn't batches.
+    /// - Parameter sign: The bytes that identify the affected messages, if not batches.
     public func cutNext(_ cut: Cut, times: Int = 1, at sign: [UInt8] = CuttingProxy.batchSign) {
         state.withLock { state in
             state.cut = cut
@@ -89,10 +90,10 @@ public final class CuttingProxy: Sendable {
         }
     }
 
-    /// How many connections were cut by `cutNext`.
+    /// The number of connections that `cutNext` has cut.
     public var cutCount: Int { state.withLock { $0.done } }
 
-    /// Cuts every connection and refuses new ones, as a server does that is gone; false lets them in again.
+    /// Cuts every connection and refuses new ones, like a stopped server. False accepts connections again.
     public func setDown(_ isDown: Bool) {
         let pairs = state.withLock { state -> [ProxiedPair] in
             state.isRefusing = isDown
@@ -101,21 +102,21 @@ public final class CuttingProxy: Sendable {
         for pair in pairs { pair.shutDown() }
     }
 
-    /// Swallows whatever comes, in both directions and on new connections, too, and takes in everybody: as a network does
-    /// that loses packets without a word. False passes on what comes on connections that have lost nothing yet.
+    /// Accepts all connections and swallows all data in both directions, like a network that loses packets silently.
+    /// False forwards data again on connections that have lost nothing.
     public func setSwallowing(_ isSwallowing: Bool) { state.withLock { $0.isSwallowing = isSwallowing } }
 
-    /// How many connections have lost something so.
+    /// The number of connections that have lost data in this way.
     public var lossCount: Int { state.withLock { $0.losses } }
 
     func noteLoss() { state.withLock { $0.losses += 1 } }
 
     var isSwallowing: Bool { state.withLock { $0.isSwallowing } }
 
-    /// How many held batches there are.
+    /// The number of held batches.
     public var heldCount: Int { state.withLock { $0.held.count } }
 
-    /// Lets the server have the batches that were held back, and waits until it has ended their sessions.
+    /// Sends held batches to the server, and waits until the server has ended their sessions.
     public func releaseHeld() {
         let held = state.withLock { state -> [HeldBatch] in
             defer { state.held = [] }
@@ -123,20 +124,20 @@ public final class CuttingProxy: Sendable {
         }
         for batch in held {
             _ = UnixSocket.send(batch.bytes[...], to: batch.server)
-            // The session ends when it has done what came; until then it answers.
+            // The session ends when it has processed its input. Until then it answers.
             shutdown(batch.server, Int32(SHUT_WR))
             while UnixSocket.receive(from: batch.server) != nil {}
             close(batch.server)
         }
     }
 
-    /// Lets the held batches go before the next message that holds `text` comes to the server: of several such, the one
-    /// that `occurrence` says, from 1.
+    /// Releases the held batches before the next message that contains `text` reaches the server, or before the one
+    /// given by `occurrence`, from 1.
     public func releaseHeld(before text: String, occurrence: Int) {
         state.withLock { $0.release = Release(text: Array(text.utf8), count: occurrence) }
     }
 
-    /// To be called with what comes from a client before it is passed on.
+    /// Must be called with data from a client before it is forwarded.
     func messageComes(_ bytes: [UInt8]) {
         let isDue = state.withLock { state -> Bool in
             guard let release = state.release, !state.held.isEmpty, bytes.contains(release.text) else { return false }
@@ -146,7 +147,7 @@ public final class CuttingProxy: Sendable {
         if isDue { releaseHeld() }
     }
 
-    /// Ends everything. Must be called.
+    /// Stops the proxy. Must be called.
     public func stop() {
         releaseHeld()
         let (pairs, threads) = state.withLock { state -> ([ProxiedPair], [Thread]) in
@@ -166,7 +167,7 @@ public final class CuttingProxy: Sendable {
         TemporaryFolder.remove(directory)
     }
 
-    /// Takes a client in. False when the proxy is stopping.
+    /// Accepts a client. Returns false if the proxy is stopping.
     private func serve(_ client: Int32) -> Bool {
         let (isStopping, isRefusing) = state.withLock { ($0.isStopping, $0.isRefusing) }
         guard !isStopping, !isRefusing, let server = try? UnixSocket.connect(target) else {
@@ -174,7 +175,7 @@ public final class CuttingProxy: Sendable {
             return !isStopping
         }
         let pair = ProxiedPair(client: client, server: server, self)
-        // Looked at again: it may have gone down while the server was being reached.
+        // Checks again, because the proxy may have gone down while it connected to the server.
         let isTaken = state.withLock { state -> Bool in
             guard !state.isStopping, !state.isRefusing else { return false }
             state.pairs[client] = pair
@@ -191,10 +192,10 @@ public final class CuttingProxy: Sendable {
 
     func ended(_ pair: ProxiedPair) { state.withLock { $0.pairs[pair.client] = nil } }
 
-    /// What is cut at.
+    /// The bytes at which connections are cut.
     var sign: [UInt8] { state.withLock { $0.sign } }
 
-    /// The cut that is due when a batch comes, which is thereby used up. Those that wait for the answer stay.
+    /// Takes the cut that is due when a batch arrives. Cuts at an answer remain.
     func takeCutAtBatch() -> Cut? {
         state.withLock { state in
             guard state.remaining > 0, let cut = state.cut, cut != .beforeCommitAnswer else { return nil }
@@ -218,7 +219,7 @@ public final class CuttingProxy: Sendable {
     }
 }
 
-/// A system call of the proxy's that failed.
+/// A failed system call of the proxy.
 struct ProxyFailure: Error {
     let step: String
     let code: Int32

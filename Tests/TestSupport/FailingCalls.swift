@@ -2,17 +2,17 @@ import Glibc
 public import Postgres
 import Runtime
 
-/// Makes one call of an operation fail: the connection is lost before the call, or after the server has done it. `run` does so with each
-/// call in turn.
+/// Makes one call of an operation fail: the connection is lost before the call, or after the server has executed it.
+/// `run` does so with each call in turn.
 ///
-/// Which call it is, its connection's name, its statement and how often that was made before say: threads work at the same time, and what
-/// each of them does is the same from run to run, but for how often it looks.
+/// A call is identified by its connection's name, its statement, and the number of earlier calls of that statement.
+/// Threads run concurrently, but each thread makes the same calls in every run, except for the number of its polls.
 public final class FailingCalls: CallFaults {
     /// One call of an operation.
     public struct Call: Sendable, Hashable, CustomStringConvertible {
         let connection: String
         let statement: String
-        /// From 1.
+        /// Counts from 1.
         let occurrence: Int
         let fault: CallFault
 
@@ -21,14 +21,14 @@ public final class FailingCalls: CallFaults {
         }
     }
 
-    /// What has become of all runs.
+    /// The result of all runs.
     public struct Outcome: Sendable {
-        /// The different calls that the operation makes, each with both faults.
+        /// The number of different calls that the operation makes, counted once per fault.
         public var calls = 0
-        /// Runs with a fault, and in how many of these the call was made that was to fail.
+        /// The number of runs with a fault, and the number of those in which the failing call was made.
         public var runs = 0
         public var fired = 0
-        /// What does not hold, and after which fault.
+        /// The violated expectations, with the preceding fault.
         public var problems: [String] = []
     }
 
@@ -39,7 +39,7 @@ public final class FailingCalls: CallFaults {
 
     private struct State {
         var counts: [Kind: Int] = [:]
-        /// In the order in which they were made first.
+        /// In the order of their first calls.
         var kinds: [Kind] = []
         var hasFired = false
         var isCut = false
@@ -70,27 +70,28 @@ public final class FailingCalls: CallFaults {
         }
     }
 
-    /// From now on every call loses its connection, as if the program had been killed; or none does any more.
+    /// Makes every call lose its connection from now on, as if the program had been killed, or ends this.
     public func cut(_ isCut: Bool) { state.withLock { $0.isCut = isCut } }
 
     // MARK: All calls of an operation
 
-    /// All of them fail in turn, and not a sample of them.
+    /// Whether every call fails in turn, instead of a sample.
     public static var takesAll: Bool {
         getenv("PATHMIRROR_FAILING_CALLS").map { String(cString: $0) == "all" } ?? false
     }
 
-    /// How many calls of one statement fail, where it is made again and again as time passes.
+    /// The maximum number of failing calls of one statement, for statements that are repeated over time.
     private static let mostOccurrences = 12
 
-    /// Does an operation once without faults, and then again and again, each time with a fault at another call.
+    /// Runs an operation once without faults, and then repeatedly with a fault at a different call each time.
     ///
     /// - Parameters:
-    ///   - sample: about how many runs there are unless all calls are to fail. The first call of each statement is in the sample before
-    ///     others are, and the last statements of each connection before others.
-    ///   - width: how many runs there are at a time.
-    ///   - isMeant: whether calls of connections of that name fail.
-    ///   - operation: does it, waits until whatever has failed has recovered, and tells what does not hold then. Called on other threads.
+    ///   - sample: The approximate number of runs unless all calls are to fail. The sample prefers the first call of
+    ///     each statement, and then the last statements of each connection.
+    ///   - width: The number of concurrent runs.
+    ///   - isMeant: Whether calls of connections with that name fail.
+    ///   - operation: Runs the operation, waits for the recovery from failures, and returns the violated expectations.
+    ///     Called on other threads.
     public static func run(
         sample: Int, width: Int = 4, of isMeant: @escaping @Sendable (_ connection: String) -> Bool = { _ in true },
         _ operation: @escaping @Sendable (FailingCalls) throws -> [String]
@@ -131,7 +132,8 @@ public final class FailingCalls: CallFaults {
         }
     }
 
-    /// The calls that were made, in the order of their statements' first ones; for each the last occurrence behind the first.
+    /// The calls that were made, in the order of their statements' first calls, with each statement's last occurrence
+    /// after its first.
     private func calls() -> [Call] {
         let (kinds, counts) = state.withLock { ($0.kinds, $0.counts) }
         return kinds.flatMap { kind -> [Call] in
@@ -151,7 +153,7 @@ public final class FailingCalls: CallFaults {
             guard chosen.count < most else { return }
             let wanted = rest.filter(isWanted)
             let room = most - chosen.count
-            // Where there are too many, those that are as far from one another as they can be, and the last.
+            // If there are too many, the calls that are furthest apart, including the last.
             let taken =
                 wanted.count <= room
                 ? wanted : (0..<room).map { wanted[wanted.count - 1 - $0 * wanted.count / room] }

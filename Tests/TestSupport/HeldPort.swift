@@ -1,9 +1,10 @@
 import Glibc
 
-/// A port of 127.0.0.1 for a server of a test that goes and comes back.
+/// A port of 127.0.0.1 for a test's server that stops and restarts.
 ///
-/// A socket without a listener is bound to it. The kernel gives such a port to no outgoing connection, and to nobody who
-/// asks for any free one; who names it may listen there (with `SO_REUSEADDR`, as servers do).
+/// A socket without a listener is bound to the port. The kernel does not assign such a port to outgoing connections or
+/// to sockets that ask for any free port, but a server may listen there explicitly (with `SO_REUSEADDR`, as servers
+/// do).
 final class HeldPort: Sendable {
     struct Failure: Error {}
 
@@ -30,7 +31,7 @@ final class HeldPort: Sendable {
 
     deinit { close(holder) }
 
-    /// Whether there is a server now.
+    /// Whether a server is listening now.
     var isListenedTo: Bool {
         let caller = Self.socket()
         defer { close(caller) }

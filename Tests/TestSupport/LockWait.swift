@@ -1,7 +1,8 @@
 public import Postgres
 
-/// Waits until one session of a database, and no more, waits for a lock; false where none came to that in as long as a busy machine
-/// takes. Looks by a connection of its own: within a transaction what others do is seen as it was at the first look.
+/// Waits until exactly one session of a database waits for a lock. Returns false after a timeout that suffices for a
+/// busy machine. Uses its own connection: within a transaction the view of other sessions does not change after the
+/// first query.
 public func oneWaitsForALock(_ url: PostgresURL) throws -> Bool {
     let watcher = try PostgresConnection(url)
     defer { watcher.close() }

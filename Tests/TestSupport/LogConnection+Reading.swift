@@ -1,7 +1,7 @@
 public import LogStore
 
 extension LogConnection {
-    /// One page of the log, as a follower reads it; what is behind a gap comes as if there were none.
+    /// Reads one page of the log as a follower does. Entries after a gap are returned as if there were no gap.
     public func read(
         _ namespace: Int64, after seq: Int64, through last: Int64 = .max, limit: Int = 1_000, maxBytes: Int = 16 << 20
     ) throws(LogStoreError) -> [LoggedEntry] {

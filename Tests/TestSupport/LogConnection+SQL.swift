@@ -1,11 +1,12 @@
-// Only builds with tests can see what a module keeps to itself; release builds make this target, too, and leave this out.
+// Only builds with tests can access a module's internal declarations. Release builds compile this target as well, so
+// they omit this.
 #if DEBUG
     public import Postgres
 
     @testable public import LogStore
 
     extension LogConnection {
-        /// For what tests do behind the log's back.
+        /// The underlying connection, for tests that change the database directly.
         public var sql: PostgresConnection { postgres }
     }
 #endif

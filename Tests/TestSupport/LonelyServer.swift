@@ -4,7 +4,7 @@ public import Postgres
 import PostgresCluster
 import Runtime
 
-/// A server of a test's own that waits for a standby which does not exist, once `synchronous` was called.
+/// A test's own server that waits for a nonexistent standby once `synchronous` was called.
 public final class LonelyServer {
     private let directory: String
     private let cluster: PostgresCluster
@@ -25,7 +25,7 @@ public final class LonelyServer {
         TemporaryFolder.remove(directory)
     }
 
-    /// Whether commits wait for the standby; returns when the server says so.
+    /// Sets whether commits wait for the standby. Returns once the setting is effective.
     public func synchronous(_ isOn: Bool) throws {
         let administrator = try PostgresConnection(url)
         defer { administrator.close() }
@@ -40,7 +40,7 @@ public final class LonelyServer {
         if isOn { try waitUntilACommitWaits(administrator) }
     }
 
-    /// Sessions know of the standby before the process does that tells them all to wait for it.
+    /// Sessions learn about the standby before the process that tells all of them to wait for it.
     private func waitUntilACommitWaits(_ administrator: PostgresConnection) throws {
         let url = self.url
         let pid = Condition<Int32?>(nil)
@@ -51,7 +51,7 @@ public final class LonelyServer {
             defer { connection.close() }
             guard (try? connection.execute("set client_min_messages = warning")) != nil else { return }
             pid.broadcast { $0 = connection.backendPID }
-            // The first one that had to wait, and no longer does, counts as lost.
+            // The first statement that had to wait and is then released counts as lost.
             while (try? connection.execute("select txid_current()")) != nil {}
         }
         defer { probe.join() }
@@ -63,7 +63,7 @@ public final class LonelyServer {
         }
     }
 
-    /// Runs something while whoever waits for the standby is stopped from waiting.
+    /// Runs `body` while sessions that wait for the standby are released repeatedly.
     public func cancellingWaits<Value>(_ body: () throws -> Value) throws -> Value {
         let url = self.url
         let done = Condition(false)
@@ -83,6 +83,6 @@ public final class LonelyServer {
         return try body()
     }
 
-    /// The server did not take its new configuration.
+    /// The server did not load its new configuration.
     private struct NoReload: Error {}
 }

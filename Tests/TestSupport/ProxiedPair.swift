@@ -2,21 +2,21 @@ import Glibc
 import Runtime
 import Synchronization
 
-/// One client's connection through the proxy: two threads that pass on what comes.
+/// One client's connection through the proxy, with a forwarding thread for each direction.
 final class ProxiedPair: Sendable {
     let client: Int32
     private let server: Int32
     private let proxy: CuttingProxy
     private struct State {
-        /// Pumps that have not ended.
+        /// The number of running pumps.
         var pumps = 2
-        /// The sign that stood in what came last of what was meant.
+        /// The bytes that identified the last affected message.
         var seen: [UInt8] = []
-        /// The server's end was taken over by the proxy.
+        /// Whether the proxy has taken over the server's end.
         var isHeld = false
-        /// Something was lost: nothing more gets through.
+        /// Whether data was lost. Then no more data is forwarded.
         var hasLost = false
-        /// The numbers of the sockets may be others' by now.
+        /// Whether the descriptors are closed and may belong to other sockets.
         var isClosed = false
     }
     private let state = Mutex(State())
@@ -73,8 +73,8 @@ final class ProxiedPair: Sendable {
         }
     }
 
-    /// The most of a batch that may be passed on where something of it is to be missing: up to the message that commits it, which is
-    /// done when it comes, before the sync behind it.
+    /// Returns the number of bytes of an incomplete batch that may be forwarded: everything before the commit message,
+    /// which the server executes on arrival, before the sync after it.
     private static func lengthBeforeCommit(_ bytes: [UInt8], behind sign: [UInt8]) -> Int {
         guard let start = bytes.firstIndex(of: sign) else { return bytes.count - 1 }
         return bytes[start...].firstIndex(of: Array("commit#".utf8)) ?? bytes.count - 1
@@ -85,7 +85,7 @@ final class ProxiedPair: Sendable {
         let sign = Array("COMMIT\0".utf8)
         while !state.withLock({ $0.isHeld }), let bytes = UnixSocket.receive(from: server) {
             if loses() { continue }
-            // Of what is meant now, not of what was when it came.
+            // Only for the bytes that are affected now, not those at the message's arrival.
             if bytes.contains(sign), state.withLock({ $0.seen }) == proxy.sign, proxy.takeCutAtAnswer() { return }
             guard UnixSocket.send(bytes[...], to: client) else { return }
         }
@@ -101,7 +101,7 @@ final class ProxiedPair: Sendable {
         return hasLost
     }
 
-    /// One pump has ended: so must the other.
+    /// Ends the other pump when one has ended.
     private func ended() {
         shutDown()
         let isLast = state.withLock { state -> Bool in
@@ -119,10 +119,10 @@ final class ProxiedPair: Sendable {
 }
 
 extension Collection<UInt8> where Index == Int {
-    /// Whether the other bytes stand somewhere in these.
+    /// Whether these bytes contain the other bytes.
     func contains(_ other: [UInt8]) -> Bool { firstIndex(of: other) != nil }
 
-    /// Where the other bytes stand for the first time.
+    /// Returns the first index of the other bytes.
     func firstIndex(of other: [UInt8]) -> Int? {
         guard count >= other.count, let first = other.first else { return nil }
         return (startIndex...(endIndex - other.count)).first { start in

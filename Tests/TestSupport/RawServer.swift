@@ -1,8 +1,8 @@
 import Glibc
 import Runtime
 
-/// A server that says exactly the bytes it is told to: to each connection the next answer, behind the end of its
-/// request's head. Then it closes, resets the connection, or stays silent.
+/// A server that sends exact bytes: the next answer to each connection, after the end of the request's head. Then it
+/// closes or resets the connection, or stays silent.
 public final class RawServer: Sendable {
     public enum Ending: Sendable {
         case closes
@@ -46,20 +46,20 @@ public final class RawServer: Sendable {
                 switch ending {
                 case .closes: shutdown(client, Int32(SHUT_WR))
                 case .resets:
-                    // A socket that does not linger is reset when it closes.
+                    // A socket with a linger time of zero is reset when it closes.
                     var linger = linger(l_onoff: 1, l_linger: 0)
                     setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
                     close(open.removeLast())
                 case .staysSilent: break
                 }
             }
-            // Silent until the server goes.
+            // Silent until the server stops.
             if ending == .staysSilent { open.append(accept(listener, nil, nil)) }
             for client in open where client >= 0 { close(client) }
         }
     }
 
-    /// What came from a client, up to the empty line. The beginning of TLS, which has none, is read once.
+    /// Reads a client's data up to the empty line, or once for the start of TLS, which has none.
     private static func head(_ client: Int32) -> String {
         var text = ""
         var piece = [UInt8](repeating: 0, count: 4_096)
@@ -70,7 +70,7 @@ public final class RawServer: Sendable {
         return text
     }
 
-    /// The heads of the requests that came.
+    /// The heads of the requests that arrived.
     public var requests: [String] { seen.withLock { $0 } }
 
     public func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)\(path)" }

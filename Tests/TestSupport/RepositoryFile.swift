@@ -9,7 +9,7 @@ public struct RepositoryFile: Sendable {
         self.path = root.joined(separator: "/") + "/" + path
     }
 
-    /// The text; empty where the file is missing.
+    /// The text, or an empty string if the file is missing.
     public var text: String {
         guard let file = fopen(path, "r") else { return "" }
         defer { fclose(file) }
@@ -19,8 +19,8 @@ public struct RepositoryFile: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The text of a page that is printed from a table in code. With `PATHMIRROR_WRITE_REFERENCE=1` in the environment the page
-    /// is written first.
+    /// Returns the text of a page that is generated from a table in code. If the environment contains
+    /// `PATHMIRROR_WRITE_REFERENCE`, the page is written first.
     public func reference(printed text: String) -> String {
         if getenv("PATHMIRROR_WRITE_REFERENCE") != nil, let file = fopen(path, "w") {
             fputs(text, file)

@@ -1,4 +1,4 @@
-/// Random numbers that a seed repeats (SplitMix64).
+/// A random number generator with a seed (SplitMix64), for reproducible tests.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -12,10 +12,10 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
         return mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to, not including, `limit`.
+    /// Returns a number from 0 up to, but not including, `limit`.
     public mutating func below(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &self) }
 
-    /// True once in `count` times.
+    /// Returns true once in `count` times on average.
     public mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 
     public mutating func pick<Choice>(_ choices: [Choice]) -> Choice { choices[below(choices.count)] }

@@ -1,11 +1,11 @@
 import Glibc
 import Synchronization
 
-/// Names and removes folders that tests make.
+/// Names and removes temporary folders of tests.
 public enum TemporaryFolder {
     private static let count = Atomic<Int>(0)
 
-    /// Where folders are made: TMPDIR, where it leaves room for sockets' paths, else `/tmp`.
+    /// The parent folder: TMPDIR if it is short enough for the paths of sockets, otherwise `/tmp`.
     public static let base: String = {
         guard let path = getenv("TMPDIR").map({ String(cString: $0) }), path.hasPrefix("/"), path.utf8.count <= 40,
             access(path, W_OK) == 0
@@ -13,24 +13,24 @@ public enum TemporaryFolder {
         return path
     }()
 
-    /// A path of this process's own; nothing is there yet. Short, as sockets' paths have to be.
+    /// Returns an unused path of this process, short enough for sockets.
     public static func path(_ name: String) -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).newValue
         return "\(base)/pathmirror-\(name)-\(getpid())-\(number)"
     }
 
-    /// Makes a folder that only this user may look into.
+    /// Creates a folder that only this user can access.
     public static func make(_ path: String) throws {
         guard mkdir(path, 0o700) == 0 else { throw Failure(path: path, code: errno) }
     }
 
-    /// A folder that can't be made.
+    /// A failure to create a folder.
     public struct Failure: Error {
         public let path: String
         public let code: Int32
     }
 
-    /// Removes a folder (or file) and everything in it; follows no links.
+    /// Removes a folder or file with its contents. Does not follow links.
     public static func remove(_ path: String) {
         var information = stat()
         guard lstat(path, &information) == 0 else { return }
@@ -44,7 +44,7 @@ public enum TemporaryFolder {
 
     static func firstLine(of path: String) -> String? { lines(of: path).first.map(String.init) }
 
-    /// The lines of a small file that are not empty.
+    /// Returns the nonempty lines of a small file.
     static func lines(of path: String) -> [Substring] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }
@@ -54,7 +54,7 @@ public enum TemporaryFolder {
         return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: "\n")
     }
 
-    /// What is in a folder.
+    /// Returns the names of a folder's entries.
     public static func names(in path: String) -> [String] {
         guard let directory = opendir(path) else { return [] }
         defer { closedir(directory) }

@@ -1,4 +1,4 @@
-/// Keys and certificates made for these tests, and used nowhere else.
+/// Keys and certificates for these tests only.
 public enum TestCertificates {
     /// An RSA key.
     public static let rsaKey = """
@@ -32,7 +32,7 @@ public enum TestCertificates {
         -----END PRIVATE KEY-----
         """
 
-    /// Its certificate, for localhost.
+    /// The certificate of the RSA key, for localhost.
     public static let rsaCertificate = """
         -----BEGIN CERTIFICATE-----
         MIIDCzCCAfOgAwIBAgIUDARjB7AuFdUHGOC2XU2l3QTB86MwDQYJKoZIhvcNAQEL
@@ -74,7 +74,7 @@ public enum TestCertificates {
         -----END CERTIFICATE-----
         """
 
-    /// The other key's, out of date since 2020.
+    /// The other key's certificate, expired in 2020.
     public static let expiredCertificate = """
         -----BEGIN CERTIFICATE-----
         MIHKMH4CAQEwBQYDK2VwMBIxEDAOBgNVBAMMB2V4cGlyZWQwHhcNMjAwMTAxMDAw

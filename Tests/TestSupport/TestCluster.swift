@@ -4,13 +4,13 @@ public import PostgresCluster
 import Synchronization
 import Testing
 
-/// One private PostgreSQL for a whole test program, started by whoever needs it first and removed when the program ends.
+/// A private PostgreSQL server for a test program, started at first use and removed when the program ends.
 public enum TestCluster {
     private static let prefix = "pathmirror-tests-"
     private static let directory = "\(TemporaryFolder.base)/\(prefix)\(getpid())"
     private static let started: Result<PostgresCluster, ClusterError> = start()
 
-    /// The server. It is durable against a crash of PostgreSQL, not of the machine: fsync is off.
+    /// The server. It survives a crash of PostgreSQL but not of the machine, because fsync is off.
     ///
     /// Cancels the test if `PATHMIRROR_TEST_POSTGRES` is `none`, as in `make check`.
     public static func cluster() throws -> PostgresCluster {
@@ -18,17 +18,17 @@ public enum TestCluster {
         return try started.get()
     }
 
-    /// Cancels the test if it may start no server.
+    /// Cancels the test if it may not start a server.
     static func cancelWithoutServers() throws {
         if let choice = getenv("PATHMIRROR_TEST_POSTGRES"), String(cString: choice) == "none" {
             try Test.cancel("needs PostgreSQL, and PATHMIRROR_TEST_POSTGRES is none")
         }
     }
 
-    /// A connection to the cluster's own database, for creating and dropping others.
+    /// Opens a connection to the cluster's own database, for creating and dropping others.
     static func administrator() throws -> PostgresConnection { try PostgresConnection(cluster().url) }
 
-    /// Where the server's socket is; for those who stand between it and its clients.
+    /// The path of the server's socket, for proxies between the server and its clients.
     public static func socketPath() throws -> String {
         let directories = try administrator().execute("show unix_socket_directories").string(0, 0)
         return directories.filter { $0 != "\"" } + "/.s.PGSQL.5432"
@@ -50,7 +50,7 @@ public enum TestCluster {
         }
     }
 
-    /// Ends and removes what test programs have left that were killed.
+    /// Stops and removes servers left by killed test programs.
     private static func removeLeftovers() {
         for name in TemporaryFolder.names(in: TemporaryFolder.base) where name.hasPrefix(prefix) {
             guard let owner = pid_t(name.dropFirst(prefix.count)), kill(owner, 0) != 0, errno == ESRCH else { continue }

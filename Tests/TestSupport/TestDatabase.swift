@@ -4,7 +4,7 @@ public import Postgres
 import PostgresCluster
 import Synchronization
 
-/// A database of one test's own.
+/// A database for one test.
 public enum TestDatabase {
     private static let count = Atomic<Int>(0)
     private static let template: Result<String, any Error> = Result { try makeTemplate() }
@@ -14,17 +14,17 @@ public enum TestDatabase {
         try with(copyOf: template.get(), body)
     }
 
-    /// The same without the schema.
+    /// Runs `body` with a new database without the schema, and drops it afterwards.
     public static func withEmpty<Value>(_ body: (PostgresURL) throws -> Value) throws -> Value {
         try with(copyOf: "template0", body)
     }
 
-    /// Files are copied as they are, which costs less than writing all of it through the log.
+    /// Copies the template's files directly, which costs less than writing the whole copy to the WAL.
     private static func with<Value>(copyOf original: String, _ body: (PostgresURL) throws -> Value) throws -> Value {
         let name = "test_\(count.wrappingAdd(1, ordering: .relaxed).newValue)"
         try TestCluster.administrator().executeScript("create database \(name) template \(original) strategy file_copy")
         defer {
-            // What is left of its connections must not keep it.
+            // Remaining connections must not prevent the drop.
             try? TestCluster.administrator().executeScript("drop database if exists \(name) with (force)")
         }
         return try body(try TestCluster.cluster().url.withDatabase(name))
@@ -40,12 +40,12 @@ public enum TestDatabase {
     }
 }
 
-/// A migrated database with a session on it; dropped afterwards.
+/// Runs `body` with a new migrated database, and drops it afterwards.
 public func withDatabase<Value>(_ body: (PostgresURL) throws -> Value) throws -> Value {
     try TestDatabase.with(body)
 }
 
-/// A session of the log store on a new database.
+/// Runs `body` with a session of the log store on a new database.
 public func withSession<Value>(
     _ change: (inout LogConnection.Settings) -> Void = { _ in }, _ body: (LogConnection) throws -> Value
 ) throws -> Value {

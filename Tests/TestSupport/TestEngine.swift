@@ -4,12 +4,12 @@ public import LogStore
 public import Postgres
 public import Runtime
 
-/// An engine on a test's database, as a gateway would have it.
+/// An engine on a test's database, configured like a gateway's.
 public final class TestEngine: Sendable {
     public let engine: Engine
     public let metrics = EngineMetrics()
 
-    /// Looks at the heads every ten minutes only, unless told otherwise: what a test waits for has to be announced.
+    /// Creates an engine that polls the heads only every ten minutes by default, so that tests depend on announcements.
     public init(
         _ url: PostgresURL, logger: Logger = Logger(level: .error, descriptor: -1), budget: TreeBudget? = nil,
         _ change: (inout EngineSettings, inout LogConnection.Settings) -> Void = { _, _ in }
@@ -24,12 +24,12 @@ public final class TestEngine: Sendable {
             budget: budget)
     }
 
-    /// The namespace, once it is loaded.
+    /// Returns the namespace once it is loaded.
     public func namespace(_ name: String = "test") throws -> LiveNamespace {
         try load(name).get()
     }
 
-    /// What asking for a namespace gives.
+    /// Loads a namespace, and waits for the result.
     public func load(_ name: String) -> Result<LiveNamespace, EngineError> {
         let result = Condition<Result<LiveNamespace, EngineError>?>(nil)
         engine.withNamespace(name) { loaded in result.broadcast { $0 = loaded } }
@@ -53,7 +53,7 @@ public func withEngines<Value>(
 }
 
 extension LiveNamespace {
-    /// Waits until the namespace has come to `seq` here.
+    /// Waits until the namespace has reached `seq` in this engine. Returns false after `seconds`.
     public func waitFor(_ seq: Int64, seconds: Int64 = 30) -> Bool {
         let isThere = Condition(false)
         whenApplied(seq) { isThere.broadcast { $0 = true } }

@@ -1,15 +1,15 @@
 import CKafka
 import Glibc
 
-/// The brokers that librdkafka has for tests, in this process.
+/// The mock brokers of librdkafka, in this process.
 ///
-/// @unchecked Sendable is safe: the library allows all threads the calls that are made here, and nothing else changes.
+/// @unchecked Sendable is safe: the library allows these calls on all threads, and no other state changes.
 public final class TestKafka: @unchecked Sendable {
     public struct Failure: Error {
         public let reason: String
     }
 
-    /// A record as a topic has it.
+    /// A record stored in a topic.
     public struct Stored: Sendable, Equatable {
         public let partition: Int
         public let key: String
@@ -46,22 +46,22 @@ public final class TestKafka: @unchecked Sendable {
         rd_kafka_mock_topic_create(cluster, name, Int32(partitions), Int32(brokerCount))
     }
 
-    /// What the brokers answer to the next requests with records: the protocol's numbers.
+    /// Sets the errors with which the brokers answer the next Produce requests, as the protocol's numbers.
     public func refuse(_ numbers: [Int32]) {
         let errors = numbers.map { rd_kafka_resp_err_t($0) }
-        // The protocol's number of Produce is 0.
+        // 0 is the protocol's number for Produce.
         rd_kafka_mock_push_request_errors_array(cluster, 0, errors.count, errors)
     }
 
     public func setDown() { for broker in 1...brokerCount { rd_kafka_mock_broker_set_down(cluster, Int32(broker)) } }
     public func setUp() { for broker in 1...brokerCount { rd_kafka_mock_broker_set_up(cluster, Int32(broker)) } }
 
-    /// How long answers take from now on.
+    /// Sets the delay of answers.
     public func setDelay(milliseconds: Int) {
         for broker in 1...brokerCount { rd_kafka_mock_broker_set_rtt(cluster, Int32(broker), Int32(milliseconds)) }
     }
 
-    /// The records of a topic, partition by partition, in order.
+    /// Returns the records of a topic, by partition and in order.
     public func records(of topic: String, partitions: Int = 1) throws -> [Stored] {
         var text = [CChar](repeating: 0, count: 256)
         let configuration = rd_kafka_conf_new()

@@ -1,6 +1,6 @@
 public import Crypto
 
-/// Keys made for these tests, and used nowhere else.
+/// Keys for these tests only.
 public enum TestKeys {
     public static let privatePEM = """
         -----BEGIN PRIVATE KEY-----
@@ -53,14 +53,14 @@ public enum TestKeys {
         IQm3534=
         -----END CERTIFICATE-----
         """
-    /// The same key as in the certificate, as a JWK has it.
+    /// The modulus of the certificate's key, in the form of a JWK.
     public static let modulus =
         "3LhpncXzT2dckQI1HeuBYiZT3mnqv8qrzbMA34P-lrbvRTWv7YTaepzdptYGQC377Dlx2gV1PjCwrZDNgwMy7AJKYysmH5LVpHQ5"
         + "F7Smf7tmd9_t4kItIglUFuREKNayle5W9xEQA_yw9ipxm_3SvjQdP68TCPxVcPsDdNPIfoSxUc5BJ-RWJJAl0z-eY0DwfTuzz0Pf"
         + "b9GpZ0vsMBjOyp0B9swGbGjQ-DRBtu_jUqmwiBkMwTEsSfp3nPdj6T1-9XfCS60hFxI-UiXyDfPcQqofKk4-HIevhehljEuJB7M3"
         + "9CZ565o_-QVx-YsjERccoxOFN8k5eGne5L9ZssdtAQ"
     public static let exponent = "AQAB"
-    /// 1,024 bits.
+    /// A certificate with a key of 1,024 bits.
     public static let smallCertificatePEM = """
         -----BEGIN CERTIFICATE-----
         MIIB/jCCAWegAwIBAgIUUt5M38nmQA000ZiMd6kQoZZV1OIwDQYJKoZIhvcNAQEL
@@ -76,7 +76,7 @@ public enum TestKeys {
         lAAZ7077VpeWho95rkr4t5ATxHWNEgYQKdoQweUD1E9sow==
         -----END CERTIFICATE-----
         """
-    /// On the curve P-256.
+    /// A certificate with a key on the curve P-256.
     public static let curveCertificatePEM = """
         -----BEGIN CERTIFICATE-----
         MIIBeDCCAR2gAwIBAgIUe7JKLbeZjU3Q5fjYoAC/Z0jTKZswCgYIKoZIzj0EAwIw

@@ -2,13 +2,13 @@ import CNATS
 import Glibc
 import Synchronization
 
-/// A NATS server of a test's own, with JetStream, on a free port of the loopback interface.
+/// A NATS server for one test, with JetStream, on a free loopback port.
 public final class TestNATS: Sendable {
     public struct Failure: Error {
         public let reason: String
     }
 
-    /// A message as a stream has it.
+    /// A message stored in a stream.
     public struct Stored: Sendable, Equatable {
         public let subject: String
         public let id: String?
@@ -26,7 +26,7 @@ public final class TestNATS: Sendable {
     public var port: UInt16 { held.number }
     public var url: String { "nats://127.0.0.1:\(port)" }
 
-    /// - Parameter options: of `nats-server`, such as `--auth`.
+    /// - Parameter options: Options of `nats-server`, such as `--auth`.
     public init(_ options: [String] = []) throws {
         folder = TemporaryFolder.path("nats")
         guard mkdir(folder, 0o700) == 0 else { throw Failure(reason: "no folder") }
@@ -41,7 +41,7 @@ public final class TestNATS: Sendable {
         TemporaryFolder.remove(folder)
     }
 
-    /// Ends the server without a word.
+    /// Kills the server.
     public func kill() {
         let running = process.withLock { process in
             defer { process = nil }
@@ -50,7 +50,7 @@ public final class TestNATS: Sendable {
         running?.kill()
     }
 
-    /// Starts it again, on the same port and with what its streams have on disk.
+    /// Starts the server again, on the same port and with its streams on disk.
     public func restart() throws {
         let log = folder + "/log"
         let started = try TestProcess(
@@ -61,14 +61,14 @@ public final class TestNATS: Sendable {
         }
     }
 
-    /// The server takes part in nothing from here on until it is resumed.
+    /// Stops the server's process until it is resumed.
     public func pause() { process.withLock { $0?.halt() } }
     public func resume() { process.withLock { $0?.signal(SIGCONT) } }
 
     // MARK: Streams
 
     /// - Parameters:
-    ///   - maxMessages: further ones are refused.
+    ///   - maxMessages: The stream refuses further messages.
     public func addStream(
         _ name: String, subjects: [String], maxMessages: Int64? = nil, maxMessageBytes: Int32? = nil
     ) throws {
@@ -93,7 +93,7 @@ public final class TestNATS: Sendable {
         }
     }
 
-    /// All messages of a stream, in order.
+    /// Returns all messages of a stream, in order.
     public func messages(of stream: String) throws -> [Stored] {
         try withStreams { streams in
             var information: UnsafeMutablePointer<jsStreamInfo>?
@@ -130,7 +130,7 @@ public final class TestNATS: Sendable {
             body: bytes.map { String(decoding: $0, as: UTF8.self) } ?? "", headers: headers)
     }
 
-    /// Over a connection of its own.
+    /// Runs `body` over a new connection.
     private func withStreams<Result>(_ body: (OpaquePointer) throws -> Result) throws -> Result {
         var options: OpaquePointer?
         natsOptions_Create(&options)

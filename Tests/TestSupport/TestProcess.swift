@@ -1,7 +1,7 @@
 public import Glibc
 import Synchronization
 
-/// A program that a test starts: ended with its test, and with the test program, however that ends.
+/// A program started by a test. It ends with its test, and with the test program, however that ends.
 public final class TestProcess: Sendable {
     public struct Failure: Error {}
 
@@ -14,9 +14,9 @@ public final class TestProcess: Sendable {
     public let processID: pid_t
     private let state: Mutex<State>
 
-    /// - Parameter log: a file that takes what the program says.
+    /// - Parameter log: The path of a file for the program's output.
     public init(_ command: [String], log: String) throws {
-        // Close-on-exec: nobody else may hold the guardian's line open.
+        // Close-on-exec, because no other process may keep the guardian's input open.
         var ends: [Int32] = [0, 0]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
             throw Failure()
@@ -24,7 +24,7 @@ public final class TestProcess: Sendable {
         defer { close(ends[1]) }
         do {
             processID = try Self.spawn(command, input: nil, log: log)
-            // Reads until nobody is there any more, then ends the program.
+            // Reads until the other end is closed, and then kills the program.
             let guardian = try Self.spawn(
                 ["/bin/sh", "-c", "read line; kill -KILL \(processID)"], input: ends[1], log: "/dev/null")
             state = Mutex(State(guardian: guardian, line: ends[0]))
@@ -38,14 +38,15 @@ public final class TestProcess: Sendable {
 
     public func signal(_ number: Int32) { _ = Glibc.kill(processID, number) }
 
-    /// Halts the program, and returns when all of its threads stand still: the signal alone takes effect later on a busy machine.
+    /// Stops the program. Returns once all of its threads have stopped, because the signal takes effect later on a busy
+    /// machine.
     public func halt() {
         signal(SIGSTOP)
         var status: Int32 = 0
         while waitpid(processID, &status, WUNTRACED) < 0 && errno == EINTR {}
     }
 
-    /// Ends the program at once and waits until it is gone. Once.
+    /// Kills the program, and waits for its end. Must be called only once.
     public func kill() {
         let (guardian, line) = state.withLock { state -> (pid_t?, Int32) in
             guard state.isRunning else { return (nil, -1) }

@@ -3,7 +3,7 @@ import Rules
 public import Tree
 
 extension TreeGenerator {
-    /// A random write: mostly sets, some updates of several places, removals, increments, priorities.
+    /// Returns a random write: mostly sets, some updates of several paths, removals, increments and priorities.
     public mutating func write() -> Write {
         switch random.below(10) {
         case 0, 1:
@@ -25,28 +25,29 @@ extension TreeGenerator {
 }
 
 extension Write {
-    /// A plain set by an administrator.
+    /// Returns a plain set by an administrator.
     public static func set(_ path: String, _ value: Node, expecting hash: String? = nil, byteCount: Int = 32) -> Write {
         Write(
             .set(Path(splitting: path), value), operation: hash == nil ? (value.isNull ? .remove : .set) : .transaction,
             expectedHash: hash, byteCount: byteCount, auth: .admin)
     }
 
-    /// The same write by a client that waits for its outcome: a large one may be prepared beside others.
+    /// A copy of the write for a client that waits for its outcome. If it is large, it may be prepared concurrently
+    /// with others.
     public var overtakable: Write {
         var write = self
         write.mayBeOvertaken = true
         return write
     }
 
-    /// An administrator's update of several places.
+    /// Returns an administrator's update of several paths.
     public static func update(_ base: String, _ values: [(String, Node)]) -> Write {
         let base = Path(splitting: base)
         let changes = values.map { Change(path: base.appending(Path(splitting: $0.0)), value: $0.1) }
         return Write(.update(base: base, changes), operation: .update, byteCount: 64, auth: .admin)
     }
 
-    /// Adds to the number at a path.
+    /// Returns an increment of the number at a path.
     public static func increment(_ path: String, by delta: Int64 = 1) -> Write {
         Write(
             .set(Path(splitting: path), .serverValue(ServerValue(.increment(.int(delta))))), operation: .set,

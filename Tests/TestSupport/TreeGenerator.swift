@@ -1,10 +1,10 @@
 public import Tree
 
-/// Random values and places, from few keys so that writes meet.
+/// Generates random values and paths from a few keys, so that writes overlap.
 public struct TreeGenerator: Sendable {
     public var random: SeededGenerator
-    /// Chosen for what has gone wrong in stores like this: integers, ties, spaces before slashes, astral characters,
-    /// prefixes, quotes, marks that go with the slash before them and what goes with the one behind.
+    /// Keys that have caused failures in similar stores: integers, ties, spaces before slashes, astral characters,
+    /// prefixes, quotes, marks that combine with the slash before them, and characters that join the slash after them.
     public static let keys = [
         "a", "b", "a b", "a!", "a-", "aa", "0", "1", "2", "10", "01", "-1", "é", "e\u{301}", "😀", "～", "%25", "\"",
         "\\", "\u{301}a", "\u{200D}", "\u{600}",
@@ -45,20 +45,20 @@ public struct TreeGenerator: Sendable {
 
     public mutating func leaf() -> Node { random.oneIn(5) ? bareLeaf().withPriority(priority()) : bareLeaf() }
 
-    /// A value of at most `depth` levels; null now and then.
+    /// Returns a value of at most `depth` levels, sometimes null.
     public mutating func tree(depth: Int) -> Node {
         if depth == 0 || random.oneIn(3) { return random.oneIn(12) ? .null : leaf() }
         let children = (0..<random.below(7)).map { _ in (key(), tree(depth: depth - 1)) }
         return Node(children: children, priority: random.oneIn(5) ? priority() : .null)
     }
 
-    /// A path that names a priority now and then.
+    /// Returns a path, sometimes of a priority.
     public mutating func writablePath(maxDepth: Int) -> Path {
         let place = path(maxDepth: maxDepth)
         return random.oneIn(12) ? place.appending(.priority) : place
     }
 
-    /// Changes of one update: none at or below another, as the doors refuse those.
+    /// Returns the changes of one update. No path is at or below another one, because such updates are refused.
     public mutating func changes(atMost count: Int, below base: Path) -> [Change] {
         var changes: [Change] = []
         for _ in 0..<(1 + random.below(count)) {

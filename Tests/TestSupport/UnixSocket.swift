@@ -18,7 +18,7 @@ enum UnixSocket {
         return descriptor
     }
 
-    /// What comes next; nil at the end.
+    /// Receives the next bytes, or nil at the end.
     static func receive(from descriptor: Int32) -> [UInt8]? {
         let capacity = 128 * 1024
         let bytes = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
@@ -27,7 +27,7 @@ enum UnixSocket {
         return bytes.isEmpty ? nil : bytes
     }
 
-    /// False when the other side is gone.
+    /// Sends all bytes. Returns false if the peer has closed the connection.
     static func send(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
         var rest = bytes
         while !rest.isEmpty {
