@@ -3,7 +3,7 @@ import Postgres
 import Synchronization
 import Testing
 
-/// Goal: connecting, failing, waiting and giving up behave as documented.
+/// Checks that connecting, failing, waiting and abandoning behave as documented.
 @Suite struct ConnectionTests {
     @Test func knowsItsServer() throws {
         let connection = try TestDatabase.connect()
@@ -156,7 +156,7 @@ import Testing
         #expect(error?.kind == .cancelled)
         try stopper.join()
         #expect(throws: PostgresError.self) { try connection.execute("SELECT 1") }
-        // A handle outlives its connection.
+        // A handle may outlive its connection.
         handle.abandon()
     }
 
@@ -192,7 +192,7 @@ import Testing
     }
 }
 
-/// Accepts connections, in the kernel's queue, and never says a word.
+/// Accepts connections in the kernel's queue and never sends anything.
 final class SilentServer {
     let port: UInt16
     private let descriptor: Int32

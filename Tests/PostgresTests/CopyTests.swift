@@ -1,7 +1,7 @@
 import Postgres
 import Testing
 
-/// Goal: COPY moves many rows both ways, and a failure on either side leaves nothing behind.
+/// Checks that COPY transfers many rows in both directions, and that a failure on either side leaves no trace.
 @Suite struct CopyTests {
     private struct Stop: Error, Equatable {}
 
@@ -146,7 +146,7 @@ import Testing
             try copying.copyIn("COPY c FROM STDIN") { writer in
                 for id in 1...50_000 as ClosedRange<Int64> {
                     if id == 10 { copying.close() }
-                    // Going on after an error is a mistake, but must not be more than that.
+                    // Continuing after an error is a mistake, but must have no further effect.
                     try? write(&writer, id)
                 }
             }

@@ -1,10 +1,10 @@
 import Postgres
 import Testing
 
-/// Goal: a value has one binary form, whether it travels as a parameter, in an array or in a COPY.
-/// Method: the same values by all three ways, compared by PostgreSQL with one another and with its literals.
+/// Checks that a value has one binary form as a parameter, in an array and in a COPY. Sends the same values in all
+/// three ways, and lets PostgreSQL compare them with one another and with its literals.
 @Suite struct FormatTests {
-    /// A value, how it is appended, and PostgreSQL's literal.
+    /// A value, the closure that appends it, and PostgreSQL's literal.
     private struct Value {
         let type: PostgresType
         let sql: String
@@ -154,7 +154,7 @@ import Testing
         }
     }
 
-    // MARK: COPY's own
+    // MARK: COPY only
 
     @Test(arguments: [
         (0, "1970-01-01"), (10_957, "2000-01-01"), (10_956, "1999-12-31"), (-719_162, "0001-01-01"),
@@ -198,7 +198,8 @@ import Testing
         #expect(try found.int64(0, 1) == 1)
     }
 
-    /// What text cannot store is refused where it stands, by every way that takes text, and nothing is written.
+    /// Checks that a text that PostgreSQL cannot store is refused with its position in every text format, and that
+    /// nothing is written.
     @Test(arguments: ["COPY n FROM STDIN (FORMAT binary)", "COPY n FROM STDIN"])
     func textWithNULIsRefused(copy: String) throws {
         let connection = try TestDatabase.connect()
@@ -254,7 +255,7 @@ import Testing
             #expect(try result.string(0, 1) == "\(round)")
             #expect(try result.bool(0, 2))
         }
-        // What could not be sent is forgotten with the rest.
+        // A value that could not be sent is removed with the others.
         parameters.appendText("a\0b")
         #expect(throws: PostgresError.self) { try connection.execute("SELECT 1", parameters) }
         parameters.removeAll()
@@ -272,7 +273,7 @@ import Testing
         }
     }
 
-    /// The first thing that is wrong is named, whatever comes after it.
+    /// Checks that the first problem is reported, regardless of later parameters.
     @Test func theFirstProblemIsNamed() throws {
         var parameters: PostgresParameters = [.text("a\0"), .uuid([1]), .text("b\0")]
         parameters.appendJSON(Array("\"\0\"".utf8))

@@ -3,8 +3,8 @@ import Postgres
 import PostgresCluster
 import Testing
 
-/// Goal: whoever loses the connection learns that the outcome is unknown, and never waits for an answer that cannot
-/// come. Method: the backend ends itself, or the server is killed, in the middle of a call.
+/// Checks that a caller that loses its connection learns that the outcome is unknown, and never waits for an answer
+/// that cannot arrive. The backend terminates itself, or the server is killed, in the middle of a call.
 @Suite struct LostConnectionTests {
     private static let suicide = "SELECT pg_terminate_backend(pg_backend_pid())"
 

@@ -1,7 +1,7 @@
 import Postgres
 import Testing
 
-/// Which servers are believed to be who they say, without having to prove it.
+/// Tests of the servers that are trusted without a verified identity.
 @Suite struct NetworkTests {
     static func unverified(_ text: String, _ defaults: [String: String] = [:]) throws -> [String] {
         try PostgresURL(text).unverifiedHosts(defaults: defaults)

@@ -1,7 +1,7 @@
 import Postgres
 import Testing
 
-/// Goal: a listening thread hears what was sent, and can be woken and stopped.
+/// Checks that a listening thread receives notifications, and can be woken and stopped.
 @Suite struct NotificationTests {
     private func listen(_ channel: String) throws -> PostgresConnection {
         let connection = try TestDatabase.connect()

@@ -3,7 +3,7 @@ import Postgres
 import Runtime
 import Testing
 
-/// Goal: a pipeline is one round trip that ends in a known state, whatever fails in it.
+/// Checks that a pipeline is one round trip that ends in a known state, whichever step fails.
 @Suite struct PipelineTests {
     private let insert = PostgresStatement("insert_n", "INSERT INTO n SELECT unnest($1)", types: [.int8Array])
 
@@ -51,7 +51,7 @@ import Testing
             #expect(!connection.isInTransaction)
             #expect(try count(connection) == 0)
         }
-        // The statement was prepared in the failed pipeline and is still good.
+        // The statement that was prepared in the failed pipeline remains usable.
         #expect(try connection.pipeline([.prepared(insert, batch(1...3))]).count == 1)
         #expect(try count(connection) == 3)
     }
@@ -118,7 +118,8 @@ import Testing
         #expect(try count(connection) == 0)
     }
 
-    /// The server stops reading once it cannot send its answers: who writes everything first waits forever.
+    /// Checks that large steps and answers do not deadlock: the server stops reading once it cannot send its answers,
+    /// so a client that writes everything first would wait forever.
     @Test(.timeLimit(.minutes(20))) func largeStepsAndAnswersDoNotDeadlock() throws {
         let connection = try connect()
         let big = [UInt8](repeating: 0x61, count: 1 << 20)
@@ -146,7 +147,7 @@ import Testing
         #expect(try connection.waitForNotifications(timeoutMilliseconds: 10_000).map(\.payload) == ["x"])
     }
 
-    // MARK: Several under way
+    // MARK: Several pipelines in flight
 
     private func transaction(_ values: ClosedRange<Int64>) -> [PipelineStep] {
         [.query("BEGIN"), .prepared(insert, batch(values)), .query("COMMIT")]
@@ -165,7 +166,8 @@ import Testing
         #expect(try count(connection) == 6)
     }
 
-    /// What is behind a transaction that has failed and is open fails, too; it is rolled back when all are received.
+    /// Checks that pipelines after one that failed in an open transaction fail as well, and that the transaction is
+    /// rolled back once all have been received.
     @Test func aFailureReachesThoseBehindIt() throws {
         let connection = try connect()
         try connection.sendPipeline(transaction(1...2))
@@ -180,7 +182,7 @@ import Testing
         #expect(try count(connection) == 2)
     }
 
-    /// One that has ended its transaction before it fails is no matter to those behind it.
+    /// Checks that a pipeline that fails outside a transaction does not affect later ones.
     @Test func aFailureOutsideOfATransactionStaysAlone() throws {
         let connection = try connect()
         try connection.sendPipeline([.query("SELECT 1 / 0")])
@@ -197,7 +199,7 @@ import Testing
         #expect(error?.kind == .protocol)
         let another = #expect(throws: PostgresError.self) { try connection.pipeline(transaction(2...2)) }
         #expect(another?.kind == .protocol && connection.pipelinesUnderWay == 1)
-        // What can't be sent is no harm to what is under way.
+        // A pipeline that cannot be sent does not affect pipelines in flight.
         let broken = [PipelineStep.query("SELECT $1", [.text("a\0b")])]
         #expect(throws: PostgresError.self) { try connection.sendPipeline(broken) }
         #expect(connection.pipelinesUnderWay == 1)
@@ -205,7 +207,7 @@ import Testing
         #expect(try count(connection) == 1)
     }
 
-    /// Whatever became of them: then the connection is of use again.
+    /// Checks that the connection is usable after pipelines in flight are dropped, whatever their outcome.
     @Test func whatIsUnderWayCanBeDropped() throws {
         let connection = try connect()
         try connection.executeScript("begin")
@@ -235,7 +237,7 @@ import Testing
         #expect(try count(connection) == 0)
     }
 
-    /// More than any socket's buffer takes is sent while answers are waited for.
+    /// Checks that data beyond the socket's buffer is sent while the client waits for answers.
     @Test func whatTheSocketDoesNotTakeFollows() throws {
         let connection = try connect()
         let text = String(repeating: "x", count: 8 << 20)
@@ -266,7 +268,7 @@ import Testing
         #expect(throws: PostgresError.self) { try connection.receivePipeline() }
     }
 
-    /// What is under way is waited for several times, and all of that is one silence; whatever moves ends it.
+    /// Checks that several waits for a pipeline count as one silence, which any received data ends.
     @Test func silenceCountsOnceForAllWaits() throws {
         let connection = try connect()
         let wake = try WakeHandle()
@@ -296,7 +298,7 @@ import Testing
         #expect(error?.isConnectionLost == true && !connection.isOpen)
     }
 
-    /// An answer that was seen without a wait counts as heard.
+    /// Checks that an answer received without a wait ends the silence.
     @Test func anAnswerThatIsThereIsNoSilence() throws {
         let connection = try connect()
         connection.statementTimeoutMilliseconds = 500

@@ -2,12 +2,12 @@ import Testing
 
 @testable import Postgres
 
-/// What needs no server: labels of statements, the hosts of a URL one by one, what errors say of themselves, and binary COPY
-/// data that is cut or lies about its lengths.
+/// Tests without a server: labels of statements, the hosts of a URL, texts of errors, and binary COPY data that is
+/// truncated or contains wrong lengths.
 @Suite struct PureTests {
     // MARK: Labels
 
-    /// A label ends before the first literal, as that may be data, and is short and in one line.
+    /// Checks that a label ends before the first literal, which may be data, and is a short single line.
     @Test(arguments: [
         ("select 1", "select 1"), ("  select\n\t1  ", "select 1 "), ("select 'secret'", "select …"),
         ("select E'x'", "select E…"),
@@ -26,7 +26,7 @@ import Testing
 
     // MARK: Hosts
 
-    /// Each host with what belongs to it, in order, and the share of the time that it may take.
+    /// Checks each host with its options, in order, and its share of the connection time.
     @Test(arguments: [
         ("host=a", ["a:- 1"]), ("", ["-:- 1"]), ("host=a port=7", ["a:7 1"]), ("host=a,b", ["a:- 2", "b:- 1"]),
         ("host=a,b port=7", ["a:7 2", "b:7 1"]), ("host=a,b,c port=1,2,3", ["a:1 3", "b:2 2", "c:3 1"]),
@@ -39,7 +39,7 @@ import Testing
             attempts.map { "\($0.options["host"] ?? "-"):\($0.options["port"] ?? "-") \($0.attemptsLeft)" } == expected)
     }
 
-    /// libpq would try standbys first and then anything: two passes.
+    /// Checks that `prefer-standby` gives two passes, as in libpq: first standbys, then any server.
     @Test func standbysFirst() throws {
         let attempts = try PostgresURL("host=a,b target_session_attrs=prefer-standby").attempts
         let shown = attempts.map {
@@ -81,7 +81,7 @@ import Testing
         #expect(error.isRetriable == isRetriable)
         #expect(error.sqlState == state)
         #expect(!error.isConnectionLost)
-        // The same state of a lost connection says nothing of a next try.
+        // The same state with a lost connection does not make an error retriable.
         #expect(!PostgresError(.connectionLost, "m").isRetriable)
     }
 
@@ -98,7 +98,7 @@ import Testing
         #expect(PostgresError(kind, "m").isConnectionLost == isLost)
     }
 
-    /// All that is known, each once, and nothing where nothing is known.
+    /// Checks that an error's text contains each known detail once, and nothing else.
     @Test func errorsAsText() {
         var error = PostgresError(.server(sqlState: "23505"), "m", hint: "h", statement: "s")
         #expect("\(error)" == "m [SQLSTATE 23505] in «s»; h")
@@ -128,7 +128,7 @@ import Testing
         copySignature + [0, 0, 0, 0] + withUnsafeBytes(of: extensionLength.bigEndian) { Array($0) }
     }
 
-    /// A row's bytes: each field's length and bytes, nil for NULL.
+    /// The bytes of a row: the length and bytes of each field. Nil is NULL.
     private func row(_ fields: [[UInt8]?]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.appendBigEndian(Int16(fields.count))
@@ -156,14 +156,14 @@ import Testing
         let second: [[UInt8]?] = [[UInt8](repeating: 7, count: 300)]
         let trailer: [UInt8] = [0xFF, 0xFF]
         #expect(try decode([header() + row(first), row(second), trailer]) == [first, second])
-        // The header may come alone, and may have an extension.
+        // The header may arrive alone, and may have an extension.
         #expect(try decode([header(), row(first), trailer]) == [first])
         #expect(try decode([header(extensionLength: 3) + [9, 9, 9] + row(second)]) == [second])
         #expect(try decode([header() + row([])]) == [[]])
         #expect(try decode([header() + trailer]) == [])
     }
 
-    /// Whatever is cut off or lies about a length throws, and reads nothing beyond the piece.
+    /// Checks that truncated data and wrong lengths throw, without a read beyond the data.
     @Test func dataThatLies() throws {
         let whole = header() + row([[1, 2, 3], nil, [4]])
         for count in 0..<whole.count where count != header().count {
@@ -176,11 +176,11 @@ import Testing
         #expect(throws: PostgresError.self) { try decode([header(extensionLength: .max) + row([])]) }
         #expect(throws: PostgresError.self) { try decode([header(), [0, 1, 0x7F, 0xFF, 0xFF, 0xFF, 1]]) }
         #expect(throws: PostgresError.self) { try decode([header(), [0x7F, 0xFF]]) }
-        // A negative length is NULL, whichever it is.
+        // Any negative length is NULL.
         #expect(try decode([header(), [0, 1, 0x80, 0, 0, 0]]) == [[nil]])
     }
 
-    /// What a reading of the row throws; nil when it gives a value.
+    /// Returns the kind of error that reading a row throws, or nil if reading succeeds.
     private func failure(_ body: () throws -> Void) -> PostgresError.Kind? {
         do {
             try body()

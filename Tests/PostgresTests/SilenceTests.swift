@@ -1,12 +1,12 @@
 import Postgres
 import Testing
 
-/// A deadline is for silence: a call may take any time while something comes.
+/// Checks that a deadline limits silence only: a call may take any time while data arrives.
 @Suite struct SilenceTests {
     @Test func anAnswerThatTricklesInMayTakeLong() throws {
         let connection = try TestDatabase.connect()
         connection.statementTimeoutMilliseconds = 2_000
-        // About four seconds, of which none is silent.
+        // Takes about four seconds without a long silence.
         let rows = try connection.execute("SELECT pg_sleep(0.1), repeat('x', 20000) FROM generate_series(1, 40)")
         #expect(rows.rowCount == 40)
         let error = #expect(throws: PostgresError.self) { try connection.execute("SELECT pg_sleep(60)") }

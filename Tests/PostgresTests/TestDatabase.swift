@@ -4,7 +4,7 @@ import Synchronization
 
 @testable import PostgresCluster
 
-/// One private PostgreSQL for all suites of this test program, started by whoever needs it first.
+/// A private PostgreSQL server for all suites of this test program, started at first use.
 enum TestDatabase {
     private static let directory = "/tmp/pathmirror-postgres-tests-\(getpid())"
     private static let started: Result<PostgresCluster, ClusterError> = start()
@@ -45,7 +45,7 @@ func removeTree(_ path: String) {
     Files.removeTree(path)
 }
 
-/// A thread of its own for something that blocks; `join` hands over what it returned.
+/// Runs a blocking closure on a new thread. `join` returns its result.
 final class Background<Value: Sendable>: Sendable {
     private let result = Mutex<Result<Value, any Error>?>(nil)
     private let body: @Sendable () throws -> Value
@@ -78,7 +78,7 @@ final class Background<Value: Sendable>: Sendable {
     struct NeverRan: Error {}
 }
 
-/// Not generic, so that a C function pointer can name it.
+/// Not generic, so that a C function pointer can refer to it.
 private final class Job: Sendable {
     let run: @Sendable () -> Void
 
@@ -87,7 +87,7 @@ private final class Job: Sendable {
     }
 }
 
-/// Looks again until the condition holds; false after ten seconds.
+/// Polls until the condition holds. Returns false after ten seconds.
 func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     for _ in 0..<2_000 {
         if try condition() {
@@ -98,7 +98,7 @@ func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     return false
 }
 
-/// Waits until the backend runs a statement, so that what follows hits it in the middle.
+/// Waits until the backend executes a statement, so that the next action interrupts it.
 func waitUntilActive(_ backend: Int32) throws -> Bool {
     let observer = try TestDatabase.connect()
     return try eventually {

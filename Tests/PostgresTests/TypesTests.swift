@@ -1,8 +1,8 @@
 import Postgres
 import Testing
 
-/// Goal: each type arrives in PostgreSQL as the value that was appended, and comes back the same.
-/// Method: select the parameters; let PostgreSQL itself compare them with literals.
+/// Checks that each type arrives in PostgreSQL as the value that was appended, and is returned unchanged. Selects the
+/// parameters, and lets PostgreSQL compare them with literals.
 @Suite struct TypesTests {
     @Test func everyScalarRoundTrips() throws {
         let connection = try TestDatabase.connect()

@@ -1,7 +1,7 @@
 import Postgres
 import Testing
 
-/// Goal: a connection string is understood or refused, and never shows its password.
+/// Checks that a connection string is parsed or refused, and that its description never contains the password.
 @Suite struct URLTests {
     @Test(arguments: [
         ("postgresql://me:hunter2@db.example:5433/shop?sslmode=require", "me@db.example:5433/shop"),
@@ -37,7 +37,7 @@ import Testing
         #expect(try result.string(0, 1) == "template1")
     }
 
-    /// Of several hosts the one that takes writes is meant, unless the text says another.
+    /// Checks that several hosts select the one that accepts writes, unless the string says otherwise.
     @Test(arguments: [
         ("host=a,b", "host=a,b target_session_attrs=read-write"),
         ("hostaddr=127.0.0.1,127.0.0.2", "hostaddr=127.0.0.1,127.0.0.2 target_session_attrs=read-write"),
