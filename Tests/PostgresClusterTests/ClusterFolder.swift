@@ -4,7 +4,7 @@ import Synchronization
 
 @testable import PostgresCluster
 
-/// A data directory of one test's own; stops what was started in it and removes everything at the end.
+/// A data directory for one test. Stops the servers started in it and removes everything at the end.
 final class ClusterFolder {
     let path: String
     private var clusters: [PostgresCluster] = []
@@ -23,7 +23,7 @@ final class ClusterFolder {
         Files.removeTree(path)
     }
 
-    /// What `progress` was told.
+    /// The messages passed to `progress`.
     var progress: [String] { said.lines.withLock { $0 } }
 
     var settings: ClusterSettings {

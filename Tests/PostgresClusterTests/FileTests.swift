@@ -3,7 +3,7 @@ import Testing
 
 @testable import PostgresCluster
 
-/// A folder of one test's own, removed with the object.
+/// A folder for one test, removed with the object.
 final class TestFolder {
     let path: String
 
@@ -15,17 +15,17 @@ final class TestFolder {
     deinit { Files.removeTree(path) }
 }
 
-/// Goal: the few file operations do what they say, or say what they could not do.
+/// Checks that the file operations succeed or report their failure.
 @Suite struct FileTests {
     @Test func folders() throws {
         let folder = try TestFolder()
         let deep = folder.path + "/a/b/c"
         try Files.createDirectory(deep, mode: 0o700)
         #expect(Files.isDirectory(deep))
-        // Those above are for everybody to pass, the last one has the mode that was asked for.
+        // The parents are accessible to all users. The last folder has the requested mode.
         #expect(Files.status(deep).map { $0.st_mode & 0o777 } == 0o700)
         #expect(Files.status(folder.path + "/a/b").map { $0.st_mode & 0o777 } == 0o755)
-        // What is there stays as it is.
+        // An existing folder is unchanged.
         try Files.createDirectory(deep, mode: 0o755)
         #expect(Files.status(deep).map { $0.st_mode & 0o777 } == 0o700)
         #expect(!Files.isDirectory(folder.path + "/none"))
@@ -48,7 +48,7 @@ final class TestFolder {
         try Files.write(path, "one\ntwo\n", mode: 0o640, owner: nil)
         #expect(Files.read(path) == "one\ntwo\n")
         #expect(Files.status(path).map { $0.st_mode & 0o777 } == 0o640)
-        // Another text takes its place whole.
+        // Another text replaces the file as a whole.
         try Files.write(path, "3", mode: 0o600, owner: nil)
         #expect(Files.read(path) == "3")
         #expect(Files.read(folder.path + "/none") == nil)
@@ -64,7 +64,7 @@ final class TestFolder {
         #expect(Files.read(folder.path + "/log", lastBytes: limit) == expected)
     }
 
-    /// Files in /proc say that they have no bytes.
+    /// Checks files in /proc, whose reported size is zero.
     @Test func filesWithoutASize() {
         #expect(Files.read("/proc/self/status")?.contains("Pid:") == true)
     }
@@ -79,9 +79,9 @@ final class TestFolder {
         symlink("nowhere", folder.path + "/a/broken")
         Files.removeTree(folder.path + "/a")
         #expect(Files.ownStatus(folder.path + "/a") == nil)
-        // A link is removed, not what it leads to.
+        // The link is removed, but not its target.
         #expect(Files.read(outside.path + "/kept") == "text")
-        // What is not there is no mistake.
+        // A missing file is not an error.
         Files.removeTree(folder.path + "/a")
     }
 
@@ -119,7 +119,7 @@ final class TestFolder {
     }
 }
 
-/// Goal: one process a directory, told by a lock that ends with its holder.
+/// Checks that one process at a time uses a directory, by a lock that ends with its holder.
 @Suite struct DirectoryLockTests {
     @Test func oneHolder() throws {
         let folder = try TestFolder()
@@ -132,7 +132,7 @@ final class TestFolder {
         )
         withExtendedLifetime(first) {}
         first = nil
-        // The file is still there; nobody holds it.
+        // The file still exists, but no process holds the lock.
         #expect(Files.read(folder.path + "/lock") == "\(getpid())\n")
         withExtendedLifetime(try DirectoryLock(folder.path)) {}
     }
@@ -146,7 +146,7 @@ final class TestFolder {
         withExtendedLifetime(lock) {}
     }
 
-    /// A link could make it write anywhere.
+    /// Checks that a link is not followed, because it could redirect the write to any file.
     @Test func linksAreNotFollowed() throws {
         let folder = try TestFolder()
         try Files.write(folder.path + "/target", "kept", mode: 0o600, owner: nil)
@@ -162,7 +162,7 @@ final class TestFolder {
         #expect(error?.message.contains("/none/lock") == true)
     }
 
-    /// A process that is killed holds nothing any more.
+    /// Checks that a killed process does not keep the lock.
     @Test func aKilledHolder() async throws {
         let folder = try TestFolder()
         let path = folder.path
@@ -175,7 +175,7 @@ final class TestFolder {
     }
 }
 
-/// Goal: programs are started clean, and what they say and how they end comes back.
+/// Checks that programs start with a clean state, and that their output and exit status are returned.
 @Suite struct ChildProcessTests {
     @Test(
         arguments: [
@@ -199,7 +199,7 @@ final class TestFolder {
         #expect(result.output.utf8.count == 1_000_000)
     }
 
-    /// Nothing of this process's environment, input, signals and files reaches it.
+    /// Checks that a program does not inherit this process's environment, input, signals and files.
     @Test func aCleanStart() throws {
         setenv("PGHOST", "elsewhere", 1)
         defer { unsetenv("PGHOST") }
@@ -211,12 +211,12 @@ final class TestFolder {
         defer { close(inherited) }
         let listed = try ChildProcess.run(["sh", "-c", "ls /proc/$$/fd"]).output
         #expect(!listed.split(separator: "\n").contains("\(inherited)"))
-        // A shell blocks all signals for a moment when it starts something.
+        // A shell blocks all signals briefly when it starts a program.
         let signals = try ChildProcess.run(["grep", "SigBlk", "/proc/self/status"]).output
         #expect(signals.hasSuffix("0000000000000000\n"))
     }
 
-    /// A session of its own: a terminal's Ctrl-C goes elsewhere.
+    /// Checks that a program has its own session, so that a terminal's Ctrl-C does not reach it.
     @Test func aSessionOfItsOwn() throws {
         let process = try ChildProcess.spawn(["sleep", "60"], output: 2)
         defer {
@@ -230,7 +230,7 @@ final class TestFolder {
     }
 }
 
-/// Goal: what PostgreSQL is told can't be misread, whatever was asked for.
+/// Checks that PostgreSQL's configuration cannot be misinterpreted for any requested values.
 @Suite struct ServerConfigurationTests {
     @Test func argumentsAreFixed() {
         let arguments = ServerConfiguration.arguments(data: "/d", socketDirectory: "/s t")
@@ -264,7 +264,7 @@ final class TestFolder {
         #expect(ServerConfiguration.text(given, hasLZ4: false).hasSuffix("\nzz = \(written)\n"))
     }
 
-    /// One line a setting, in order, so that a start with the same settings writes the same file.
+    /// Checks that the file has one sorted line per setting, so that equal settings give equal files.
     @Test func lines() {
         let text = ServerConfiguration.text(ClusterSettings(dataDirectory: "x"), hasLZ4: true)
         let lines = text.split(separator: "\n")
@@ -278,13 +278,13 @@ final class TestFolder {
     @Test func whoMayConnect() {
         let lines = ServerConfiguration.hostBasedAuthentication.split(separator: "\n").filter { !$0.hasPrefix("#") }
         #expect(!lines.isEmpty)
-        // Nothing but the socket, whose folder is closed.
+        // Only connections through the socket, whose folder is protected.
         #expect(lines.allSatisfy { $0.hasPrefix("local ") })
     }
 }
 
 @Suite struct PlaceNamesTests {
-    /// FNV-1a by its published values.
+    /// Checks FNV-1a against its published values.
     @Test(arguments: [("", "cbf29ce484222325"), ("a", "af63dc4c8601ec8c"), ("foobar", "85944171f73967e8")])
     func hashes(_ text: String, _ hash: String) {
         #expect(ClusterPlace.hash(text) == hash)
@@ -304,7 +304,7 @@ final class TestFolder {
         let folder = try TestFolder()
         #expect(PostgresCluster.runningURL(dataDirectory: folder.path) == nil)
         try Files.createDirectory(folder.path + "/pgdata", mode: 0o700)
-        // Pieces of the file that PostgreSQL writes, and numbers that are somebody else's.
+        // Parts of the file that PostgreSQL writes, and numbers of other processes.
         for text in [
             "", "1", "x\n\n\n\n\n", "\(getpid())\n/d\n1\n5432\n/run\n", "999999999\n/d\n1\n5432\n/run\n",
             "-5\n/d\n1\n5432\n/run\n",
@@ -320,7 +320,7 @@ final class TestFolder {
         let found = try PostgresBinaries.find(existing: nil)
         #expect(found.majorVersion >= PostgresBinaries.oldestMajorVersion)
         #expect(access(found.initdb, X_OK) == 0 && access(found.postgres, X_OK) == 0)
-        // Without a search path, too, by where distributions keep them; relative folders are no places.
+        // Without a search path, the usual folders of distributions are searched. Relative folders are ignored.
         #expect(
             try PostgresBinaries.find(existing: found.majorVersion, searchPath: "").majorVersion == found.majorVersion)
         #expect(try PostgresBinaries.find(existing: nil, searchPath: ".:relative:").majorVersion >= 15)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import PostgresCluster
 
-/// Goal: a cluster starts, stops and starts again with its data, for whoever asks and whatever happened before.
-/// Method: real clusters, each in a folder of its own.
+/// Checks that a cluster starts, stops and starts again with its data, for any caller and after any earlier event. Uses
+/// real clusters, each in its own folder.
 @Suite(.timeLimit(.minutes(20))) struct LifecycleTests {
     @Test func startsStopsAndKeepsItsData() throws {
         let folder = ClusterFolder("keeps")
@@ -44,7 +44,7 @@ import Testing
         let socket = try #require(Files.status(folder.path + "/run"))
         #expect(socket.st_mode & 0o777 == 0o700)
         #expect(socket.st_uid == process.st_uid)
-        // A session of its own: the terminal's Ctrl-C goes elsewhere.
+        // The server has its own session, so that the terminal's Ctrl-C does not reach it.
         #expect(getsid(cluster.postmasterPID) == cluster.postmasterPID)
         #expect(cluster.psqlCommand == "psql -h \(folder.path)/run -U pathmirror pathmirror")
     }
@@ -95,7 +95,8 @@ import Testing
             folder.progress == ["stopping the PostgreSQL (process \(orphan)) that an earlier pathmirror left running"])
     }
 
-    /// PostgreSQL itself believes in any process of its user: in a stranger that got the number, and in a zombie.
+    /// Checks that a stale process number does not prevent a start. PostgreSQL itself would accept any process of its
+    /// user with that number, including an unrelated one or a zombie.
     @Test(arguments: [["sleep", "60"], ["true"]])
     func aProcessNumberThatIsNotTheServersDoesNotBlock(command: [String]) throws {
         let folder = ClusterFolder("number-\(command[0])")
@@ -139,7 +140,7 @@ import Testing
         let error = #expect(throws: ClusterError.self) { try folder.start { $0.settings["max_connections"] = "-1" } }
         #expect(error?.kind == .start)
         #expect(error?.message.contains("max_connections") == true)
-        // Nothing is held afterwards.
+        // The failed start holds no lock.
         #expect(try folder.start().isRunning)
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PostgresCluster
 
-/// Goal: any data directory works, or is refused in one sentence.
+/// Checks that every data directory works or is refused with one sentence.
 @Suite(.timeLimit(.minutes(20))) struct PlaceTests {
     @Test(arguments: [
         ("long", String(repeating: "long-name/", count: 12) + "end"),
@@ -33,7 +33,7 @@ import Testing
         #expect(try first.value("SHOW data_directory").hasPrefix("/var/lib/pathmirror/"))
         #expect(folder.progress.contains { $0.contains("cannot reach") && $0.contains("/var/lib/pathmirror/") })
         try PostgresConnection(first.url).executeScript("CREATE TABLE kept AS SELECT 'here' AS t")
-        // A second link to the same cluster does not make a second server.
+        // A second link to the same cluster does not start a second server.
         let twin = closed + "/twin"
         try Files.createDirectory(twin, mode: 0o700)
         symlink(try Files.absolute(folder.path + "/pgdata"), twin + "/pgdata")

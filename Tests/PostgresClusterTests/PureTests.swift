@@ -2,7 +2,7 @@ import Testing
 
 @testable import PostgresCluster
 
-/// Goal: what needs no server is right in every corner.
+/// Tests of functions that need no server, including edge cases.
 @Suite struct PureTests {
     private let fifteen = PostgresBinaries(directory: "/a", majorVersion: 15)
     private let seventeen = PostgresBinaries(directory: "/b", majorVersion: 17)
