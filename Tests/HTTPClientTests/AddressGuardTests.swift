@@ -3,9 +3,9 @@ import HTTPServer
 import Runtime
 import Testing
 
-/// Goal: whatever leads to an address that is not allowed, nothing is sent there.
+/// Checks that nothing is sent to an address that is not allowed, by any route.
 @Suite struct AddressGuardTests {
-    /// A server that counts what reaches it.
+    /// A server that records the requests that reach it.
     private final class CountingServer: Sendable {
         let server: LocalServer
         private let seen: MutexBox<[String]>
@@ -44,7 +44,7 @@ import Testing
         }
         #expect(!named.isEmpty && !named.contains("hunter2"))
         #expect(server.requests.isEmpty)
-        // As it is for those who may.
+        // Requests that may reach the address still do.
         #expect(try client.result(.plain("http://\(host):\(server.port)/"))?.get().status == 200)
     }
 
@@ -63,7 +63,7 @@ import Testing
         #expect(server.requests.count == 3)
     }
 
-    /// A connection that somebody else was allowed to open is none that everybody may use.
+    /// Checks that a kept connection that one request was allowed to open is checked again for other requests.
     @Test func connectionsThatAreKeptAreLookedAtAgain() throws {
         let server = try CountingServer()
         let client = try HTTPClient()
@@ -90,7 +90,7 @@ import Testing
         #expect(inside.requests.isEmpty)
     }
 
-    /// Nothing listens there, and that is all that is said.
+    /// Checks that an allowed address without a listener is only reported as unreachable.
     @Test func whatIsAllowedButNotThereIsUnreachable() throws {
         let server = try CountingServer()
         let url = "http://127.0.0.1:\(server.port)/"

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPClient
 
-/// Who may be connected to, decided without connecting.
+/// Tests of the addresses that may be connected to, decided without a connection.
 @Suite struct AddressPolicyTests {
     private static func policy(_ networks: [String] = [], _ hosts: Set<String> = []) -> AddressPolicy {
         .publicOnly(except: .init(networks: networks.compactMap(IPNetwork.init), hosts: hosts))
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// Who is on the internet must not choose among what was opened for others.
+    /// Checks that a redirect by a server on the internet cannot use exceptions made for other requests.
     @Test func exceptionsAreNotForRedirectsFromOutside() {
         let policy = Self.policy(["10.0.0.0/8"], ["billing.internal"])
         #expect(Self.verdict(policy, "https://a.example/", "10.0.0.1", fromOutside: true) == .refused)

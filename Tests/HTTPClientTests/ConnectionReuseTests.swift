@@ -5,12 +5,13 @@ import TLS
 import TestSupport
 import Testing
 
-/// Goal: bytes that a server sends unasked are never the response to a request, and cost no request its attempt.
+/// Checks that unsolicited bytes from a server are never taken for a response, and cost no request an attempt.
 @Suite struct ConnectionReuseTests {
     private static let good = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood"
     private static let bad = "HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\nbad"
 
-    /// Has a server answer a request on its first connection, and then send something there. Returns how the second request went.
+    /// Lets a server answer a request on its first connection, and then send stray bytes there. Returns the result of
+    /// the second request.
     private func second(
         _ answer: String = good, stray: String, ends: Bool = false, identity: TLSIdentity? = nil,
         settings: HTTPClient.Settings = .init()
@@ -60,7 +61,7 @@ import Testing
         #expect(connections == 1)
     }
 
-    /// The first part comes with a whole response, the rest later.
+    /// Checks stray bytes whose first part arrives with a complete response, and the rest later.
     @Test(arguments: [
         good, "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n",
@@ -90,7 +91,7 @@ import Testing
         }
     }
 
-    // MARK: Connections that servers give up
+    // MARK: Connections that servers close
 
     @Test(arguments: [
         "", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
@@ -102,7 +103,7 @@ import Testing
         #expect(connections == 2)
     }
 
-    /// The server gives the connection up at the moment at which the request is on its way.
+    /// Checks a server that closes the connection while the request is in flight.
     @Test(arguments: [
         ("", true), ("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", true),
         ("HTTP/1.1 400 Bad Request\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n", true),
@@ -124,7 +125,7 @@ import Testing
         #expect(server.connections == (isRepeated ? 2 : 1))
     }
 
-    /// On a new connection it is the server's word.
+    /// Checks that such a response on a new connection is returned to the caller.
     @Test(arguments: [408, 400]) func aRefusalOnANewConnectionIsAResponse(_ status: Int) throws {
         let server = try ScriptedServer { connection in
             guard connection.request() != nil else { return }
@@ -136,7 +137,7 @@ import Testing
         #expect(server.connections == 1)
     }
 
-    /// What was sent before the server can have had the request does not answer it.
+    /// Checks that a response that starts before the server can have received the request does not count as its answer.
     @Test func aResponseThatBeginsBeforeTheRequestIsThereIsNone() throws {
         let isOver = Condition(false)
         let server = try ScriptedServer { connection in
@@ -146,7 +147,7 @@ import Testing
             }
             guard connection.request() != nil else { return }
             connection.send(Self.good)
-            // Of the second request the head alone is read, and there is no room for all of its body.
+            // Reads only the head of the second request, whose body does not fit into the buffers.
             guard connection.request(withBody: false) != nil else { return }
             connection.send(Self.good)
             _ = isOver.wait(milliseconds: 60_000) { $0 ? true : nil }
@@ -163,7 +164,7 @@ import Testing
         #expect(server.connections == 2)
     }
 
-    // MARK: Who shares connections
+    // MARK: Shared connections
 
     @Test func connectionsAreSharedByNameOnly() throws {
         let server = try LocalServer { _, exchange in exchange.respond(status: 200) }
@@ -177,7 +178,7 @@ import Testing
         }
     }
 
-    /// The names that have no requests any more give up their connections first.
+    /// Checks that kept connections are bounded, and that those of names without requests are closed first.
     @Test func keptConnectionsAreBounded() throws {
         let server = try LocalServer { _, exchange in exchange.respond(status: 200) }
         var settings = HTTPClient.Settings()

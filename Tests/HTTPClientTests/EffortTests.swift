@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPClient
 
-/// Goal: no server occupies the client's thread, or its system's resolver, beyond a bound.
+/// Checks that the effort that a server can cause on the client's thread, and on the system's resolver, is bounded.
 @Suite struct EffortTests {
     private static func result(_ answer: String, truncates: Bool = false) throws -> Result<
         ClientResponse, HTTPClientError
@@ -30,11 +30,11 @@ import Testing
         let final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
         let response = try Self.result(Self.interim(8) + final).get()
         #expect(response.status == 200 && response.body == Array("ok".utf8) && response.header("x") == nil)
-        // The ninth one ends the request, whatever comes next.
+        // The ninth interim response ends the request, whatever follows.
         for rest in [final, "", Self.interim(20_000)] {
             #expect(throws: HTTPClientError.responseTooLarge) { try Self.result(Self.interim(9) + rest).get() }
         }
-        // What is not wanted of a body may be left out; a header may not.
+        // Part of an unwanted body may be omitted, but not a header.
         #expect(throws: HTTPClientError.responseTooLarge) { try Self.result(Self.interim(9), truncates: true).get() }
     }
 
@@ -46,7 +46,7 @@ import Testing
         #expect(throws: HTTPClientError.responseTooLarge) {
             try Self.result(String(repeating: interim, count: 6) + final).get()
         }
-        // Trailers count, too.
+        // Trailers count as well.
         let trailer = "X: " + String(repeating: "x", count: 995) + "\r\n"
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
         #expect(throws: HTTPClientError.responseTooLarge) {
@@ -58,11 +58,11 @@ import Testing
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         let pieces = { (count: Int) in head + String(repeating: "1\r\nx\r\n", count: count) }
         #expect(try Self.result(pieces(1_000) + "0\r\n\r\n").get().body.count == 1_000)
-        // The end never comes.
+        // The end never arrives.
         #expect(throws: HTTPClientError.responseTooLarge) { try Self.result(pieces(5_000)).get() }
         let cut = try Self.result(pieces(5_000), truncates: true).get()
         #expect(cut.isTruncated && (1_000..<1_100).contains(cut.body.count))
-        // A body in larger pieces may have as many as it likes.
+        // A body in larger pieces may have any number of them.
         let piece = "40\r\n" + String(repeating: "x", count: 64) + "\r\n"
         let whole = try Self.result(head + String(repeating: piece, count: 5_000) + "0\r\n\r\n").get()
         #expect(whole.body.count == 320_000)
@@ -115,7 +115,7 @@ import Testing
         #expect(released == (0..<1_000).map { "\($0)" })
     }
 
-    /// An address needs no resolver: its slot is free as soon as its request has ended.
+    /// Checks that a request to an IP address, which needs no resolver, frees its slot as soon as it ends.
     @Test func addressesHoldNoSlot() throws {
         let server = try ScriptedServer { connection in
             while let request = connection.request() {

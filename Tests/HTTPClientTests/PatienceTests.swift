@@ -4,14 +4,14 @@ import Runtime
 import TestSupport
 import Testing
 
-/// How long and how much: what ends a request before its server does.
+/// Tests of the limits on time and size that end a request before its server does.
 @Suite struct PatienceTests {
     @Test(arguments: [
         "HTTP/1.1 201 Created\r\nContent-Length: 2000000\r\n\r\n",
         "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n",
         "HTTP/1.1 201 Created\r\n\r\n",
     ]) func longResponsesAreCutOff(_ head: String) throws {
-        // The rest never comes, and nobody waits for it.
+        // The rest never arrives, and the client does not wait for it.
         let server = try RawServer([head + String(repeating: "x", count: 5_000)], .staysSilent)
         let client = try HTTPClient()
         defer { client.stop() }
@@ -33,7 +33,8 @@ import Testing
         #expect(!response.isTruncated && response.body.count == 4)
     }
 
-    /// Many servers never say that they are ready for a large body; to wait for that costs a second.
+    /// Checks that a large body is sent without `Expect: 100-continue`: many servers never answer it, which costs a
+    /// second.
     @Test func nobodyIsAskedForLeave() throws {
         let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
         let client = try HTTPClient()
@@ -46,7 +47,7 @@ import Testing
         #expect(server.requests.first?.lowercased().contains("expect") == false)
     }
 
-    /// A request that had to wait until it was too late is not sent any more.
+    /// Checks that a request whose time expires while it waits is not sent.
     @Test func waitingCountsToo() throws {
         let seen = MutexBox(0)
         let server = try LocalServer { _, _ in seen.withLock { $0 += 1 } }
@@ -96,7 +97,7 @@ import Testing
         #expect(
             outcomes.wait(milliseconds: 30_000) { $0.count == 2 ? $0 : nil }
                 == ["waiting": .cancelled, "underWay": .cancelled])
-        // Its place is free again, and to cancel what has ended does nothing.
+        // The slot is free again. Canceling an ended request has no effect.
         for id in [underWay, waiting] { client.cancel(id) }
         #expect(try client.result(.plain(server.url("/answered")))?.get().status == 200)
         #expect(arrived.withLock { $0 } == 1)

@@ -3,9 +3,9 @@ import HTTPServer
 import Runtime
 import Testing
 
-/// What is asked again behind a redirect, of whom, and with what.
+/// Tests of which requests are repeated after a redirect, to which server and with which headers.
 @Suite struct RedirectTests {
-    /// Redirects `/STATUS/rest` to `/rest`, and says what it got of anything else.
+    /// Redirects `/STATUS/rest` to `/rest`, and answers other requests with their content.
     private static func server() throws -> LocalServer {
         try LocalServer { request, exchange in
             let parts = request.targetText.dropFirst().split(separator: "/", maxSplits: 1)
@@ -62,7 +62,8 @@ import Testing
         #expect(response?.status == 200 && response?.body.isEmpty == true)
     }
 
-    /// A delivery that was turned into a GET would be lost without anybody's noticing.
+    /// Checks that only redirects that keep the request are followed: a delivery that became a GET would be lost
+    /// silently.
     @Test func onlyTheSameRequestIsRepeated() throws {
         let server = try Self.server()
         let client = try HTTPClient()
@@ -75,7 +76,7 @@ import Testing
             let response = try client.result(Self.post(server.url(path), .sameRequest))?.get()
             #expect(response?.body.text.hasPrefix("POST 1 Bearer 7 application/json {") == true)
         }
-        // Then a redirect that isn't followed.
+        // Followed by a redirect that is not followed.
         #expect(try client.result(Self.post(server.url("/307/302"), .sameRequest))?.get().status == 302)
         #expect(client.failure(Self.post(server.url("/307/307/307/308"), .sameRequest)) == .tooManyRedirects)
     }
@@ -89,7 +90,7 @@ import Testing
         let client = try HTTPClient()
         defer { client.stop() }
         let response = try client.result(Self.post(first.url("/"), .sameRequest))?.get()
-        // Not given back by a redirect of the other to itself, either.
+        // The header is not restored by a redirect of the other server to itself either.
         #expect(response?.body.text == "POST 1 - application/json {\"a\":\"\u{0}\"}")
     }
 

@@ -6,7 +6,7 @@ import TLS
 import TestSupport
 import Testing
 
-/// Goal: whatever a server says becomes a response or an error, and nothing of it is misread.
+/// Checks that all data from a server becomes a response or an error, without misinterpretation.
 @Suite struct ResponseTests {
     private static func result(_ answer: String, _ change: (inout ClientRequest) -> Void = { _ in }) throws -> Result<
         ClientResponse, HTTPClientError
@@ -38,7 +38,7 @@ import Testing
         ("HTTP/1.1 500 Oh\r\nContent-Length: 4\r\n\r\noops", 500, "oops"),
         ("HTTP/1.1 299 \r\nContent-Length: 0\r\n\r\n", 299, ""),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n", 200, "abcde"),
-        // What comes before the final answer is no part of it.
+        // Interim responses are not part of the final response.
         ("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny", 200, "y"),
         ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 404, ""),
     ]) func bodies(_ answer: String, _ status: Int, _ body: String) throws {
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    /// A response that ends at any byte before its end is none.
+    /// Checks that a response that ends at any byte before its end is an error.
     @Test(arguments: [
         "HTTP/1.1 200 OK\r\nX-Colon: a:b\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
@@ -87,7 +87,7 @@ import Testing
         #expect(try Self.result("HTTP/1.1 200 OK\r\n\(few)Content-Length: 0\r\n\r\n").get().headers.count == 200)
     }
 
-    /// A bound on the body holds however its length is told, or not told.
+    /// Checks that the limit on the body applies whether and however its length is declared.
     @Test(arguments: [
         "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n12345678901", "HTTP/1.0 200 OK\r\n\r\n12345678901",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n123456\r\n5\r\n78901\r\n0\r\n\r\n",
@@ -123,7 +123,7 @@ import Testing
         for line in ["Host: 127.0.0.1:\(server.port)", "User-Agent: agent/1", "X-One: 1", "X-Empty:", "X-Tab: a\tb"] {
             #expect(lines.contains(line), "\(line)")
         }
-        // A PUT without a body says that it has none.
+        // A PUT without a body declares a length of zero.
         #expect(server.requests[1].components("\r\n").contains("Content-Length: 0"))
     }
 
@@ -140,7 +140,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    /// A redirect from a safe address to one that isn't must not be followed.
+    /// Checks that a redirect from a secure address to an insecure one is not followed.
     @Test func redirectsStayAsSafeAsTheyBegan() throws {
         let folder = TemporaryFolder.path("http-client")
         defer { TemporaryFolder.remove(folder) }
@@ -183,7 +183,7 @@ import Testing
         let trusting = try HTTPClient(Self.trusting(folder))
         defer { trusting.stop() }
         #expect(try trusting.result(ClientRequest(server.url("/")))?.get().body == [1])
-        // Another name than the certificate's, another authority, and the system's own.
+        // A name that differs from the certificate's, another authority, and the system's authorities.
         for (client, url) in [
             (trusting, "https://127.0.0.1:\(server.port)/"),
             (try HTTPClient(Self.trusting(folder, "other.pem")), server.url("/")),
@@ -197,7 +197,8 @@ import Testing
         }
     }
 
-    /// Where a public key is given, it alone decides: neither the name nor the authority of the certificate, and nothing is sent to another key.
+    /// Checks that a pinned public key alone decides, regardless of the certificate's name and authority, and that
+    /// nothing is sent to a server with another key.
     @Test func aPublicKeyMayBePinned() throws {
         let folder = TemporaryFolder.path("http-client")
         defer { TemporaryFolder.remove(folder) }
@@ -215,7 +216,7 @@ import Testing
         request.pinnedPublicKey = String(decoding: Base64.encode(identity.publicKeyDigest), as: UTF8.self)
         #expect(try client.result(request)?.get().body == [1])
         #expect(try client.result(request)?.get().body == [1])
-        // Neither a connection that is open nor a session that could be resumed is used for another key.
+        // Neither an open connection nor a resumable session is used for another key.
         for other in [String(decoding: Base64.encode(Array(repeating: 7, count: 32)), as: UTF8.self), nil] {
             var wrong = request
             wrong.pinnedPublicKey = other
@@ -267,7 +268,7 @@ import Testing
         #expect(error.description == text)
     }
 
-    /// Addresses may carry secrets: no error repeats one.
+    /// Checks that errors do not contain the address, which may include secrets.
     @Test(arguments: ["http://hunter2@[", "nothing-hunter2", "http://hunter2.invalid:99999/", "gopher://hunter2/"])
     func errorsDoNotRepeatTheAddress(_ url: String) throws {
         let client = try HTTPClient()

@@ -2,9 +2,9 @@ import Glibc
 import Runtime
 import TLS
 
-/// A server on a free loopback port that does what a script says with each connection, in the order in which connections come.
+/// A server on a free loopback port that runs a script on each connection, in the order of connections.
 final class ScriptedServer: Sendable {
-    /// One connection, for the thread of its script. Ends when the server does.
+    /// One connection, for the thread of its script. Ends with the server.
     final class Connection {
         let number: Int
         private let stream: SocketStream
@@ -16,7 +16,7 @@ final class ScriptedServer: Sendable {
             self.isStopped = isStopped
         }
 
-        /// Reads a request and, where it says how long its body is, the body. Nil at the end of the connection.
+        /// Reads a request, with its body if the length is declared. Returns nil at the end of the connection.
         ///
         /// - Returns: The request up to the empty line.
         func request(withBody: Bool = true) -> String? {
@@ -85,7 +85,7 @@ final class ScriptedServer: Sendable {
             poll(&one, 1, 5)
         }
 
-        /// Says that nothing more comes.
+        /// Signals the end of output.
         func end() { _ = stream.finishSending() }
 
         fileprivate func close() { stream.close() }
@@ -105,7 +105,7 @@ final class ScriptedServer: Sendable {
     private let state = MutexBox(State())
     private let thread: Thread
 
-    /// - Parameter identity: For TLS; nil for plain TCP.
+    /// - Parameter identity: The identity for TLS, or nil for plain TCP.
     init(_ identity: TLSIdentity? = nil, _ script: @escaping Script) throws {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         self.listener = listener
@@ -135,7 +135,7 @@ final class ScriptedServer: Sendable {
                 }
                 threads.append(
                     Thread(name: "script") {
-                        // TLS writes to the socket by itself.
+                        // TLS writes to the socket without a flag against this signal.
                         var signals = sigset_t()
                         sigemptyset(&signals)
                         sigaddset(&signals, SIGPIPE)

@@ -4,7 +4,7 @@ import Runtime
 import TestSupport
 import Testing
 
-/// Goal: no group's requests keep those of another waiting.
+/// Checks that the requests of one group do not delay those of another.
 @Suite struct SharingTests {
     private static func request(_ url: String, _ group: String, _ member: String = "") -> ClientRequest {
         var request = ClientRequest.plain(url)
@@ -12,7 +12,7 @@ import Testing
         return request
     }
 
-    /// Answers what is sent to `/answer`, and nothing else.
+    /// Returns a server that answers only requests to `/answer`.
     private static func server(_ arrived: Condition<Int>) throws -> LocalServer {
         try LocalServer { request, exchange in
             if request.targetText == "/answer" {
@@ -33,7 +33,7 @@ import Testing
         for number in 0..<400 {
             client.send(Self.request(server.url("/silent"), "a", "\(number % 10)")) { _ in }
         }
-        // Half of the slots, and no more.
+        // Exactly half of the slots.
         #expect(arrived.wait(milliseconds: 60_000) { $0 >= 18 ? true : nil } == true)
         for _ in 0..<20 {
             #expect(try client.result(Self.request(server.url("/answer"), "b"))?.get().status == 200)
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    /// A request that finds no slot in its time was not sent, and says so.
+    /// Checks that a request that gets no slot in time is not sent, and fails with that reason.
     @Test(arguments: [0, 50] as [Milliseconds]) func waitingForASlotEnds(_ patience: Milliseconds) throws {
         let arrived = Condition(0)
         let server = try Self.server(arrived)
@@ -71,7 +71,8 @@ import Testing
         #expect(arrived.withLock { $0 } == 1)
     }
 
-    /// The time to wait for a slot is not taken from the time to answer, and a slot that is free is given without any.
+    /// Checks that the time limit for a slot is separate from that for the answer, and that a free slot is used even if
+    /// the limit is zero.
     @Test func aFreeSlotIsTakenWithoutWaiting() throws {
         let server = try Self.server(Condition(0))
         let client = try HTTPClient()
@@ -103,7 +104,7 @@ import Testing
         #expect(order.wait(milliseconds: 30_000) { $0.count == 2 ? $0 : nil } == ["/urgent", "/later"])
     }
 
-    /// What many requests that wait cost to cancel does not grow with their number squared.
+    /// Checks that the cost of canceling many waiting requests does not grow with the square of their number.
     @Test func thousandsAreCancelled() throws {
         let arrived = Condition(0)
         let server = try Self.server(arrived)

@@ -4,7 +4,7 @@ import HTTPServer
 import Runtime
 import TLS
 
-/// A server on a free loopback port, whose handlers do what a closure says.
+/// A server on a free loopback port whose handlers call a closure.
 final class LocalServer: Sendable {
     typealias Handle = @Sendable (HTTPRequest, HTTPExchange) -> Void
 
@@ -27,7 +27,7 @@ final class LocalServer: Sendable {
 
     func url(_ path: String) -> String { "http://127.0.0.1:\(port)\(path)" }
 
-    /// How many connections are open.
+    /// The number of open connections.
     var connections: Int { server.statistics.activeConnections }
 
     func stop() { server.stop(deadlineMilliseconds: 0) }
@@ -36,7 +36,7 @@ final class LocalServer: Sendable {
 }
 
 extension HTTPClient {
-    /// Sends and waits.
+    /// Sends a request and waits for its result.
     func result(_ request: ClientRequest) -> Result<ClientResponse, HTTPClientError>? {
         let outcome = Condition<Result<ClientResponse, HTTPClientError>?>(nil)
         send(request) { result in outcome.broadcast { $0 = result } }
@@ -49,7 +49,7 @@ extension HTTPClient {
 }
 
 extension ClientRequest {
-    /// To a server of a test, without TLS.
+    /// Returns a request to a test's server, without TLS.
     static func plain(_ url: String) -> ClientRequest {
         var request = ClientRequest(url)
         request.allowsPlainHTTP = true
@@ -57,7 +57,7 @@ extension ClientRequest {
     }
 }
 
-/// The same over TLS, for `localhost`.
+/// A server over TLS, for `localhost`, whose handlers call a closure.
 final class SecureServer: Sendable {
     private let server: HTTPServer
 
@@ -89,7 +89,7 @@ final class SecureServer: Sendable {
 enum TestFiles {
     struct Failure: Error {}
 
-    /// Makes a folder with files of these names and texts.
+    /// Creates a folder with files of these names and texts.
     static func write(_ folder: String, _ files: [String: String]) throws {
         guard mkdir(folder, 0o700) == 0 else { throw Failure() }
         for (name, text) in files {
