@@ -7,7 +7,8 @@ import Tree
 import WebSocketClient
 import Wire
 
-/// A machine over sockets and a network that fails: every write is answered once, and the listener has what the server has.
+/// Checks a machine over sockets and an unreliable network: every write is answered once, and the listener has the
+/// server's data.
 @Suite(.timeLimit(.minutes(4))) struct FaultTests {
     private static let root = Path(splitting: "/w")
 
@@ -37,11 +38,11 @@ import Wire
             let path = Self.root.appending(Path(splitting: "k\(id)"))
             driver.call { machine, now in
                 let write = PendingWrite(id: WriteID(rawValue: id), path: path, content: .overwrite(.string(text)))
-                // Some as transactions, on what nobody has written before.
+                // Some writes are transactions on paths without a value.
                 machine.write(write, hash: id % 5 == 0 ? "" : nil, now: now)
             }
             if random.oneIn(12) { fail(proxy, &random) }
-            // The network fails while writes are under way, not behind them all.
+            // The network fails while writes are in flight, not after all of them.
             if id % 20 == 0 { #expect(driver.wait { Self.answers($0).count >= Int(id) - 40 }) }
         }
         proxy.setSilent(false)
@@ -55,7 +56,7 @@ import Wire
         for (id, outcome) in answers where outcome != .done {
             #expect(outcome == .lost && id.rawValue % 5 == 0, "\(id): \(outcome)")
         }
-        // Once the connection stands, the listener has all that the server has.
+        // Once connected, the listener has all of the server's data.
         let tree = gateway.tree[Self.root]
         #expect(driver.wait { Self.heard($0) == tree })
         for (id, outcome) in answers where outcome == .done {
@@ -63,7 +64,7 @@ import Wire
         }
     }
 
-    /// A network that loses everything and says nothing is noticed, and another connection made.
+    /// Checks that a network that silently loses all data is detected, and that a new connection is opened.
     @Test func halfOpenConnectionsAreLeft() throws {
         let gateway = try ModelGateway()
         let proxy = try FaultProxy(target: gateway.port)
@@ -104,7 +105,7 @@ import Wire
         reports.compactMap { if case .writeAnswered(let id, let outcome, _) = $0 { (id, outcome) } else { nil } }
     }
 
-    /// The listened place, as the pushes make it.
+    /// The value at the listened path, built from the pushes.
     private static func heard(_ reports: [ConnectionReport]) -> Node {
         var tree = Node.null
         for case .changed(let event, _, _) in reports {

@@ -5,9 +5,9 @@ import Testing
 
 @testable import WebSocketClient
 
-/// Servers that send much of what costs them little. Where a cost grows with its square, the time limit ends the test.
+/// Tests of servers that send much data at little cost. The time limit ends the test if a cost grows quadratically.
 @Suite(.timeLimit(.minutes(5))) struct FloodTests {
-    /// A message in pieces of one byte each.
+    /// Checks a message in fragments of one byte each.
     @Test func manyFragments() throws {
         var reader = FrameReader(maxMessageBytes: 64 << 20)
         let count = 2_000_000
@@ -21,7 +21,8 @@ import Testing
         #expect(lengths == [count + 1])
     }
 
-    /// Pings whose answers nobody takes: only the last is remembered once the socket is full.
+    /// Checks pings while the server does not read the answers: only the last one is remembered once the socket is
+    /// full.
     @Test func pingsWithoutReading() throws {
         let count = 400_000
         let pongs = Condition<(count: Int, last: [UInt8])>((0, []))
@@ -50,7 +51,7 @@ import Testing
         #expect(recorder.waitForClosure() == .byUs)
     }
 
-    /// Messages without a byte weigh nothing on the line, but not nothing.
+    /// Checks that empty messages, which have no bytes of content, still count against the limit.
     @Test func emptyMessages() throws {
         let count = 500_000
         let server = try SocketServer { peer in
@@ -63,7 +64,7 @@ import Testing
         let transport = try WebSocketTransport(settings)
         let recorder = ChannelRecorder()
         let channel = transport.connect(to: TransportTests.address(server.port)) { recorder.take($0) }
-        // What one reading of the socket brings is told as a whole.
+        // The messages of one read are reported together.
         let most = 1_000 + 128 * 1024 / 2
         var processed = 0
         while processed < count {
@@ -77,7 +78,7 @@ import Testing
         #expect(recorder.waitForClosure() == .byUs)
     }
 
-    /// A server that answers the goodbye with more data is not listened to for ever.
+    /// Checks that the client does not wait forever for a server that answers the close frame with more data.
     @Test func talkingOnAfterTheGoodbye() throws {
         let server = try SocketServer { peer in
             let frame = SocketPeer.frame([UInt8](repeating: 65, count: 10_000))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import WebSocketClient
 
-/// Frames are read however they are cut, and written so that a server reads the same.
+/// Checks that frames are parsed for any division into pieces, and written so that a server reads them back.
 @Suite struct FrameTests {
     private func read(
         _ bytes: [UInt8], pieces: Int = .max, maxMessageBytes: Int = 1 << 20

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import WebSocketClient
 
-/// Connections over TLS, to servers that are who they say, and to others.
+/// Tests of TLS connections to servers with and without a valid identity.
 @Suite(.timeLimit(.minutes(2))) struct SecureTests {
     @Test func aServerThatIsKnown() throws {
         try withServer { port, file in
@@ -86,7 +86,7 @@ import WebSocketClient
         RealtimeAddress(host: host, port: port, isSecure: true, target: "/.ws")
     }
 
-    /// A server of the house's that sends texts back, and the file of its certificate.
+    /// Runs `body` with a server of the project's HTTPServer that echoes texts, and the file of its certificate.
     private func withServer(
         _ key: String = TestCertificates.rsaKey, _ certificate: String = TestCertificates.rsaCertificate,
         _ body: (UInt16, String) throws -> Void
@@ -109,7 +109,7 @@ import WebSocketClient
     }
 }
 
-/// Sends WebSocket clients their texts back.
+/// Sends texts back to WebSocket clients.
 private final class EchoHandler: HTTPLoopHandler {
     private let parsers = WebSocketParsers(maxMessageBytes: 16 << 20)
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WebSocketClient
 
-/// Connections against a server that a test decides every byte of.
+/// Tests of connections to a server whose bytes the test determines.
 @Suite(.timeLimit(.minutes(3))) struct TransportTests {
     static func address(_ port: UInt16, host: String = "127.0.0.1") -> RealtimeAddress {
         RealtimeAddress(host: host, port: port, isSecure: false, target: "/.ws?v=5&ns=demo")
@@ -129,7 +129,7 @@ import WebSocketClient
 
     @Test func brokenConnectionsAreTold() throws {
         let server = try SocketServer { peer in
-            // Half a frame, then nothing.
+            // Half a frame, then no more data.
             peer.send([0x81, 100, 65, 66])
         }
         let transport = try WebSocketTransport()
@@ -161,7 +161,7 @@ import WebSocketClient
 
     @Test func messagesAreBounded() throws {
         let server = try SocketServer { peer in
-            // A length that nobody has memory for.
+            // A length that exceeds any memory.
             peer.send([0x81, 127, 0x7F, 0, 0, 0, 0, 0, 0, 0])
             peer.waitForEnd()
         }
@@ -174,7 +174,7 @@ import WebSocketClient
         }
     }
 
-    /// Nothing more is read than may wait for who listens.
+    /// Checks that reading stops while received messages are not processed.
     @Test func readingStopsWhileNothingIsProcessed() throws {
         let sent = Condition(0)
         let isDone = Condition(false)
@@ -190,7 +190,7 @@ import WebSocketClient
         let recorder = ChannelRecorder()
         let channel = transport.connect(to: Self.address(server.port)) { recorder.take($0) }
         #expect(recorder.wait { $0.texts.count >= 16 })
-        // The sockets' own buffers take some, 32 MB they don't: the server stands still.
+        // The sockets' buffers hold some of the data, but not 32 MB, so the server blocks.
         var before = -1
         while before != sent.withLock({ $0 }) {
             before = sent.withLock { $0 }
@@ -262,7 +262,7 @@ import WebSocketClient
     }
 
     @Test func aServerThatNeverAnswersIsGivenUp() throws {
-        // A busy machine may need the whole time for connecting: then it gets more.
+        // A busy machine may use the whole time for connecting, so the timeout is increased.
         var closure: TransportClosure?
         for timeout in [100, 1_000, 10_000] as [Int64] {
             let server = try RawServer([""], .staysSilent)
@@ -290,7 +290,8 @@ import WebSocketClient
         if let late = try? LocalSocket.connect(port: server.port) { close(late) }
     }
 
-    /// `localhost` has two addresses on most machines, and the server listens at one of them.
+    /// Checks that all addresses of a name are tried: `localhost` has two on most machines, and the server listens at
+    /// one of them.
     @Test func allAddressesOfANameAreTried() throws {
         let server = try SocketServer { peer in
             while let text = peer.receiveText() { peer.sendFrame(text) }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import WebSocketClient
 
-/// The request that opens a WebSocket, and what counts as its answer.
+/// Tests of the request that opens a WebSocket, and of acceptable answers.
 @Suite struct UpgradeTests {
-    // The example of RFC 6455 1.3.
+    // The example of RFC 6455, section 1.3.
     private let upgrade = Upgrade(nonce: Array("the sample nonce".utf8))
     private let good =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
