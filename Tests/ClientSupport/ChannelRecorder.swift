@@ -1,14 +1,14 @@
 public import ClientCore
 import Runtime
 
-/// Keeps what a transport tells of a connection, for a test to wait for.
+/// Records a transport's reports about a connection, for a test to wait for.
 public final class ChannelRecorder: Sendable {
     public struct Seen: Sendable {
         public var isOpen = false
         public var texts: [[UInt8]] = []
         public var progress = 0
         public var closures: [TransportClosure] = []
-        /// Something was told behind the end.
+        /// The number of reports after the end.
         public var late = 0
         public var byteCount = 0
     }
@@ -16,7 +16,7 @@ public final class ChannelRecorder: Sendable {
     private let seen = Condition(Seen())
     private let keeps: Bool
 
-    /// - Parameter keepsTexts: false counts bytes only.
+    /// - Parameter keepsTexts: Whether texts are kept. If false, only bytes are counted.
     public init(keepsTexts: Bool = true) { keeps = keepsTexts }
 
     public func take(_ event: TransportEvent) {
@@ -35,12 +35,12 @@ public final class ChannelRecorder: Sendable {
 
     public var now: Seen { seen.withLock { $0 } }
 
-    /// Waits until it is so; false after half a minute.
+    /// Waits until the condition holds. Returns false after half a minute.
     public func wait(until isSo: (Seen) -> Bool) -> Bool {
         seen.wait(milliseconds: 30_000) { isSo($0) ? true : nil } ?? false
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the connection. Returns nil after half a minute.
     public func waitForClosure() -> TransportClosure? {
         _ = wait { !$0.closures.isEmpty }
         return now.closures.first

@@ -2,17 +2,17 @@ import Glibc
 import Runtime
 import Synchronization
 
-/// One client's connection through a fault proxy: two threads that pass on what comes.
+/// One client's connection through a fault proxy, with a forwarding thread for each direction.
 final class FaultPair: Sendable {
     let client: Int32
     private let server: Int32
     private let proxy: FaultProxy
     private struct State {
-        /// Pumps that have not ended.
+        /// The number of running pumps.
         var pumps = 2
-        /// Something was lost: nothing more gets through.
+        /// Whether data was lost. Then no more data is forwarded.
         var hasLost = false
-        /// The numbers of the sockets may be others' by now.
+        /// Whether the descriptors are closed and may belong to other sockets.
         var isClosed = false
     }
     private let state = Mutex(State())
@@ -50,7 +50,7 @@ final class FaultPair: Sendable {
     private func ended() {
         let isLast = state.withLock { state -> Bool in
             state.pumps -= 1
-            // What one end has lost, the other is not told: the connection looks open from both.
+            // After a loss, the end of one side is not forwarded, so that the connection looks open from both.
             if state.pumps == 1, !state.hasLost {
                 shutdown(client, Int32(SHUT_RDWR))
                 shutdown(server, Int32(SHUT_RDWR))

@@ -1,14 +1,15 @@
 import Glibc
 import Runtime
 
-/// Stands between clients and a server on this machine, and does to connections what networks do: refuses, cuts (also
-/// within a frame), delays, or loses everything without a word. Must be stopped.
+/// A proxy between clients and a local server that simulates network faults: it refuses, cuts (also within a frame) and
+/// delays connections, or loses all data silently. Must be stopped.
 public final class FaultProxy: Sendable {
     struct State: Sendable {
         var isRefusing = false
         var isSilent = false
         var delayMicroseconds: UInt32 = 0
-        /// Bytes that may still pass to clients, over all connections, until the connection that goes over it is cut.
+        /// The number of bytes that may still pass to clients, over all connections, before the connection that exceeds
+        /// it is cut.
         var allowance: Int?
         var cuts = 0
         var accepted = 0
@@ -22,7 +23,7 @@ public final class FaultProxy: Sendable {
     private let listener: Int32
     private let target: UInt16
 
-    /// - Parameter target: the server's port.
+    /// - Parameter target: The server's port.
     public init(target: UInt16) throws {
         self.target = target
         (listener, port) = try LocalSocket.listen()
@@ -37,7 +38,7 @@ public final class FaultProxy: Sendable {
 
     // MARK: Faults
 
-    /// Ends every connection without a goodbye. How many there were.
+    /// Ends every connection without a close frame. Returns the number of connections.
     @discardableResult
     public func cutAll() -> Int {
         let pairs = state.withLock { Array($0.pairs.values) }
@@ -45,32 +46,32 @@ public final class FaultProxy: Sendable {
         return pairs.count
     }
 
-    /// Cuts the connection over which more than so many further bytes would come to a client: the bytes before them pass,
-    /// so that the cut falls anywhere in a frame. Nil takes it back.
+    /// Cuts the connection whose data to its client exceeds this number of further bytes. The bytes before are
+    /// forwarded, so the cut can fall anywhere in a frame. Nil removes the limit.
     public func cutAfter(bytes: Int?) { state.withLock { $0.allowance = bytes } }
 
-    /// Ends every connection and refuses new ones; false lets them in again.
+    /// Ends every connection and refuses new ones. False accepts connections again.
     public func setDown(_ isDown: Bool) {
         state.withLock { $0.isRefusing = isDown }
         if isDown { cutAll() }
     }
 
-    /// Loses everything in both directions, and takes in everybody: half-open connections. What was lost stays lost:
-    /// false has only new connections work.
+    /// Accepts all connections and loses all data in both directions, which gives half-open connections. With false
+    /// only new connections work: lost data stays lost.
     public func setSilent(_ isSilent: Bool) { state.withLock { $0.isSilent = isSilent } }
 
-    /// Each piece of what comes waits so long, in both directions.
+    /// Sets the delay of each piece of data, in both directions.
     public func setDelay(milliseconds: Int) {
         state.withLock { $0.delayMicroseconds = UInt32(milliseconds) * 1_000 }
     }
 
-    /// How many connections were cut by `cutAfter`.
+    /// The number of connections that `cutAfter` has cut.
     public var cutCount: Int { state.withLock { $0.cuts } }
-    /// How many connections were taken in.
+    /// The number of accepted connections.
     public var acceptedCount: Int { state.withLock { $0.accepted } }
     public var openCount: Int { state.withLock { $0.pairs.count } }
 
-    /// Ends everything.
+    /// Stops the proxy.
     public func stop() {
         state.withLock { $0.isStopping = true }
         cutAll()
@@ -88,7 +89,7 @@ public final class FaultProxy: Sendable {
 
     // MARK: Connections
 
-    /// Takes a client in. False when the proxy is stopping.
+    /// Accepts a client. Returns false if the proxy is stopping.
     private func serve(_ client: Int32) -> Bool {
         let (isStopping, isRefusing) = state.withLock { ($0.isStopping, $0.isRefusing) }
         guard !isStopping, !isRefusing, let server = try? LocalSocket.connect(port: target) else {
@@ -101,7 +102,7 @@ public final class FaultProxy: Sendable {
             guard !state.isStopping, !state.isRefusing else { return false }
             state.accepted += 1
             state.pairs[client] = pair
-            // Threads of connections that are over are joined now and then.
+            // Threads of ended connections are joined now and then.
             state.threads.append(Thread(name: "fault-up") { pair.pump(from: client, to: server, toClient: false) })
             state.threads.append(Thread(name: "fault-down") { pair.pump(from: server, to: client, toClient: true) })
             return true
@@ -115,7 +116,8 @@ public final class FaultProxy: Sendable {
 
     func ended(_ pair: FaultPair) { state.withLock { $0.pairs[pair.client] = nil } }
 
-    /// How much of a piece passes to a client; less than all of it means that the connection is cut there.
+    /// Returns the number of bytes of a piece that may pass to a client. If it is less than `count`, the connection is
+    /// cut there.
     func passing(_ count: Int) -> Int {
         state.withLock { state in
             guard let allowance = state.allowance else { return count }

@@ -50,7 +50,7 @@ public enum LocalSocket {
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
     }
 
-    /// What has come; nil at the end.
+    /// Receives bytes, or nil at the end.
     public static func receive(from descriptor: Int32) -> [UInt8]? {
         let bytes = [UInt8](unsafeUninitializedCapacity: 64 * 1024) { buffer, count in
             count = max(0, recv(descriptor, buffer.baseAddress, buffer.count, 0))
@@ -58,7 +58,7 @@ public enum LocalSocket {
         return bytes.isEmpty ? nil : bytes
     }
 
-    /// All of the bytes; false where the peer is gone.
+    /// Sends all bytes. Returns false if the peer has closed the connection.
     public static func send(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
         bytes.withUnsafeBytes { raw in
             var sent = 0
@@ -72,7 +72,7 @@ public enum LocalSocket {
         }
     }
 
-    /// Closes so that the peer is told of a break, not of an end.
+    /// Closes with a reset, so that the peer sees a failure instead of an end.
     public static func reset(_ descriptor: Int32) {
         var linger = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))

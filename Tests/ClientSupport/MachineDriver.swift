@@ -1,14 +1,14 @@
 public import ClientCore
 import Runtime
 
-/// Runs a connection's machine over a transport on a thread of its own, as a database does. Must be stopped.
+/// Runs a connection's machine over a transport on its own thread, like a client database. Must be stopped.
 public final class MachineDriver: Sendable {
     private struct Inbox: Sendable {
         var calls: [@Sendable (Driven) -> Void] = []
         var isStopped = false
     }
 
-    /// What belongs to the thread.
+    /// State that belongs to the thread.
     public final class Driven {
         public var machine: ConnectionMachine
         var channel: (any RealtimeChannel)?
@@ -25,7 +25,7 @@ public final class MachineDriver: Sendable {
     private let transport: any RealtimeTransport
     private let thread: MutexBox<Thread?> = MutexBox(nil)
 
-    /// - Parameter hash: of what is known of a listen's data, when it is sent.
+    /// - Parameter hash: Returns the hash of a listen's known data, when the listen is sent.
     public init(
         _ settings: ConnectionSettings, _ transport: any RealtimeTransport, seed: UInt64 = 1,
         hash: @escaping @Sendable (QuerySpec) -> String = { _ in "" }
@@ -37,7 +37,7 @@ public final class MachineDriver: Sendable {
         thread.withLock { $0 = started }
     }
 
-    /// Has something done with the machine, with the time.
+    /// Runs `body` with the machine and the time, on the machine's thread.
     public func call(_ body: @escaping @Sendable (inout ConnectionMachine, Int64) -> Void) {
         inbox.signal { $0.calls.append { body(&$0.machine, Clock.monotonicMilliseconds) } }
     }
@@ -50,7 +50,7 @@ public final class MachineDriver: Sendable {
     /// All reports so far, in order.
     public var told: [ConnectionReport] { reports.withLock { $0 } }
 
-    /// Waits until it is so; false after a minute.
+    /// Waits until the condition holds. Returns false after a minute.
     public func wait(until isSo: ([ConnectionReport]) -> Bool) -> Bool {
         reports.wait(milliseconds: 60_000) { isSo($0) ? true : nil } ?? false
     }

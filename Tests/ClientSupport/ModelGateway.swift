@@ -2,8 +2,8 @@ import Runtime
 public import Tree
 import Wire
 
-/// A little realtime server: one tree, default listens, puts (with hashes) and merges, no rules. What one client writes,
-/// every listener is told before the writer has its answer.
+/// A small realtime server with one tree, default listens, puts (with hashes) and merges, and no rules. Every listener
+/// receives a write before its writer receives the answer.
 public final class ModelGateway: Sendable {
     fileprivate struct State: Sendable {
         var tree = Node.null
@@ -17,7 +17,7 @@ public final class ModelGateway: Sendable {
 
     public var port: UInt16 { server.port }
     public var tree: Node { state.withLock { $0.tree } }
-    /// Writes that came in.
+    /// The number of writes that arrived.
     public var putCount: Int { state.withLock { $0.puts } }
 
     public init() throws {

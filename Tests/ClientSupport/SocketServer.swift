@@ -3,8 +3,8 @@ import Glibc
 import Runtime
 import Synchronization
 
-/// A server of WebSockets of which a test decides every byte: each connection is shaken hands with, then given to a
-/// closure on a thread of its own.
+/// A WebSocket server whose bytes a test determines. Each connection completes its handshake, and is then passed to a
+/// closure on its own thread.
 public final class SocketServer: Sendable {
     public let port: UInt16
     private let listener: Int32
@@ -15,7 +15,7 @@ public final class SocketServer: Sendable {
     }
     private let state = Mutex(State())
 
-    /// - Parameter serve: the connection ends when it returns.
+    /// - Parameter serve: Handles a connection, which ends when the closure returns.
     public init(_ serve: @escaping @Sendable (SocketPeer) -> Void) throws {
         (listener, port) = try LocalSocket.listen()
         let thread = Thread(name: "socket-server") { [listener, weak self] in
@@ -46,7 +46,8 @@ public final class SocketServer: Sendable {
             return (state.threads, state.peers)
         }
         for peer in peers { peer.shutDown() }
-        // The first one lets nobody in any more; those that it began are all there when it has ended.
+        // The first thread accepts no more clients. When it has ended, the list of the threads that it started is
+        // complete.
         threads.first?.join()
         let late = state.withLock { ($0.threads, $0.peers) }
         for peer in late.1 { peer.shutDown() }
@@ -55,7 +56,7 @@ public final class SocketServer: Sendable {
     }
 }
 
-/// One connection of such a server. Used by its own thread; `shutDown` and `send` by any.
+/// One connection of a `SocketServer`. Used by its own thread, except `shutDown` and `send`, which any thread may call.
 public final class SocketPeer: Sendable {
     private let descriptor: Int32
     private struct State {
@@ -67,7 +68,7 @@ public final class SocketPeer: Sendable {
 
     init(_ descriptor: Int32) { self.descriptor = descriptor }
 
-    /// The request's head.
+    /// The head of the request.
     public var head: String { state.withLock { $0.head } }
 
     func shakeHands() -> Bool {
@@ -89,11 +90,11 @@ public final class SocketPeer: Sendable {
                     .utf8))
     }
 
-    /// Raw bytes. False where the client is gone.
+    /// Sends raw bytes. Returns false if the client has closed the connection.
     @discardableResult
     public func send(_ bytes: [UInt8]) -> Bool { LocalSocket.send(bytes[...], to: descriptor) }
 
-    /// A frame, or the first of several where it is not the last.
+    /// Sends a frame, or the first of several if `isLast` is false.
     @discardableResult
     public func sendFrame(opcode: UInt8 = 1, isLast: Bool = true, _ payload: [UInt8]) -> Bool {
         send(Self.frame(opcode: opcode, isLast: isLast, payload))
@@ -113,7 +114,7 @@ public final class SocketPeer: Sendable {
         return bytes + payload
     }
 
-    /// The next frame, unmasked; nil at the end of input. Must be masked.
+    /// Returns the next frame, unmasked, or nil at the end of input. The frame must be masked.
     public func receive() -> (opcode: UInt8, payload: [UInt8])? {
         guard let first = take(2), first[1] & 0x80 != 0 else { return nil }
         var length = Int(first[1] & 0x7F)
@@ -126,7 +127,7 @@ public final class SocketPeer: Sendable {
         return (first[0] & 0x0F, payload)
     }
 
-    /// The next text; other frames are skipped.
+    /// Returns the next text. Skips other frames.
     public func receiveText() -> [UInt8]? {
         while let frame = receive() { if frame.opcode == 1 { return frame.payload } }
         return nil
@@ -143,7 +144,7 @@ public final class SocketPeer: Sendable {
         }
     }
 
-    /// Waits until the client has gone; what comes until then is thrown away.
+    /// Waits until the client has closed the connection. Discards all input.
     public func waitForEnd() { while LocalSocket.receive(from: descriptor) != nil {} }
 
     public func shutDown() { state.withLock { if !$0.isClosed { shutdown(descriptor, Int32(SHUT_RDWR)) } } }
