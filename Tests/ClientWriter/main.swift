@@ -1,9 +1,9 @@
 import Foundation
 import PathmirrorClient
 
-// An app that a test kills: `client-writer URL FOLDER PATH FIRST [offline|finish]`. It writes FIRST, FIRST + 1, … at PATH/NUMBER
-// and the same number at PATH/last, counts PATH/sum up by one with each, and says a number on standard output when both calls have returned. `finish` writes
-// nothing, says `sent` when the server has all that was written before, and ends.
+// An app that a test kills: `client-writer URL FOLDER PATH FIRST [offline|finish]`. Writes FIRST, FIRST + 1, … at
+// PATH/NUMBER and the same number at PATH/last, increments PATH/sum with each, and prints the number once both calls
+// have returned. `finish` writes only a final marker, prints `sent` when the server has all earlier writes, and ends.
 
 let arguments = CommandLine.arguments
 guard arguments.count >= 5, var number = Int(arguments[4]) else { exit(2) }
@@ -18,7 +18,7 @@ let ref = database.reference(withPath: arguments[3])
 func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
 if mode == "finish" {
-    // Writes are sent in order: this one is answered last.
+    // Writes are sent in order, so this one is answered last.
     ref.child("finished").setValue(true) { error, _ in
         say(error.map { "failed \($0)" } ?? "sent")
         exit(error == nil ? 0 : 1)
