@@ -3,9 +3,9 @@ import Glibc
 import PathmirrorClient
 import Tree
 
-// Writes to a store until it is killed: `store-writer FILE`. Each turn saves one to three writes, forgets some, changes
-// server data, commits, and then says on standard output what a test may rely on from now on: `saved ID` and
-// `removed ID`, one line each, in one system call. Before a turn that forgets a write is kept it says `removing ID`.
+// Writes to a store until it is killed: `store-writer FILE`. Each turn saves one to three writes, removes some, changes
+// server data, and commits. It then prints the changes that a test may rely on from now on, `saved ID` and `removed
+// ID`, one per line, in one system call. Before a turn that removes a kept write it prints `removing ID`.
 
 func say(_ text: String) {
     var text = text
@@ -36,7 +36,7 @@ while true {
         lines += "removed \(id.rawValue)\n"
         say("removing \(id.rawValue)\n")
     }
-    // Both halves are one turn's: they are never seen apart.
+    // Both halves belong to one turn, so a reader never sees only one of them.
     store.setServerData(.int(last), at: Path(splitting: "server/first"))
     store.setServerData(.int(last), at: Path(splitting: "server/second/\(last % 100)"))
     store.setServerData(.int(last), at: Path(splitting: "server/third"))
