@@ -5,7 +5,8 @@ import Testing
 @testable import TLS
 
 struct PieceCursorTests {
-    /// Pieces of any sizes, taken in steps of any sizes, are the bytes in their order; the same place gives the same.
+    /// Checks that pieces of any size, read in steps of any size, give all bytes in order, and that equal positions
+    /// give equal bytes.
     @Test(arguments: 0..<50) func givesAllBytesInOrder(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed &* 7919 + 3)
         let sizes = (0..<Int.random(in: 1...12, using: &generator)).map { _ in
