@@ -2,7 +2,7 @@ import Testing
 import Tokens
 import Tree
 
-/// Claims as rules see them, and as they are written.
+/// Tests of claims as rules see them, and of their JSON form.
 struct ClaimNodeTests {
     @Test func `claims are a tree`() {
         let claims: Claims = ["uid": "u", "age": 7, "admin": true, "ratio": .number(1.5)]
@@ -29,7 +29,7 @@ struct ClaimNodeTests {
         #expect(node.child(Key("f")) == Node(children: [(Key("1"), .int(1))]))
     }
 
-    /// Names may be what no key of the database can be.
+    /// Checks that names may be invalid as keys of the database.
     @Test func `any names`() {
         let claims: Claims = ["google.com": 1, "https://a/b": 2, "$x": 3, "": 4, "[0]": 5]
         for (name, value) in [("google.com", 1), ("https://a/b", 2), ("$x", 3), ("", 4), ("[0]", 5)]
@@ -69,7 +69,7 @@ struct ClaimNodeTests {
         #expect(try ClaimsReader.value(Array(text.utf8)) == value)
     }
 
-    /// Any claims come back.
+    /// Checks that random claims survive a round trip.
     @Test(arguments: 1..<9 as Range<UInt64>)
     func `round trip`(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)

@@ -11,7 +11,7 @@ struct TokenTests {
         "\(Base64URL.encode(Array(header.utf8))).\(Base64URL.encode(Array(payload.utf8))).\(Base64URL.encode(signature))"
     }
 
-    /// A token of any header and payload that is signed by the secret all the same.
+    /// Returns a validly signed token with any header and payload.
     static func signed(header: String, payload: String) -> String {
         let text = String(token(header: header, payload: payload).dropLast())
         return "\(text).\(Base64URL.encode(HMAC.sha256(Array(text.utf8), key: secret)))"
@@ -28,7 +28,7 @@ struct TokenTests {
         try other.verify(with: TestKeys.publicKey())
     }
 
-    /// RFC 7515, appendix A.1.
+    /// Checks the example of RFC 7515, appendix A.1.
     @Test func `a token that somebody else made`() throws {
         let text =
             "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9"
@@ -50,7 +50,7 @@ struct TokenTests {
         #expect(throws: JWTError.badSignature) { try mixed.verify(withSecret: Self.secret) }
     }
 
-    /// Every published text of the public key, used as a secret: the oldest trick.
+    /// Checks every published text of the public key used as an HMAC secret, a well-known attack.
     @Test func `an HS256 token signed with a public key never passes for an RS256 one`() throws {
         let key = try TestKeys.publicKey()
         for text in [TestKeys.certificatePEM, TestKeys.certificatePEM + "\n", TestKeys.modulus] {
@@ -120,7 +120,7 @@ struct TokenTests {
         }
     }
 
-    /// Random changes to good tokens and random texts: refused, and nothing worse.
+    /// Checks that randomly changed tokens and random texts are refused without a crash.
     @Test func `random texts`() throws {
         var generator = SeededGenerator(seed: 0x70_6174_68)
         let key = try TestKeys.privateKey()
@@ -153,7 +153,7 @@ struct TokenTests {
     }
 }
 
-/// xorshift64*
+/// A xorshift64* generator.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
