@@ -1,7 +1,7 @@
 import Compression
 import Testing
 
-/// Bodies that are made to cost much, damaged ones, and the forms that others pack in.
+/// Tests of expensive and damaged bodies, and of the formats that other programs produce.
 @Suite struct GzipLimitTests {
     private func packed(_ plain: [UInt8], level: Int32 = 9) throws -> [UInt8] {
         try #require(Gzip.compress(plain, level: level))
@@ -14,7 +14,7 @@ import Testing
         #expect(try Gzip.decompress(packed, limit: plain.count) == plain)
     }
 
-    /// The limit is exact, on both sides of the size of the pieces that come out.
+    /// Checks that the limit is exact, for sizes around that of the output's pieces.
     @Test(arguments: [1, 100, 65_535, 65_536, 65_537, 131_072, 200_000]) func exactLimits(count: Int) throws {
         let packed = try packed([UInt8](repeating: 7, count: count))
         #expect(try Gzip.decompress(packed, limit: count).count == count)
@@ -24,7 +24,8 @@ import Testing
         }
     }
 
-    /// A megabyte that would become a gigabyte ends at the limit, with what the limit is worth of memory and time.
+    /// Checks that a body that would expand from a megabyte to a gigabyte stops at the limit, with memory and time in
+    /// proportion to the limit.
     @Test func bombs() throws {
         let layer = try packed([UInt8](repeating: 0, count: 10 << 20))
         #expect(layer.count < 20_000)
@@ -36,10 +37,10 @@ import Testing
             }
         }
         #expect(asked <= 1 << 20)
-        // Many members in a row are no way around it.
+        // Many members in a row do not circumvent the limit.
         let members = Array(repeatElement(layer, count: 20).joined())
         #expect(throws: GzipError.tooLarge(limit: 11 << 20)) { try Gzip.decompress(members, limit: 11 << 20) }
-        // Packed twice: unpacking once gives the inner one.
+        // Compressed twice: decompressing once gives the inner body.
         let twice = try packed(layer)
         #expect(try Gzip.decompress(twice, limit: layer.count) == layer)
     }
@@ -64,16 +65,16 @@ import Testing
         }
     }
 
-    /// zlib's own form, as `Content-Encoding: deflate` means it: computed elsewhere.
+    /// Checks zlib's format, which `Content-Encoding: deflate` means. The example comes from another program.
     @Test func zlibStreams() throws {
         let abc: [UInt8] = [0x78, 0x9C, 0x4B, 0x4C, 0x4A, 0x06, 0x00, 0x02, 0x4D, 0x01, 0x27]
         #expect(try Gzip.decompress(abc, limit: 10) == Array("abc".utf8))
         #expect(!Gzip.isGzip(abc))
-        // A raw stream without any header is neither.
+        // A raw stream without a header is in neither format.
         #expect(throws: GzipError.damaged) { try Gzip.decompress(Array(abc[2..<7]), limit: 10) }
     }
 
-    /// A stored file with a name and a comment in its header.
+    /// Checks a file with a name and a comment in its header.
     @Test func headersWithFields() throws {
         var packed = try packed(Array("text".utf8))
         // FNAME and FCOMMENT.
@@ -89,7 +90,7 @@ import Testing
         #expect(!Gzip.isGzip([]) && !Gzip.isGzip([0x1F]) && Gzip.isGzip([0x1F, 0x8B]))
     }
 
-    /// Every byte of a short body counts: with another in its place it is refused, or says the same.
+    /// Checks that a short body with any changed byte is refused, or gives the same text.
     @Test func everyByteCounts() throws {
         let plain = Array("{\"a\":[1,2,3],\"b\":\"text text text\"}".utf8)
         let packed = try packed(plain)
@@ -113,7 +114,7 @@ import Testing
         for end in packed.indices {
             #expect(throws: GzipError.damaged) { try Gzip.decompress(Array(packed[..<end]), limit: 1_000) }
         }
-        // What stands behind the end is no member.
+        // Bytes after the end are not a member.
         for behind in [[0], [0x1F], [1, 2, 3]] as [[UInt8]] {
             #expect(throws: GzipError.damaged) { try Gzip.decompress(packed + behind, limit: 1_000) }
         }

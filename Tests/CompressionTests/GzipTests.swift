@@ -19,14 +19,14 @@ import Testing
         if count > 1_000 { #expect(packed.count < count) }
     }
 
-    /// A small body can't become a huge one.
+    /// Checks that a small body cannot expand to a huge one.
     @Test func limit() throws {
         let packed = try #require(Gzip.compress([UInt8](repeating: 0, count: 1_000_000)))
         #expect(throws: GzipError.tooLarge(limit: 999_999)) { try Gzip.decompress(packed, limit: 999_999) }
         #expect(try Gzip.decompress(packed, limit: 1_000_000).count == 1_000_000)
     }
 
-    /// Cut short anywhere, it is damaged: never taken for the whole.
+    /// Checks that a truncated body is an error at any length.
     @Test func cutShort() throws {
         let packed = try #require(Gzip.compress(Self.bytes(5_000, seed: 3)))
         for count in [0, 1, 2, 10, packed.count / 2, packed.count - 9, packed.count - 1] {
@@ -47,7 +47,7 @@ import Testing
         #expect(try Gzip.decompress(first + second, limit: 100) == Array("one two".utf8))
     }
 
-    /// In pieces of any size, as files come.
+    /// Checks input in pieces of any size, as read from files.
     @Test(arguments: [1, 3, 1_000])
     func pieces(size: Int) throws {
         let plain = Self.bytes(4_000, seed: 5)
