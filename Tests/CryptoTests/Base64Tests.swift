@@ -1,7 +1,7 @@
 import Crypto
 import Testing
 
-/// The one Base64: both alphabets, strictly and tolerantly.
+/// Tests of Base64 in both alphabets, strict and tolerant.
 struct Base64Tests {
     /// Vectors of RFC 4648.
     static let vectors = [
@@ -28,7 +28,7 @@ struct Base64Tests {
         #expect(String(decoding: Base64.encode(Array(0...255).suffix(6)), as: UTF8.self) == "+vv8/f7/")
     }
 
-    /// Digit by digit against the definition: sixty-four digits, six bits each.
+    /// Checks each of the 64 digits with its six bits against the definition.
     @Test func `every digit has its six bits`() {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
         for (value, digit) in alphabet.enumerated() {
@@ -45,7 +45,7 @@ struct Base64Tests {
         }
     }
 
-    /// All texts of up to three digits: exactly those that encoding makes are taken.
+    /// Checks all texts of up to three digits: only encoded texts are accepted.
     @Test func `exactly what encoding makes is taken`() {
         let digits = Array("AQgwBCDEF_-9".utf8)
         var texts: [[UInt8]] = [[]]
@@ -55,7 +55,7 @@ struct Base64Tests {
             if let decoded {
                 #expect(Array(Base64URL.encode(decoded).utf8) == text)
             } else {
-                // Whatever bytes its digits stand for have another text.
+                // The bytes of these digits have another canonical text.
                 let tolerant = Base64URL.decodeTolerantly(text, padding: UInt8(ascii: "."))
                 #expect(tolerant.map { Array(Base64URL.encode($0).utf8) != text } ?? true)
             }
@@ -72,7 +72,7 @@ struct Base64Tests {
         }
     }
 
-    /// Padding is passed over wherever it stands, and bits that make no byte are dropped.
+    /// Checks that padding is ignored at any position, and that incomplete bytes are dropped.
     @Test(
         arguments: [
             ("", []), (".", []), ("Zg..", [0x66]), ("Z.g", [0x66]), ("Zh", [0x66]), ("Z", []), ("Zm9vYg..Zm9v", nil),
@@ -81,7 +81,7 @@ struct Base64Tests {
     func `polling clients are read tolerantly`(text: String, expected: [UInt8]?) {
         let found = Base64URL.decodeTolerantly(text.utf8, padding: UInt8(ascii: "."))
         if text == "Zm9vYg..Zm9v" {
-            // Two texts behind one another: the bits of the second do not begin at a byte.
+            // Two concatenated texts: the bits of the second do not start at a byte boundary.
             #expect(found?.prefix(4) == [0x66, 0x6F, 0x6F, 0x62])
         } else {
             #expect(found == expected)

@@ -10,7 +10,7 @@ struct Base64URLTests {
         #expect(Base64URL.encode([0xFB, 0xFF, 0xBF]) == "-_-_")
     }
 
-    /// Each byte string has one text: otherwise a token could be changed and still be the same one.
+    /// Checks that each byte string has exactly one text. Otherwise a token could be changed and remain valid.
     @Test(arguments: ["A", "AAAAA", "AA==", "AB", "AAB", "+/+/", "AA A", "AA\n", "AA=", "=", "é", "AA.", "A\u{0}AA"])
     func `what encoding never makes is refused`(text: String) {
         #expect(Base64URL.decode(text.utf8) == nil)

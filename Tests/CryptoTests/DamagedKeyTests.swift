@@ -2,7 +2,7 @@ import Crypto
 import TestSupport
 import Testing
 
-/// Keys and signatures of anybody's bytes: refused, and nothing else happens.
+/// Checks that keys and signatures of arbitrary bytes are refused without other effects.
 struct DamagedKeyTests {
     @Test(arguments: [
         "", "x", "-----BEGIN CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----",
@@ -37,7 +37,7 @@ struct DamagedKeyTests {
                         text[place] = UInt8(random.below(128))
                     }
                 }
-                // Some are keys still: then they can be used as such.
+                // Some remain valid keys, and must be usable.
                 if let key = try? RSAPublicKey(certificatePEM: String(decoding: text, as: UTF8.self)) {
                     #expect(!key.isValidSignature([UInt8](repeating: 1, count: 256), of: [1, 2, 3]))
                 }
@@ -60,7 +60,7 @@ struct DamagedKeyTests {
             other[index] ^= 0x10
             #expect(!key.isValidSignature(other, of: text))
         }
-        // The same text has the same signature: the padding has no chance in it.
+        // The signature is deterministic, because its padding has no random part.
         #expect(try TestKeys.privateKey().sign(text) == signature)
     }
 
@@ -73,7 +73,7 @@ struct DamagedKeyTests {
         ] as [([UInt8], [UInt8])] {
             #expect(throws: CryptoError.self) { try RSAPublicKey(modulus: modulus, exponent: exponent) }
         }
-        // Zeros in front of a number change nothing.
+        // Leading zeros do not change a number.
         let key = try RSAPublicKey(modulus: [0] + modulus, exponent: [0, 0, 1, 0, 1])
         #expect(key.isValidSignature(try TestKeys.privateKey().sign([7]), of: [7]))
     }

@@ -2,7 +2,7 @@ import Crypto
 import Testing
 
 struct DigestTests {
-    /// Vectors of FIPS 180-2.
+    /// Checks the vectors of FIPS 180-2.
     @Test(arguments: [
         (
             "", "da39a3ee5e6b4b0d3255bfef95601890afd80709",

@@ -35,7 +35,7 @@ struct KeyTests {
         #expect(throws: CryptoError.self) { try RSAPublicKey(certificatePEM: TestKeys.privatePEM) }
         #expect(throws: CryptoError.self) { try RSAPrivateKey(pem: Array(TestKeys.certificatePEM.utf8)) }
         let modulus = try #require(Base64URL.decode(TestKeys.modulus.utf8))
-        // With an exponent of 1 every text is its own signature.
+        // With an exponent of 1, every text is its own signature.
         for exponent: [UInt8] in [[], [0], [1], [0, 1], [2], Array(repeating: 255, count: 9)] {
             #expect(throws: CryptoError.self) { try RSAPublicKey(modulus: modulus, exponent: exponent) }
         }

@@ -1,7 +1,7 @@
 import Crypto
 import Testing
 
-/// Digests and keyed digests of every length about the borders of their blocks, computed elsewhere.
+/// Tests of digests and HMACs at lengths around block boundaries. The expected values come from another program.
 struct KnownAnswerTests {
     @Test(
         arguments: [
@@ -28,7 +28,7 @@ struct KnownAnswerTests {
         #expect(Hex.encode(Digest.sha256(text)) == sha256)
     }
 
-    /// Vectors of RFC 4231.
+    /// Checks the vectors of RFC 4231.
     @Test(
         arguments: [
             (
@@ -54,7 +54,7 @@ struct KnownAnswerTests {
         var hasher = HMACHasher()
         for _ in 0..<3 {
             #expect(Hex.encode(hasher.sha256(text, key: key)) == expected)
-            // Neither this text nor this key has a part in what comes next.
+            // Neither text nor key affects the next computation.
             #expect(hasher.sha256([1], key: [2]) == HMAC.sha256([1], key: [2]))
             #expect(hasher.sha256([], key: []) == HMAC.sha256([], key: []))
         }
@@ -64,11 +64,11 @@ struct KnownAnswerTests {
         #expect(
             Hex.encode(HMAC.sha256([], key: [])) == "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad")
         #expect(HMAC.sha256([1], key: []) != HMAC.sha256([1], key: [1]))
-        // Keys are filled up with zeros to a block, so that this one is the same.
+        // Keys are padded with zeros to a block, so these keys are equivalent.
         #expect(HMAC.sha256([1], key: []) == HMAC.sha256([1], key: [0]))
     }
 
-    /// Many texts by one hasher, each at the end of the text before it.
+    /// Checks many texts with one hasher, each appended to another text.
     @Test(arguments: [0, 1, 20, 55, 56, 63, 64, 65, 1_000, 100_000])
     func `a hasher in use again and again`(count: Int) {
         var hasher = SHA1Hasher()
@@ -78,7 +78,7 @@ struct KnownAnswerTests {
             var bytes = before + text
             hasher.replaceEnd(of: &bytes, from: start)
             #expect(bytes == before + Base64.encode(Digest.sha1(text)))
-            // The digest takes the place of another text.
+            // The digest replaces another text.
             hasher.replaceEnd(of: &bytes, from: start)
             #expect(bytes == before + Base64.encode(Digest.sha1(Base64.encode(Digest.sha1(text)))))
         }
