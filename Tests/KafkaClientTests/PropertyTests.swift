@@ -2,18 +2,18 @@ import KafkaClient
 import Runtime
 import Testing
 
-/// What of librdkafka may be set.
+/// Tests of the properties of librdkafka that may be set.
 @Suite struct PropertyTests {
     @Test func allAllowedOnesAreKnown() {
         for name in KafkaProperty.allowed {
-            // Some value of each is refused, but none for its name.
+            // Some values are refused, but never because of the name.
             #expect(KafkaProperty.fault(name, "100").map { $0 == "can't have this value" } ?? true, "\(name)")
         }
         #expect(KafkaProperty.secret.isSubset(of: KafkaProperty.allowed))
         #expect(KafkaProperty.files.isSubset(of: KafkaProperty.allowed))
     }
 
-    /// What runs programs, loads libraries, or undoes a promise.
+    /// Checks that properties are refused that run programs, load libraries or break a guarantee.
     @Test(arguments: [
         "plugin.library.paths", "sasl.kerberos.kinit.cmd", "sasl.kerberos.keytab", "enable.idempotence", "acks",
         "request.required.acks", "max.in.flight", "partitioner", "message.timeout.ms", "bootstrap.servers",

@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 
 extension KafkaClient {
-    /// To the brokers of a test.
+    /// Creates a client of a test's brokers.
     static func to(_ kafka: TestKafka, _ change: (inout KafkaSettings) -> Void = { _ in }) throws -> KafkaClient {
         var settings = KafkaSettings(brokers: kafka.brokers)
         change(&settings)
         return try KafkaClient(settings)
     }
 
-    /// Publishes and waits; nil where no outcome comes.
+    /// Publishes and waits. Returns nil if there is no outcome in time.
     func result(_ record: KafkaRecord) -> Result<KafkaReceipt, KafkaError>? {
         let outcome = Condition<Result<KafkaReceipt, KafkaError>?>(nil)
         publish(record) { result in outcome.broadcast { $0 = result } }
@@ -37,7 +37,7 @@ extension KafkaError {
     }
 }
 
-/// Records and topics of librdkafka's own brokers.
+/// Tests of records and topics on librdkafka's mock brokers.
 @Suite struct PublishingTests {
     @Test func recordsAreStored() throws {
         let kafka = try TestKafka()
@@ -73,7 +73,7 @@ extension KafkaError {
         #expect(Set(records.map(\.partition)).count > 1)
     }
 
-    /// Without a key of its own the order of all records is wanted, so they go to one partition.
+    /// Checks that records without a key go to one partition, which keeps all of them in order.
     @Test func emptyKeysGoToOnePartition() throws {
         let kafka = try TestKafka()
         kafka.addTopic("orders", partitions: 8)
@@ -83,7 +83,7 @@ extension KafkaError {
         #expect(Set(partitions).count == 1)
     }
 
-    /// Errors that pass: the library sends again, and the brokers have each record once.
+    /// Checks that the library retries after transient errors, and that the brokers store each record once.
     @Test func passingErrorsAreOvercome() throws {
         let kafka = try TestKafka()
         kafka.addTopic("orders")
@@ -104,7 +104,7 @@ extension KafkaError {
         let failure = try #require(client.failure(.order(1)))
         #expect(failure.code == number, "\(failure)")
         #expect(failure.isPermanent == isPermanent, "\(failure)")
-        // The library remembers for a while that the topic is closed to it.
+        // The library remembers for a while that it may not write to the topic.
         #expect(eventually(seconds: 60) { client.receipt(.order(2)) != nil }, "others go on")
     }
 
@@ -141,7 +141,7 @@ extension KafkaError {
         let kafka = try TestKafka()
         kafka.addTopic("orders")
         let client = try KafkaClient.to(kafka) { $0.timeoutMilliseconds = 1_000 }
-        // On a busy machine, connecting alone may take longer than that.
+        // On a busy machine, connecting alone may take longer than this.
         #expect(eventually { client.receipt(.order(1)) != nil })
         kafka.setDelay(milliseconds: 30_000)
         let failure = try #require(client.failure(.order(2)))
@@ -197,7 +197,7 @@ extension KafkaError {
         #expect(client.failure(.order(4)) == .tooManyRecords)
     }
 
-    /// The sequence that the brokers know is lost: the producer is done with, and another one takes its place.
+    /// Checks that a producer whose sequence the brokers have lost is replaced by another one.
     @Test func aFailedProducerIsReplaced() throws {
         let kafka = try TestKafka()
         kafka.addTopic("orders")
