@@ -4,7 +4,7 @@ import Runtime
 import TestSupport
 import Testing
 
-/// Servers that are away, slow, or trust nobody.
+/// Tests of servers that are unavailable, slow, or refuse the client.
 @Suite struct OutageTests {
     @Test func aServerIsKilledAndComesBack() throws {
         let server = try TestNATS()
@@ -14,7 +14,7 @@ import Testing
         server.kill()
         let failure = try #require(client.failure(.order(2)))
         #expect(!failure.isPermanent)
-        // A message that follows at once may still go to the connection that is gone.
+        // A message sent immediately afterwards may still use the lost connection.
         let isRefused = eventually {
             if case .unreachable = client.failure(.order(2)) { true } else { false }
         }
@@ -25,7 +25,7 @@ import Testing
         #expect(try server.messages(of: "ORDERS").map(\.id) == ["default:1:0", "default:2:0"])
     }
 
-    /// What is under way when the server dies fails at once, and not when its time is over.
+    /// Checks that messages in flight fail immediately when the server dies, and not only at their timeout.
     @Test func whatIsUnderWayFailsWithItsConnection() throws {
         let server = try TestNATS()
         try server.addStream("ORDERS", subjects: ["orders.>"])
@@ -47,20 +47,20 @@ import Testing
         let server = try TestNATS()
         try server.addStream("ORDERS", subjects: ["orders.>"])
         let client = try NATSClient.to(server) { $0.timeoutMilliseconds = 1_500 }
-        // On a busy machine, connecting alone may take longer than that.
+        // On a busy machine, connecting alone may take longer than this.
         #expect(eventually { client.acknowledgement(.order(1)) != nil })
         server.pause()
         let failure = client.failure(.order(2))
         server.resume()
         #expect(failure == .timedOut(""))
-        // It arrived all the same; the stream knows it by its id.
+        // The message has arrived, and the stream recognizes it by its id.
         let patient = try NATSClient.to(server)
         #expect(patient.acknowledgement(.order(2)) != nil)
         #expect(eventually { client.acknowledgement(.order(3)) != nil })
         #expect(try server.messages(of: "ORDERS").map(\.id) == (1...3).map { "default:\($0):0" })
     }
 
-    /// The library's threads, the client's and the caller's meet: every message has one outcome.
+    /// Checks that every message has one outcome while the threads of the library, the client and the caller interact.
     @Test func everyMessageHasOneOutcome() throws {
         let server = try TestNATS()
         try server.addStream("ORDERS", subjects: ["orders.>"])
@@ -76,7 +76,7 @@ import Testing
         #expect(outcomes.withLock { $0.values.allSatisfy { $0 == 1 } })
     }
 
-    /// The library's threads and sockets go with each connection.
+    /// Checks that the library's threads and sockets end with each connection.
     @Test func lostConnectionsLeaveNothingBehind() throws {
         let server = try TestNATS()
         try server.addStream("ORDERS", subjects: ["orders.>"])
@@ -98,13 +98,13 @@ import Testing
         #expect(Self.connections(0, to: [server.port, closed.port]) == 0)
     }
 
-    /// How many connections there are when there are as many as expected, or else in the end.
+    /// Waits for the expected number of connections. Returns the final number.
     private static func connections(_ count: Int, to ports: [UInt16]) -> Int {
         _ = eventually { connections(to: ports) == count }
         return connections(to: ports)
     }
 
-    /// Sockets of this process whose other end has one of these ports. Other tests have theirs.
+    /// Returns the number of this process's sockets whose peer has one of these ports. Other tests use other ports.
     private static func connections(to ports: [UInt16]) -> Int {
         TemporaryFolder.names(in: "/proc/self/fd").compactMap(Int32.init).count { descriptor in
             var address = sockaddr_in()

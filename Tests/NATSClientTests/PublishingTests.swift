@@ -3,7 +3,7 @@ import Runtime
 import TestSupport
 import Testing
 
-/// Messages and streams of a real server.
+/// Tests of messages and streams of a real server.
 @Suite struct PublishingTests {
     private let server: TestNATS
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import NATSClient
 
-/// What needs no server.
+/// Tests of functions that need no server.
 @Suite struct PureTests {
     @Test func acknowledgementsAreRead() {
         func read(_ text: String) -> Result<NATSAcknowledgement, NATSError> {
@@ -29,7 +29,7 @@ import Testing
                 == .failure(.rejected(code: 1, String(long.prefix(300)))))
     }
 
-    /// Against a plain list of what is open, in any order of events.
+    /// Checks the table against a plain list of open messages, for random events.
     @Test(arguments: 0..<40)
     func theTableLosesNothing(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

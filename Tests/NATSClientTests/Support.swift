@@ -3,14 +3,14 @@ import Runtime
 import TestSupport
 
 extension NATSClient {
-    /// To a server of a test, with little patience.
+    /// Creates a client of a test's server, with short timeouts.
     static func to(_ server: TestNATS, _ change: (inout NATSSettings) -> Void = { _ in }) throws -> NATSClient {
         var settings = NATSSettings(servers: [server.url])
         change(&settings)
         return try NATSClient(settings)
     }
 
-    /// Publishes and waits; nil where no outcome comes.
+    /// Publishes and waits. Returns nil if there is no outcome in time.
     func result(_ message: NATSMessage) -> Result<NATSAcknowledgement, NATSError>? {
         let outcome = Condition<Result<NATSAcknowledgement, NATSError>?>(nil)
         publish(message) { result in outcome.broadcast { $0 = result } }
