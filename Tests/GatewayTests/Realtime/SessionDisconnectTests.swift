@@ -224,7 +224,7 @@ import Tree
                 #expect(try bench.value("online") == "null")
                 #expect(client.transport.messages.count == 1)
             }
-            // A request that does not write waits behind a write only for its turn, and is answered before the write is
+            // A request that does not write waits its turn after an earlier write, but is answered before that write is
             // committed.
             for number in [numbers[0], numbers[2], numbers[1]] { try client.expect(Client.ok(number)) }
             #expect(try bench.value("online") == "true")
