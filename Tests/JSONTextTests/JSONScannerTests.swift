@@ -143,7 +143,7 @@ import Testing
         #expect(found == isTaken)
     }
 
-    /// A quote, backslash or control character is found wherever it stands in the eight bytes that are looked at together.
+    /// A quote, backslash or control character is found at any offset of the eight bytes that are scanned together.
     @Test(arguments: 0..<20)
     func theEndIsFoundAtEveryPlace(length: Int) throws {
         let plain = String(repeating: "é", count: length / 2) + String(repeating: "x", count: length % 2)

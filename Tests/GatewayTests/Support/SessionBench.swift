@@ -227,7 +227,7 @@ final class ScriptedClient: Sendable {
         #expect(found == Self.answer(number, status, detail), sourceLocation: location)
     }
 
-    /// Expects nothing more to have come once all that is under way on the loop is done.
+    /// Expects no more messages once all work in progress on the loop is done.
     func expectNothing(at location: SourceLocation = #_sourceLocation) throws {
         try ask("s")
         let number = numbers.withLock { $0 }

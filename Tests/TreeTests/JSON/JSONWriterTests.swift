@@ -58,7 +58,7 @@ struct JSONWriterTests {
             let text = String(scalar) + "x" + String(scalar)
             #expect(try node(json(.string(text))) == .string(text))
         }
-        // Escapes at every place of a text long enough to be scanned by the block.
+        // Escapes at every offset of a text long enough to be scanned in blocks.
         for place in 0..<40 {
             let text = String(repeating: "é", count: place) + "\"" + String(repeating: "y", count: 40 - place)
             #expect(try node(json(.string(text))) == .string(text))
