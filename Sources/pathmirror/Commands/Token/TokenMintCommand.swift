@@ -15,7 +15,7 @@ struct TokenMintCommand: Command {
             .init("data-only", nil, "with --admin: for data only, not for rules and settings"),
             .init(
                 "feed", "NAME",
-                "instead of a user: a token for consuming this feed and reading its part of the log; with a database it is for no later feed of the name (docs/reference/feeds.md, \"Who may\")"
+                "instead of a user: a token for consuming this feed and reading its part of the log; with a database it is for no later feed of the name (docs/reference/feeds.md, \"Access\")"
             ),
             .init("ns", "NAME", "with --feed: the feed's namespace; default \"default\""),
             .init("expires-in", "TIME", "its life, such as 90s, 15m, 24h or 7d; default 1h"),
