@@ -4,7 +4,11 @@ public import Tree
 /// Security rules as uploaded, and the entry from which on they apply.
 public struct StoredRules: Sendable, Equatable {
     public let seq: Int64
+    /// The text as it was uploaded. Empty if the entry removed the namespace's rules: no upload is empty, as an empty text has no rules.
     public let source: [UInt8]
+
+    /// Whether the entry removed the namespace's rules.
+    public var isCleared: Bool { source.isEmpty }
 
     public init(seq: Int64, source: [UInt8]) {
         self.seq = seq
@@ -13,9 +17,12 @@ public struct StoredRules: Sendable, Equatable {
 }
 
 extension LogConnection {
-    /// Returns the rules at the head, or nil if none were ever uploaded.
+    /// The rules that hold at the head, or nil if none were ever uploaded or the newest were removed.
     public func currentRules(_ namespace: Int64) throws(LogStoreError) -> StoredRules? {
-        try rules(namespace, "order by seq desc limit 1", []).first
+        guard let newest = try rules(namespace, "order by seq desc limit 1", []).first, !newest.isCleared else {
+            return nil
+        }
+        return newest
     }
 
     /// Returns a namespace's head and the rules at the head, in one consistent read. Returns nil if there is no
@@ -35,11 +42,12 @@ extension LogConnection {
             guard rows.rowCount == 1 else { return nil }
             let head = try rows.int64(0, 0)
             guard !rows.isNull(0, 1) else { return (head, nil) }
-            return (head, StoredRules(seq: try rows.int64(0, 1), source: try rows.bytes(0, 2)))
+            let newest = StoredRules(seq: try rows.int64(0, 1), source: try rows.bytes(0, 2))
+            return (head, newest.isCleared ? nil : newest)
         }
     }
 
-    /// Returns the rules that an entry set, or nil if it set none.
+    /// The rules that an entry brought, or the note that it removed them.
     public func rules(_ namespace: Int64, at seq: Int64) throws(LogStoreError) -> StoredRules? {
         try rules(namespace, "and seq = $2", [.int8(seq)]).first
     }
@@ -49,8 +57,8 @@ extension LogConnection {
         try rules(namespace, "order by seq", [])
     }
 
-    /// Sets the namespace's rules with an entry of their own, after all writes in progress. The caller checks the
-    /// source before.
+    /// Makes these the namespace's rules, by an entry of their own behind whatever else is being written. The source is
+    /// taken as it is: check it before. An empty source removes the namespace's rules.
     ///
     /// - Returns: the seq of the entry.
     /// - Throws: if the connection is lost, it is unknown whether the rules were stored. `currentRules` then shows the

@@ -37,6 +37,34 @@ import Testing
         }
     }
 
+    @Test func clearAndRollback() throws {
+        try withCommands { database throws in
+            try database.json("rules", "set", "-", input: Self.open)
+            let removed = { (seq: Int) in
+                "\"default\" has no rules of its own from seq \(seq) on; its gateways use what they were started with.\n"
+            }
+            #expect(
+                try database.output("rules", "clear") == removed(2)
+                    + "'pathmirror rules rollback' brings them back.\n")
+            #expect(try database.failure("rules", "get").contains("\"default\" has no rules of its own"))
+            #expect(
+                try database.failure("rules", "get", "--seq", "2").contains("Entry 2 of \"default\" removed the rules.")
+            )
+            #expect(try database.json("rules", "history").map { $0["bytes"]?.int } == [Self.open.utf8.count, 0])
+            #expect(try database.output("rules", "history").contains(" removed  "))
+            // Without them once more, and twice: only the first is an entry.
+            #expect(try database.json("rules", "clear") == [["seq": nil]])
+            #expect(try database.json("rules", "rollback") == [["seq": 3, "from": 1]])
+            #expect(try database.output("rules", "get") == Self.open)
+            #expect(try database.output("rules", "rollback") == removed(4))
+            #expect(try database.json("rules", "rollback", "1") == [["seq": 5, "from": 1]])
+            #expect(try database.json("rules", "clear") == [["seq": 6]])
+            let found = try database.run(["doctor", "--json"]).json()
+            #expect(found.contains { $0["check"] == "namespaces.rules" && $0["level"] == "note" })
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
     @Test func ofANamespaceByAPipe() throws {
         try withCommands { database throws in
             try database.json("rules", "set", "-", "--ns", "other", input: Self.open)
@@ -53,9 +81,14 @@ import Testing
                     == "pathmirror: \"default\" has no rules of its own; its gateways use what they were started with.\n"
             )
             #expect(try database.output("rules", "history").isEmpty)
-            #expect(try database.failure("rules", "rollback").contains("\"default\" has had no other rules."))
+            #expect(try database.failure("rules", "rollback").contains("\"default\" has never had rules of its own."))
+            #expect(
+                try database.output("rules", "clear") == "\"default\" has no rules of its own. Nothing was changed.\n")
+            #expect(try database.json("rules", "clear") == [["seq": nil]])
             try database.json("rules", "set", "-", input: Self.open)
-            #expect(try database.failure("rules", "rollback").contains("\"default\" has had no other rules."))
+            #expect(
+                try database.failure("rules", "rollback").contains(
+                    "\"default\" has no earlier rules than those of seq 1. 'pathmirror rules clear' removes these."))
             #expect(
                 try database.failure("rules", "rollback", "7").contains(
                     "Entry 7 of \"default\" brought no rules: see 'rules history'."))

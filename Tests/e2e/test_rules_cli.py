@@ -54,6 +54,27 @@ def test_set_get_history_and_rollback(serve, files):
     cli.verify(*source)
 
 
+def test_clear(serve, files):
+    """The gateways go back to the rules that they were started with, one that loads the namespace later as well, and their streams end."""
+    gateway = serve(rules=None)
+    rest, source = gateway.rest, ("--database-url", gateway.database_url)
+    cli.succeeds("rules", "set", files / "open.json", *source)
+    wait_until(lambda: rest.put("x", 1).status == 200, "the rules to hold")
+    with Listener(rest.at("x")) as listener:
+        assert listener.next().kind == "put"
+        cli.succeeds("rules", "clear", *source)
+        assert listener.next().kind == "cancel"
+        listener.wait_for_end()
+    assert rest.put("x", 2).status == 401
+    other = serve(rules=None)
+    assert other.rest.get("x").status == 401
+    for one in (gateway, other):
+        assert "can't be used" not in one.process.stderr()
+    cli.succeeds("rules", "rollback", *source)
+    wait_until(lambda: rest.put("x", 3).status == 200, "the rules to hold again")
+    cli.verify(*source)
+
+
 def test_check(files):
     assert "is valid" in cli.succeeds("rules", "check", files / "open.json")
     finished = cli.command("rules", "check", files / "bad.json")

@@ -24,7 +24,7 @@ struct StoredRulesCompiler {
     /// A newer gateway may have stored them, or an older gateway that accepted expressions which are errors now.
     /// `doctor` names such rules.
     func version(_ stored: StoredRules?, of namespace: String) -> RulesVersion {
-        guard let stored else { return defaultRules }
+        guard let stored, !stored.isCleared else { return defaultRules }
         if let known = shared.find(stored.source) {
             return RulesVersion(seq: stored.seq, set: known, isShared: true)
         }

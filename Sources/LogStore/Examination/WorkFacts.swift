@@ -25,7 +25,7 @@ public struct WorkFacts: Sendable, Equatable {
     }
 
     public var namespaces: Int64 = 0
-    /// Namespaces without rules, at most ten.
+    /// Some of the namespaces without rules of their own: none were set, or they were removed.
     public var withoutRules: [String] = []
     /// Namespaces whose newest entry is ahead of the server's clock, with the difference in seconds.
     public var aheadOfClock: [String: Int64] = [:]
@@ -49,7 +49,10 @@ extension LogConnection {
                 """
                 select name from pathmirror.namespace
                 where name not like '.%'
-                    and not exists (select from pathmirror.rule where rule.namespace_id = namespace.id) order by id limit 10
+                    and coalesce((
+                        select source from pathmirror.rule where rule.namespace_id = namespace.id order by seq desc limit 1
+                    ), '') = ''
+                order by id limit 10
                 """)
             for row in 0..<bare.rowCount { facts.withoutRules.append(try bare.string(row, 0)) }
             // Only the newest 1,000 namespaces with entries: each costs a lookup in the log.

@@ -96,6 +96,9 @@ struct RulesGetCommand: Command {
                 seq.map { "Entry \($0) of \"\(namespace.name)\" brought no rules." }
                     ?? "\"\(namespace.name)\" has no rules of its own; its gateways use what they were started with.")
         }
+        guard !stored.isCleared else {
+            throw CommandFailure("Entry \(stored.seq) of \"\(namespace.name)\" removed the rules.")
+        }
         let text = arguments.has("strict") ? try RuleSet(json: stored.source).strictSource : stored.source
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         try output.write(text.last == 0x0A ? text : text + [0x0A])
@@ -153,7 +156,9 @@ struct RulesHistoryCommand: Command {
                     ]).line)
             } else {
                 let by = entry.map { OriginText.whom($0.origin) } ?? ""
-                table.add("\(stored.seq)", time ?? "(not in the log any more)", "\(stored.source.count) bytes", by)
+                table.add(
+                    "\(stored.seq)", time ?? "(not in the log any more)",
+                    stored.isCleared ? "removed" : "\(stored.source.count) bytes", by)
             }
         }
         table.write(to: console)
@@ -171,11 +176,12 @@ struct RulesRollbackCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         let earlier = try earlier(arguments.positionals.first, namespace, connection)
         // What was valid for an older program may not be for this one.
-        _ = try RulesText.compile(earlier.source, "seq \(earlier.seq)", console)
+        if !earlier.isCleared { _ = try RulesText.compile(earlier.source, "seq \(earlier.seq)", console) }
         let seq = try connection.setRules(namespace.id, source: earlier.source, origin: RulesText.origin)
         if arguments.has("json") {
             return console.write("{\"seq\":\(seq),\"from\":\(earlier.seq)}")
         }
+        guard !earlier.isCleared else { return console.write(RulesText.removed(namespace, seq)) }
         console.write("The rules of \"\(namespace.name)\" from seq \(earlier.seq) hold again, from seq \(seq) on.")
     }
 
@@ -192,8 +198,35 @@ struct RulesRollbackCommand: Command {
             return stored
         }
         let history = try connection.rulesHistory(namespace.id)
-        guard history.count > 1 else { throw CommandFailure("\"\(namespace.name)\" has had no other rules.") }
+        guard let newest = history.last else {
+            throw CommandFailure("\"\(namespace.name)\" has never had rules of its own.")
+        }
+        guard history.count > 1 else {
+            throw CommandFailure(
+                "\"\(namespace.name)\" has no earlier rules than those of seq \(newest.seq). 'pathmirror rules clear' removes these."
+            )
+        }
         return history[history.count - 2]
+    }
+}
+
+struct RulesClearCommand: Command {
+    static let specification = CommandSpecification(
+        "rules clear", "removes the namespace's rules, on all gateways from one entry of the log on",
+        options: [RulesText.namespace, .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try Database.connection(arguments, console, "rules")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        guard try connection.currentRules(namespace.id) != nil else {
+            let text = "\"\(namespace.name)\" has no rules of its own. Nothing was changed."
+            return console.write(arguments.has("json") ? "{\"seq\":null}" : text)
+        }
+        let seq = try connection.setRules(namespace.id, source: [], origin: RulesText.origin)
+        if arguments.has("json") { return console.write("{\"seq\":\(seq)}") }
+        console.write(RulesText.removed(namespace, seq))
+        console.write("'pathmirror rules rollback' brings them back.")
     }
 }
 
@@ -220,6 +253,11 @@ enum RulesText {
                     "message": .text(problem.message),
                 ])
             })
+    }
+
+    /// The result of removing a namespace's rules.
+    static func removed(_ namespace: NamespaceRecord, _ seq: Int64) -> String {
+        "\"\(namespace.name)\" has no rules of its own from seq \(seq) on; its gateways use what they were started with."
     }
 
     /// Whoever may run commands on the database may do everything.
