@@ -64,10 +64,7 @@ extension MirrorPlan {
             mirror.definition.tableName == definition.tableName && mirror.target == definition.target
                 && !(mirror.namespaceID == namespace.id && mirror.name == definition.name)
         }
-        if let rival {
-            throw MirrorError.refused(
-                "\(definition.tableName) is the table of mirror \"\(rival.name)\" of namespace \"\(rival.namespace)\".")
-        }
+        if let rival { throw taken(definition, in: namespace.name, by: rival) }
         let cursor = try existing.flatMap { try MirrorCursor.of($0, target) }
         let plan = { (action: Action, reasons: [String], renames: [ColumnRename]) in
             MirrorPlan(
@@ -135,6 +132,15 @@ extension MirrorPlan {
                 "The types of the keys of \"\(new.name)\" can't change, as records that did not fit are not known: \(again)"
             )
         }
+    }
+
+    /// Names another table: the default one is the same in all namespaces.
+    private static func taken(
+        _ definition: MirrorDefinition, in namespace: String, by rival: CatalogMirror
+    ) -> MirrorError {
+        .refused(
+            "\(definition.tableName) is the table of mirror \"\(rival.name)\" of namespace \"\(rival.namespace)\". Give mirror \"\(definition.name)\" of namespace \"\(namespace)\" another one in its definition, such as \(definition.tableMember(of: namespace))."
+        )
     }
 
     private static func occupied(_ definition: MirrorDefinition) -> MirrorError {

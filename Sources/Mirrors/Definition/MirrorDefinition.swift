@@ -51,8 +51,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     }
 
     public let name: String
-    /// The namespace, or nil for the one that the command names.
-    public let namespace: String?
+    /// Nil for the one that the command names.
+    public internal(set) var namespace: String?
     public let pattern: PathPattern
     /// Selects records at the path. Nil selects all.
     public let filter: RecordFilter?
@@ -97,7 +97,12 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// Whether the table holds several rows of a record.
     public var isHistory: Bool { keeps == .changes }
 
-    /// The names of the mirror's table and view.
+    /// The member of a definition that gives the mirror a table apart from those of other namespaces, for messages.
+    public func tableMember(of namespace: String) -> String {
+        "\"table\": \"\(schema).\(namespace.replacing("-", with: "_"))_\(table)\""
+    }
+
+    /// The names that tables and views of the mirror have.
     var relations: Set<String> {
         isHistory ? [tableName, "\(schema).\(Self.versionsView(of: table))"] : [tableName]
     }

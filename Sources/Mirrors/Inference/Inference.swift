@@ -43,7 +43,7 @@ public struct Inference: Sendable {
         case leftOut(String)
     }
 
-    public let definition: MirrorDefinition
+    public private(set) var definition: MirrorDefinition
     public let evidence: [Evidence]
     public let recordCount: Int
     /// The path of the first record.
@@ -98,7 +98,14 @@ public struct Inference: Sendable {
         return inference.proposals
     }
 
-    /// Returns nil for the whole tree.
+    /// Returns the proposal with the namespace in its definition.
+    public func naming(_ namespace: String) -> Inference {
+        var named = self
+        named.definition.namespace = namespace
+        return named
+    }
+
+    /// Nil for the whole tree.
     private static func pattern(_ text: String) throws -> PathPattern? {
         let trimmed = text.hasSuffix("/") ? String(text.dropLast()) : text
         guard !trimmed.isEmpty else { return nil }

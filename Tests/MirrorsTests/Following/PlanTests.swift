@@ -407,7 +407,7 @@ import Testing
             let cases = [
                 (
                     #"{"name": "n", "path": "/v/{k}", "table": "mirror.m"}"#,
-                    #"mirror.m is the table of mirror "m" of namespace "test"."#
+                    #"mirror.m is the table of mirror "m" of namespace "test". Give mirror "n" of namespace "test" another one in its definition, such as "table": "mirror.test_m"."#
                 ),
                 (
                     #"{"name": "n", "path": "/v/{k}", "table": "taken"}"#,

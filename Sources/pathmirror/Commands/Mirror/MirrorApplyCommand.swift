@@ -78,7 +78,9 @@ struct MirrorApplyCommand: Command {
         var tables: Set<String> = []
         for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
         {
-            throw CommandFailure("Two of these mirrors have the table \(plan.definition.tableName).")
+            throw CommandFailure(
+                "Two of these mirrors have the table \(plan.definition.tableName). Give one of them another in its definition, such as \(plan.definition.tableMember(of: plan.namespace))."
+            )
         }
     }
 

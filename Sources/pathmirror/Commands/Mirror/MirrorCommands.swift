@@ -60,6 +60,9 @@ struct MirrorStatusCommand: Command {
             if arguments.has("json") { console.write(json(status)) } else { add(status, to: &table) }
         }
         table.write(to: console)
+        if statuses.isEmpty, !arguments.has("json") {
+            console.error(namespace.map { "Namespace \"\($0)\" has no mirrors." } ?? "There are no mirrors.")
+        }
         if let broken = statuses.first(where: { $0.state == "broken" }) {
             throw CommandFailure("Mirror \"\(broken.name)\" is broken: \(broken.message ?? "")")
         }

@@ -23,7 +23,7 @@ struct MirrorInferCommand: Command {
         let path = arguments.positionals[0]
         let pattern = path.hasPrefix("/") ? path : "/\(path)"
         var leftOut: [String] = []
-        let inferences = try console.telling("infer: reading \(path)", isQuiet: arguments.has("json")) { line in
+        var inferences = try console.telling("infer: reading \(path)", isQuiet: arguments.has("json")) { line in
             try Inference.run(connection, namespace, pattern: pattern, limit: limit) {
                 try console.interruption.check()
                 if case .leftOut(let place) = $0 { return leftOut.append(place) }
@@ -31,6 +31,8 @@ struct MirrorInferCommand: Command {
             }
         }
         try console.interruption.check()
+        // The file is then for this namespace, whichever `mirror apply` is given.
+        if arguments["ns"] != nil { inferences = inferences.map { $0.naming(namespace.name) } }
         for place in leftOut {
             console.error("\(place): left out, as a mirror's path can't have keys with { or }, or of so many bytes")
         }
