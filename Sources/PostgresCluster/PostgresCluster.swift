@@ -118,8 +118,8 @@ public final class PostgresCluster: Sendable {
     }
 }
 
-/// Returns `text` as one word of a POSIX shell.
-func shellQuoted(_ text: String) -> String {
+/// `text` as one word of a POSIX shell.
+public func shellQuoted(_ text: String) -> String {
     let isPlain = text.utf8.allSatisfy { byte in
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -91,7 +91,7 @@ import Testing
                     "\"default\" has no earlier rules than those of seq 1. 'pathmirror rules clear' removes these."))
             #expect(
                 try database.failure("rules", "rollback", "7").contains(
-                    "Entry 7 of \"default\" brought no rules: see 'rules history'."))
+                    "Entry 7 of \"default\" brought no rules: see 'pathmirror rules history'."))
             #expect(
                 try database.failure("rules", "get", "--seq", "7").contains("Entry 7 of \"default\" brought no rules."))
             #expect(try database.run(["rules", "rollback", "x"]).exitCode == 2)

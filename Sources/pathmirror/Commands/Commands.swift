@@ -72,7 +72,7 @@ enum Commands {
             console.interruption.notice()
             let error = console.ending(error, command.whenInterrupted)
             let question = known.map { NameSuggestion.question(error, $0, console) } ?? ""
-            return exitCode(tell(error, question, command, console), command, console)
+            return exitCode(tell(error, question, command, console) { known?.completing($0) ?? $0 }, command, console)
         }
     }
 
@@ -86,22 +86,25 @@ enum Commands {
 
     /// Says why a command has ended.
     ///
-    /// - Parameter question: what is asked behind it, if anything.
+    /// - Parameters:
+    ///   - question: what is asked behind it, if anything.
+    ///   - completing: completes the commands that a message suggests.
     /// - Returns: its exit code.
     private static func tell(
-        _ error: any Error, _ question: String, _ command: any Command.Type, _ console: Console
+        _ error: any Error, _ question: String, _ command: any Command.Type, _ console: Console,
+        completing: (String) -> String
     ) -> Int32 {
         switch error {
         case let end as CommandEnd:
-            if let message = end.message { console.error("pathmirror: \(message)") }
+            if let message = end.message { console.error("pathmirror: \(completing(message))") }
             return end.exitCode
         case let error as UsageError:
             let name = command.specification.name
             let all = command.specification.firstOptions.isEmpty ? "" : " all"
-            console.error("pathmirror \(name): \(error.message) Try 'pathmirror \(name) --help\(all)'.")
+            console.error("pathmirror \(name): \(completing(error.message)) Try 'pathmirror \(name) --help\(all)'.")
             return 2
         default:
-            console.error("pathmirror: \(MissingRight.text(error) ?? "\(error)\(question)")")
+            console.error("pathmirror: \(completing(MissingRight.text(error) ?? "\(error)\(question)"))")
             return command.failureCode
         }
     }

@@ -41,7 +41,7 @@ struct DoctorCommand: Command {
             try console.interruption.check()
             return found
         }
-        write(findings, asJSON: arguments.has("json"), console)
+        write(findings.map { $0.completing(arguments) }, asJSON: arguments.has("json"), console)
         let problems = findings.count { $0.level == .problem }
         if problems > 0 { throw CommandFailure("Things that are wrong: \(problems).") }
     }

@@ -33,6 +33,13 @@ struct Finding: Sendable, Equatable {
         Finding(check: check, level: .problem, what: what, fix: fix)
     }
 
+    /// The finding with the options of this command in the commands that it suggests.
+    func completing(_ arguments: ParsedArguments) -> Finding {
+        var copy = Finding(check: check, level: level, what: what, fix: fix.map(arguments.completing))
+        copy.database = database
+        return copy
+    }
+
     /// The same of a database besides the home.
     func of(_ database: String) -> Finding {
         var copy = Finding(check: check, level: level, what: "\(database): \(what)", fix: fix)

@@ -58,11 +58,7 @@ struct MirrorApplyCommand: Command {
             if isJSON {
                 console.write(json(plan, outcome, isDryRun))
             } else if let outcome {
-                console.write(
-                    "\(plan.definition.name): \(Counted.text(outcome.rows, "row")) as of seq \(outcome.seq)"
-                        + (outcome.misfits > 0
-                            ? ", \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(plan.definition.name)'"
-                            : ""))
+                console.write(text(plan, outcome, arguments))
                 if let begins = outcome.begins { console.write(text(plan, begins)) }
             }
         }
@@ -97,6 +93,20 @@ struct MirrorApplyCommand: Command {
         console.write(line)
         guard isDryRun else { return }
         for sentence in plan.consequences { console.write("  \(sentence)") }
+    }
+
+    /// The result of a build, and the command that shows its conversion errors.
+    private static func text(
+        _ plan: MirrorPlan, _ outcome: MirrorBuilder.Outcome, _ arguments: ParsedArguments
+    ) -> String {
+        let name = plan.definition.name
+        let text = "\(name): \(Counted.text(outcome.rows, "row")) as of seq \(outcome.seq)"
+        guard outcome.misfits > 0 else { return text }
+        // The definition may name another namespace than the command.
+        let namespace = plan.namespace == arguments["ns"] ?? "default" ? "" : " --ns \(plan.namespace)"
+        return arguments.completing(
+            "\(text), \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(name)\(namespace)'"
+        )
     }
 
     /// Where a history begins.

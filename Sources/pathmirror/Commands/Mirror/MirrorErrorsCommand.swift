@@ -27,7 +27,7 @@ struct MirrorErrorsCommand: Command {
             if !arguments.has("json") {
                 let read = Counted.text(records, "record", "was", "were")
                 console.write("\(read) read again; \(Counted.text(left, "error", "is", "are")) left.")
-                return try tellUnkept(mirror, administration, console)
+                return try tellUnkept(mirror, administration, arguments, console)
             }
             let line = JSONOutput.object(["records": .number(Int64(records)), "left": .number(Int64(left))]).line
             return console.write(line)
@@ -54,7 +54,7 @@ struct MirrorErrorsCommand: Command {
                 "\(mirror.name) is a history: these are rows that its table can't hold. Values that did not fit are named in its column _misfits."
             )
         }
-        try tellUnkept(mirror, administration, console)
+        try tellUnkept(mirror, administration, arguments, console)
     }
 
     /// The value as it is; what was too long to be kept whole is the text of its beginning.
@@ -65,12 +65,14 @@ struct MirrorErrorsCommand: Command {
     }
 
     private static func tellUnkept(
-        _ mirror: CatalogMirror, _ administration: MirrorAdministration, _ console: Console
+        _ mirror: CatalogMirror, _ administration: MirrorAdministration, _ arguments: ParsedArguments,
+        _ console: Console
     ) throws {
         let unkept = try administration.unkeptErrors(mirror)
         guard unkept > 0 else { return }
         console.error(
-            "\(Counted.text(unkept, "more error", "was", "were")) found and not kept, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' looks at every record again."
-        )
+            arguments.completing(
+                "\(Counted.text(unkept, "more error", "was", "were")) found and not kept, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' looks at every record again."
+            ))
     }
 }

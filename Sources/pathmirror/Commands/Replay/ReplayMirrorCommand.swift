@@ -23,7 +23,7 @@ struct ReplayMirrorCommand: Command {
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
-        let run = MirrorReplay(administration, mirror, console, rate: rate, isQuiet: arguments.has("json"))
+        let run = MirrorReplay(administration, mirror, arguments, console, rate: rate)
         if let from {
             let namespace = try Database.namespace(arguments, administration.source)
             let first = try from.firstSeq(administration.source, namespace)
@@ -38,18 +38,21 @@ struct ReplayMirrorCommand: Command {
 private struct MirrorReplay {
     private let administration: MirrorAdministration
     private let mirror: CatalogMirror
+    private let arguments: ParsedArguments
     private let console: Console
     private let rate: Int?
     private let isQuiet: Bool
 
     init(
-        _ administration: MirrorAdministration, _ mirror: CatalogMirror, _ console: Console, rate: Int?, isQuiet: Bool
+        _ administration: MirrorAdministration, _ mirror: CatalogMirror, _ arguments: ParsedArguments,
+        _ console: Console, rate: Int?
     ) {
         self.administration = administration
         self.mirror = mirror
+        self.arguments = arguments
         self.console = console
         self.rate = rate
-        self.isQuiet = isQuiet
+        isQuiet = arguments.has("json")
     }
 
     private var table: String { mirror.definition.tableName }
@@ -79,11 +82,13 @@ private struct MirrorReplay {
                     "removedLeftover": .bool(phases.removedLeftover), "dryRun": .bool(false),
                 ]).line)
         }
+        let misfits =
+            outcome.misfits > 0
+            ? "; \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(mirror.name)'"
+            : "."
         console.write(
             "\(table) is new: \(Counted.text(outcome.rows, "row")), compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
-                + (outcome.misfits > 0
-                    ? "; \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(mirror.name)'"
-                    : "."))
+                + arguments.completing(misfits))
     }
 
     func surveyRebuild() throws {
@@ -133,8 +138,9 @@ private struct MirrorReplay {
         progress.end()
         guard !isQuiet else { return write(done.first, done.seq, touching: nil) }
         console.write(
-            "\(table): what entries \(done.first) to \(done.seq) touch is as the tree says. 'pathmirror log verify' compares the whole table."
-        )
+            arguments.completing(
+                "\(table): what entries \(done.first) to \(done.seq) touch is as the tree says. 'pathmirror log verify' compares the whole table."
+            ))
     }
 
     func surveyAgain(from first: Int64) throws {

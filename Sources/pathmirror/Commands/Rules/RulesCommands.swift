@@ -190,10 +190,11 @@ struct RulesRollbackCommand: Command {
     ) throws -> StoredRules {
         if let argument {
             guard let seq = Int64(argument) else {
-                throw UsageError("SEQ must be a whole number: see 'rules history'.")
+                throw UsageError("SEQ must be a whole number: see 'pathmirror rules history'.")
             }
             guard let stored = try connection.rules(namespace.id, at: seq) else {
-                throw CommandFailure("Entry \(seq) of \"\(namespace.name)\" brought no rules: see 'rules history'.")
+                throw CommandFailure(
+                    "Entry \(seq) of \"\(namespace.name)\" brought no rules: see 'pathmirror rules history'.")
             }
             return stored
         }
@@ -226,7 +227,7 @@ struct RulesClearCommand: Command {
         let seq = try connection.setRules(namespace.id, source: [], origin: RulesText.origin)
         if arguments.has("json") { return console.write("{\"seq\":\(seq)}") }
         console.write(RulesText.removed(namespace, seq))
-        console.write("'pathmirror rules rollback' brings them back.")
+        console.write(arguments.completing("'pathmirror rules rollback' brings them back."))
     }
 }
 
