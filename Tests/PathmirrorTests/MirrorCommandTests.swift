@@ -210,9 +210,17 @@ import Testing
                     == "pathmirror: Nothing was changed. --yes drops posts with its table mirror.posts (3 rows), without asking.\n"
             )
             #expect(try database.value("select to_regclass('mirror.posts')::text") == "mirror.posts")
-            #expect(try database.output("mirror", "drop", "posts", "--yes").isEmpty)
+            #expect(
+                try database.output("mirror", "drop", "posts", "--yes")
+                    == "Mirror posts of namespace \"default\" is removed: dropped table mirror.posts (3 rows).\n")
             #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
             #expect(try database.output("mirror", "ls").isEmpty)
+            // The rows are those of the table, which may have been removed by hand.
+            _ = try Self.apply(database, folder)
+            try database.execute("drop table mirror.posts")
+            #expect(
+                try database.output("mirror", "drop", "posts", "--yes")
+                    == "Mirror posts of namespace \"default\" is removed: it had no table.\n")
         }
     }
 
@@ -233,6 +241,11 @@ import Testing
             #expect(one.hasSuffix("without asking. Other mirrors of these records stay: posts_changes.\n"), "\(one)")
             let other = try database.failure("mirror", "drop", "posts_changes")
             #expect(other.contains("What it keeps of the past is lost. Other mirrors"), "\(other)")
+            let dropped = try database.output("mirror", "drop", "posts_changes", "--yes")
+            #expect(
+                dropped.hasSuffix(
+                    "is removed: dropped table mirror.posts_changes (3 rows), view mirror.posts_versions.\n"),
+                "\(dropped)")
         }
     }
 
@@ -257,7 +270,10 @@ import Testing
             #expect(
                 try database.failure("mirror", "apply", file, "--yes").contains(#"The database of mirror "posts": "#))
             #expect(try database.failure("mirror", "drop", "posts", "--abandon").contains("--yes has it forget posts,"))
-            #expect(try database.output("mirror", "drop", "posts", "--abandon", "--yes").isEmpty)
+            #expect(
+                try database.output("mirror", "drop", "posts", "--abandon", "--yes")
+                    == "Mirror posts of namespace \"default\" is forgotten: mirror.posts stays in its database as it is.\n"
+            )
             #expect(try database.output("mirror", "ls").isEmpty)
             #expect(try database.output("log", "verify").hasPrefix("clean"))
             #expect(try database.output("log", "prune", "--keep", "1 entry").contains("2 entries"))

@@ -233,13 +233,15 @@ public final class MirrorAdministration {
     }
 
     /// Removes a mirror and its table.
-    public func drop(_ mirror: CatalogMirror) throws {
-        try dropTable(of: mirror)
+    @discardableResult
+    public func drop(_ mirror: CatalogMirror) throws -> DroppedMirror {
+        let dropped = try dropTable(of: mirror)
         try source.removeMirror(mirror.namespaceID, mirror.id)
+        return dropped
     }
 
-    /// Removes a mirror's table with its cursor, versions and errors.
-    private func dropTable(of mirror: CatalogMirror) throws {
+    /// Removes a mirror's table with all that is kept of it.
+    private func dropTable(of mirror: CatalogMirror) throws -> DroppedMirror {
         let target = try connect(mirror.target, "mirror drop")
         defer { target.close() }
         // The table of a build in progress would be left over.
@@ -256,13 +258,22 @@ public final class MirrorAdministration {
         if let cursor, try !isRivals(cursor.definition, mirror) {
             table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         }
-        if let table {
+        var dropped = DroppedMirror()
+        if let table, let definition = cursor?.definition {
+            if let size = try size(of: definition, target) {
+                dropped.relations.append(.init(isView: false, name: definition.tableName, size: size))
+            }
             if let view = table.versionsView, try table.hasVersionsView(target) {
                 steps.append(.query("drop view if exists \(view)"))
+                let name = MirrorDefinition.versionsView(of: definition.table)
+                dropped.relations.append(.init(isView: true, name: "\(definition.schema).\(name)", size: nil))
             }
             steps.append(.query("drop table if exists \(table.qualifiedName)"))
         }
-        for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query(Leftovers.dropSQL(name))) }
+        for name in try Leftovers.find(of: mirror.id, target) {
+            steps.append(.query(Leftovers.dropSQL(name)))
+            dropped.relations.append(.init(isView: false, name: name, size: nil))
+        }
         do {
             try target.executeScript("begin; set local lock_timeout = '5s'")
             try source.checkIsThere(mirror)
@@ -273,6 +284,7 @@ public final class MirrorAdministration {
             guard let cause = error as? PostgresError, cause.sqlState == "2BP01", let table else { throw error }
             throw try TableReaders.refusal(of: mirror.name, table, target, cause)
         }
+        return dropped
     }
 
     /// Whether a mirror's former table belongs to another mirror by now, because an operator has dropped it by hand meanwhile.
@@ -341,11 +353,11 @@ extension MirrorAdministration {
     public func size(of mirror: CatalogMirror) -> MirrorSize? {
         guard let target = try? connect(mirror) else { return nil }
         defer { target.close() }
-        return try? size(of: mirror, target)
+        return try? size(of: mirror.definition, target)
     }
 
-    private func size(of mirror: CatalogMirror, _ target: PostgresConnection) throws -> MirrorSize? {
-        let table = MirrorTable(mirror.definition, name: mirror.definition.table, label: "").qualifiedName
+    private func size(of definition: MirrorDefinition, _ target: PostgresConnection) throws -> MirrorSize? {
+        let table = MirrorTable(definition, name: definition.table, label: "").qualifiedName
         let found = try target.execute(
             "select pg_total_relation_size(oid), reltuples::bigint from pg_class where oid = to_regclass($1)",
             [.text(table)])

@@ -145,15 +145,33 @@ struct MirrorDropCommand: Command {
                 throw CommandFailure("Nothing was changed. --yes drops \(what), without asking.\(stays)")
             }
         }
-        try console.telling("\(mirror.name): dropping \(mirror.definition.tableName)", isQuiet: false) { _ in
+        let dropped = try console.telling(
+            "\(mirror.name): dropping \(mirror.definition.tableName)", isQuiet: false
+        ) { _ in
             do {
-                try administration.drop(mirror)
+                return try administration.drop(mirror)
             } catch let error as PostgresError where mirror.target != nil && error.endsConnection {
                 throw CommandFailure(
                     "\(error). Nothing was changed. If that database is gone for good, 'pathmirror mirror drop \(mirror.name) --ns \(mirror.namespace) --abandon' forgets the mirror."
                 )
             }
         }
+        console.write(text(mirror, dropped))
+    }
+
+    /// The tables and views that were removed, with the table's rows.
+    private static func text(_ mirror: CatalogMirror, _ dropped: DroppedMirror) -> String {
+        let relations = dropped.relations.map { relation in
+            (relation.isView ? "view " : "table ") + relation.name + (relation.size.map(text) ?? "")
+        }
+        let what =
+            relations.isEmpty ? "it had no table" : "dropped \(relations.joined(separator: ", "))"
+        return "Mirror \(mirror.name) of namespace \"\(mirror.namespace)\" is removed: \(what)."
+    }
+
+    /// ` (3 rows)`.
+    private static func text(_ size: MirrorSize) -> String {
+        " (\(size.isEstimate ? "about " : "")\(Counted.text(Int(size.rowCount), "row")))"
     }
 
     private static func abandon(
@@ -165,6 +183,9 @@ struct MirrorDropCommand: Command {
             throw CommandFailure("Nothing was changed. --yes has it forget \(what), without asking.")
         }
         try administration.abandon(mirror)
+        console.write(
+            "Mirror \(mirror.name) of namespace \"\(mirror.namespace)\" is forgotten: \(mirror.definition.tableName) stays in its database as it is."
+        )
     }
 
     /// What goes, as a part of a sentence, and what goes with it or stays, as sentences.
@@ -172,8 +193,7 @@ struct MirrorDropCommand: Command {
         of mirror: CatalogMirror, _ administration: MirrorAdministration
     ) -> (what: String, stays: String) {
         let size = administration.size(of: mirror)
-        let rows = size.map { " (\($0.isEstimate ? "about " : "")\(Counted.text(Int($0.rowCount), "row")))" } ?? ""
-        let what = "\(mirror.name) with its table \(mirror.definition.tableName)\(rows)"
+        let what = "\(mirror.name) with its table \(mirror.definition.tableName)\(size.map(text) ?? "")"
         var text = ""
         if mirror.definition.keeps != nil { text += " What it keeps of the past is lost." }
         let others = ((try? administration.mirrors()) ?? []).filter {
