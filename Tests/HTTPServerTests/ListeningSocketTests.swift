@@ -51,6 +51,21 @@ import Testing
         }
     }
 
+    @Test func addressesAreCheckedBeforeAServerStarts() throws {
+        let port = try BoundPort()
+        let settings = Self.settings(port.number, loops: 2)
+        try settings.checkAddresses()
+        // The check leaves the port free.
+        let opened = try ListeningSocket.open(settings)
+        #expect {
+            try settings.checkAddresses()
+        } throws: { error in
+            if case HTTPServerError.cannotListen(_, _, EADDRINUSE) = error { true } else { false }
+        }
+        Self.close(opened)
+        try settings.checkAddresses()
+    }
+
     @Test func allGetThePortWhereTheyShareIt() throws {
         let port = try BoundPort()
         #expect(Self.winners(among: 3, at: port.number, loops: 2, sharing: true) == 3)

@@ -164,3 +164,12 @@ extension ListenAddress {
         return length.map { (storage, $0) }
     }
 }
+
+extension HTTPServerSettings {
+    /// Checks that a server can listen at all addresses, by listening there for a moment.
+    ///
+    /// - Throws: the error of a server with these settings. A server that starts later may still find a port taken.
+    public func checkAddresses() throws(HTTPServerError) {
+        for sockets in try ListeningSocket.open(self) { for socket in sockets { socket.closeDescriptor() } }
+    }
+}

@@ -3,7 +3,6 @@ import Gateway
 import HTTPClient
 import HTTPServer
 import LogStore
-import Postgres
 import PostgresCluster
 import Rules
 import Runtime
@@ -32,6 +31,8 @@ struct DevCommand: Command {
         options.gateway.defaultNamespace = namespace
         trustThisMachine(&options, arguments, port)
         let logger = options.logger
+        // A cluster that is created takes seconds, and stays.
+        try whileListening(at: port) { try options.server.checkAddresses() }
 
         var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
         settings.progress = { logger.info($0) }
@@ -54,7 +55,7 @@ struct DevCommand: Command {
         if placement.database(of: namespace) == nil { _ = try connection.namespace(named: namespace, creating: true) }
         connection.close()
 
-        let service = try start(options, cluster.url, port, placement)
+        let service = try whileListening(at: port) { try Service(options, url: cluster.url, placement: placement) }
         defer { service.stop() }
         let address = service.addresses.first?.description ?? ""
         console.write("pathmirror: ready on http://\(address)")
@@ -95,11 +96,10 @@ struct DevCommand: Command {
         options.engine.defaultRules = RulesVersion(seq: 0, set: .allowThisMachine, enforcesIndexes: false)
     }
 
-    private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int, _ placement: PlacementMap)
-        throws -> Service
-    {
+    /// Names the option to change if the port can't be used.
+    private static func whileListening<Result>(at port: Int, _ body: () throws -> Result) throws -> Result {
         do {
-            return try Service(options, url: url, placement: placement)
+            return try body()
         } catch let error as HTTPServerError {
             throw CommandFailure("Port \(port) of this machine can't be used: \(error). Try another --port.")
         }
