@@ -95,13 +95,15 @@ struct FeedDefinitionReader: DefinitionNoting {
         if !name.isEmpty || members["name"] != nil, !Self.isName(name) {
             note(members["name"]?.place ?? value.place, "name", "a feed's name has 1 to 63 letters, digits, _ and -")
         }
-        guard let pattern = pattern(members["path"], value.place) else { return nil }
-        var definition = FeedDefinition(name: name, pattern: pattern)
+        let pattern = pattern(members["path"], value.place)
+        // Without a path the other members are read as well, so that all mistakes are reported at once.
+        guard let readPattern = pattern ?? (try? PathPattern("/{key}")) else { return nil }
+        var definition = FeedDefinition(name: name, pattern: readPattern)
         definition.namespace = members["namespace"].flatMap { text($0, "namespace") }
         if let said = definition.namespace, let knownNamespace, said != knownNamespace {
             note(value.place, "namespace", "is \"\(said)\", but the request is about the database \(knownNamespace)")
         }
-        readSelection(members, &definition)
+        readSelection(members, &definition, hasPath: pattern != nil)
         readDelivery(members, &definition)
         return problems.isEmpty ? definition : nil
     }
@@ -139,7 +141,10 @@ struct FeedDefinitionReader: DefinitionNoting {
         }
     }
 
-    private mutating func readSelection(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
+    /// - Parameter hasPath: Whether the definition has the pattern of the file. Otherwise members that depend on the pattern are not checked.
+    private mutating func readSelection(
+        _ members: [String: SourceValue], _ definition: inout FeedDefinition, hasPath: Bool
+    ) {
         if let value = members["operations"] {
             let names = words(value, "operations", of: FeedDefinition.allOperations.map(\.rawValue))
             let operations = Set(names.compactMap { Tree.Operation(rawValue: $0) })
@@ -154,10 +159,10 @@ struct FeedDefinitionReader: DefinitionNoting {
             definition.include = Set(names.compactMap { FeedDefinition.Part(rawValue: $0) })
         }
         if let value = members["record_depth"] {
-            definition.recordDepth = Int(
-                number(value, "record_depth", Int64(1)...Int64(max(1, definition.pattern.depth))))
+            let most = hasPath ? max(1, definition.pattern.depth) : KeyRules.maxDepth
+            definition.recordDepth = Int(number(value, "record_depth", 1...Int64(most)))
         }
-        if let value = members["filter"], let text = text(value, "filter") {
+        if let value = members["filter"], let text = text(value, "filter"), hasPath {
             do throws(RulesError) {
                 let filter = try FeedFilter(text, for: definition.pattern)
                 definition.filter = filter
@@ -251,12 +256,18 @@ struct FeedDefinitionReader: DefinitionNoting {
     }
 
     private mutating func destination(_ members: [String: SourceValue]) -> FeedDestination? {
-        let given = FeedDestination.members.filter { members[$0] != nil }
-        guard let member = given.first, let value = members[member] else { return nil }
+        let given = FeedDestination.members.compactMap { name in members[name].map { (name: name, value: $0) } }
         if given.count > 1 {
-            note(value.place, member, "messages go to one place only: say one of \(given.joined(separator: ", "))")
+            note(
+                given[0].value.place, given[0].name,
+                "messages go to one place only: say one of \(given.map(\.name).joined(separator: ", "))")
         }
-        return FeedDestination.read(member, value, in: form, problems: &problems)
+        var found: FeedDestination?
+        for (name, value) in given {
+            let destination = FeedDestination.read(name, value, in: form, problems: &problems)
+            found = found ?? destination
+        }
+        return found
     }
 
     /// Returns how long a feed may hold back pruning, in seconds, or nil if the text is not a valid duration.

@@ -152,8 +152,30 @@ extension FeedDefinitionTests {
         }
     }
 
-    /// Checks that the cost of a filter is bounded, because the thread that renews the gateway's lease compiles
-    /// filters.
+    /// A mistake hides no other one: all of them can be corrected at once.
+    @Test(arguments: [
+        (
+            #"{"order":"none","retention":7,"filter":7,"record_depth":0}"#,
+            ["path", "record_depth", "filter", "order", "retention"]
+        ),
+        (#"{"path":"orders","name":"g","on_dead":"retry","x":1}"#, ["x", "name", "path", "on_dead"]),
+        // Members that depend on the path are not checked.
+        (#"{"path":"orders/{id}","filter":"$id == '1'","record_depth":2}"#, ["path"]),
+        (
+            #"{"path":"/a/{x}","webhook":{"url":"nowhere"},"nats":{"url":"http://n"},"kafka":{"topic":"t"}}"#,
+            ["webhook", "webhook.url", "webhook.secrets", "nats.url", "nats.subject", "kafka.brokers"]
+        ),
+    ])
+    func allMistakesAreReported(_ text: String, _ parts: [String]) {
+        do throws(DefinitionError) {
+            _ = try FeedDefinition.read(Array(text.utf8), name: "f")
+            Issue.record("\(text) was taken")
+        } catch {
+            #expect(error.problems.map(\.part) == parts, "\(error)")
+        }
+    }
+
+    /// The thread that renews the right to work feeds compiles filters: what one may cost is bounded.
     @Test(arguments: [
         ("/^.{1,33000}$/", true), ("/^([^<>]{1,9}){900}$/", true), ("/^.{1,1000}$/", false),
         ("/^[^<>]{1,1000}$/", false),
