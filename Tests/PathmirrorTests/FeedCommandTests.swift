@@ -73,6 +73,27 @@ import Testing
         }
     }
 
+    /// The command does not know the environments of gateways.
+    @Test func variablesOfGatewaysAreNamed() throws {
+        try withCommands { database throws in
+            try database.makeNamespace("shop")
+            let hook = { (namespace: String) in
+                #"{"name":"hook",\#(namespace)"path":"/a/{id}","webhook":{"url":"https://example.com/","secrets":["env:PATHMIRROR_SINK_A","env:PATHMIRROR_SINK_B"]}}"#
+            }
+            let needs = { (options: String) in
+                "Every gateway needs PATHMIRROR_SINK_A, PATHMIRROR_SINK_B in its environment. 'pathmirror feed status hook\(options)' shows the feed as broken if the gateway that works it lacks one.\n"
+            }
+            let made = try database.run(["feed", "apply", "-", "--ns", "shop"], input: hook(""))
+            #expect(made.exitCode == 0 && made.errors == needs(" --ns shop"), "\(made.errors)")
+            // The same definition changes nothing, and a program reads no sentences.
+            #expect(try database.run(["feed", "apply", "-", "--ns", "shop"], input: hook("")).errors.isEmpty)
+            let named = hook(#""namespace":"shop","#).replacing("/a/", with: "/b/")
+            let changed = try database.run(["feed", "apply", "-"], input: named)
+            #expect(changed.exitCode == 0 && changed.errors == needs(" --ns shop"), "\(changed.errors)")
+            #expect(try database.run(["feed", "apply", "-", "--ns", "shop", "--json"], input: hook("")).errors.isEmpty)
+        }
+    }
+
     @Test func ofSeveralNamespaces() throws {
         try Self.withOrders { database, folder in
             try database.makeNamespace("other")

@@ -45,6 +45,17 @@ def dead(feed: Feed, count: int = 1) -> list[dict]:
     return wait_until(lambda: len(found := feed.dead()) >= count and found, f"{count} dead letters")
 
 
+def test_a_missing_secret_is_a_warning(feed, tree):
+    """The gateway that answers need not be the one that delivers, and each has an environment of its own."""
+    with Endpoint() as endpoint:
+        made = feed.apply("/orders/{order_id}", 201, webhook=endpoint.hook(secrets=["env:PATHMIRROR_SINK_MISSING"], headers={"Authorization": "env:PATHMIRROR_SINK_TOKEN"}))
+        assert made["warnings"] == [
+            "webhook.secrets[0]: this gateway has no environment variable PATHMIRROR_SINK_MISSING for this namespace, or it is empty. "
+            "The feed is broken on every gateway without it."]
+        wait_until(lambda: feed.status()["state"] == "broken", "the feed to be broken")
+        assert "warnings" not in feed.apply("/orders/{order_id}", 200, webhook=endpoint.hook(secrets=["env:PATHMIRROR_SINK_HOOK"]))
+
+
 def test_the_published_library_verifies(feed, tree):
     with Endpoint() as endpoint:
         feed.make(webhook=endpoint.hook(secrets=["env:PATHMIRROR_SINK_HOOK", OTHER_SECRET], headers={"Authorization": "env:PATHMIRROR_SINK_TOKEN"}))

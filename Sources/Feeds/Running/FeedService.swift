@@ -12,6 +12,7 @@ public final class FeedService: Sendable {
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let administrator: FeedAdministrator
+    private let sinks: SinkMaker
     private let announcements: AnnouncementSubscription
     private let threads: [Thread]
     private let dispatcherThread: Thread
@@ -50,6 +51,7 @@ public final class FeedService: Sendable {
         self.writer = writer
         self.readers = readers
         self.administrator = administrator
+        self.sinks = sinks
         dispatcherThread = Thread(name: "feeds") {
             dispatcher.run(readers, writer) { administrator.expire(at: $0) }
         }
@@ -80,7 +82,12 @@ public final class FeedService: Sendable {
 
     public var settings: FeedSettings { core.settings }
 
-    /// The state of the feeds that this gateway runs.
+    /// Returns the secrets that this gateway lacks to deliver the messages of a feed, as sentences. Looks files up.
+    public func warnings(_ definition: FeedDefinition, in namespace: String) -> [String] {
+        sinks.warnings(definition, in: namespace)
+    }
+
+    /// How the feeds fare that this gateway works.
     public var reports: [FeedReport] { dispatcher.board.all }
 
     /// The figures of this gateway's feeds, including those that only the database knows.

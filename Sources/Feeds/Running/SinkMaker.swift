@@ -30,7 +30,7 @@ public struct SinkMaker: Sendable {
     /// Returns the sink of a feed, or nil if consumers pull its messages.
     func make(_ definition: FeedDefinition, in namespace: String) throws -> (any Sink)? {
         let isOneLane = definition.order == .namespace
-        let variable = { (name: String) in SinkSecret.mayName(name, in: namespace) ? environment[name] : nil }
+        let variable = { (name: String) in self.variable(name, of: namespace) }
         switch definition.destination {
         case nil: return nil
         case .webhook(let webhook):
@@ -47,7 +47,27 @@ public struct SinkMaker: Sendable {
         }
     }
 
-    /// A namespace's administrator must not reach arbitrary hosts in the gateway's network.
+    /// The value of an environment variable, if definitions of the namespace may name it.
+    private func variable(_ name: String, of namespace: String) -> String? {
+        SinkSecret.mayName(name, in: namespace) ? environment[name] : nil
+    }
+
+    /// Returns the secrets that this gateway lacks to deliver the feed's messages, as sentences without values.
+    ///
+    /// These are warnings, and the definition is accepted: another gateway, with an environment of its own, may work the feed.
+    func warnings(_ definition: FeedDefinition, in namespace: String) -> [String] {
+        (definition.destination?.variables ?? []).compactMap { variable in
+            guard let value = self.variable(variable.name, of: namespace), !value.isEmpty else {
+                return
+                    "\(variable.member): this gateway has no environment variable \(variable.name) for this namespace, or it is empty. The feed is broken on every gateway without it."
+            }
+            guard variable.isFile, FilePermissions(ofFile: value) == nil else { return nil }
+            return
+                "\(variable.member): this gateway finds no file of the name that the environment variable \(variable.name) holds. The feed fails on every gateway without it."
+        }
+    }
+
+    /// A namespace's administrator must not reach whatever the gateway's network has.
     private func check(_ hosts: [String]) throws(SinkError) {
         for host in hosts where !servers.admits(host: host) {
             throw SinkError("\(host) is not among the servers that feeds may deliver to (--sink-allow).")

@@ -25,7 +25,7 @@ enum FeedTexts {
         (try? FeedDefinition.read(stored: record.definition, name: record.name))?.json(as: .shown) ?? Array("null".utf8)
     }
 
-    static func applied(_ applied: FeedAdministration.Applied, _ name: String) -> [UInt8] {
+    static func applied(_ applied: FeedAdministration.Applied, _ name: String, _ warnings: [String]) -> [UInt8] {
         var writer = JSONWriter(form: .plain)
         writer.raw("{\"name\":")
         writer.writeString(name)
@@ -33,7 +33,11 @@ enum FeedTexts {
         writer.raw(applied.isChanged ? ",\"changed\":true" : ",\"changed\":false")
         writer.raw(",\"seq\":")
         writer.writeInteger(applied.seq)
-        writer.raw("}")
+        for (index, warning) in warnings.enumerated() {
+            writer.raw(index == 0 ? ",\"warnings\":[" : ",")
+            writer.writeString(warning)
+        }
+        writer.raw(warnings.isEmpty ? "}" : "]}")
         return writer.bytes
     }
 

@@ -181,7 +181,8 @@ final class FeedsHandler {
             let definition = try FeedDefinition.read(body, name: feed.name, namespace: feed.namespace)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: creates)
             if let change = applied.change { feeds.moved(feed, change) }
-            return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name))
+            let warnings = feeds.warnings(definition, in: feed.namespace)
+            return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name, warnings))
         }
     }
 

@@ -45,4 +45,49 @@ import Testing
             "\($0)".contains("no environment variable PATHMIRROR_SINK_NS_SHOP__HOOK for this namespace")
         }
     }
+
+    /// A secret that the gateway lacks is a warning: the gateway that delivers may have it.
+    @Test(
+        arguments: [
+            (#""webhook":{"url":"https://example.com/","secrets":["env:PATHMIRROR_SINK_ALL"]}"#, []),
+            (
+                #""webhook":{"url":"https://example.com/","secrets":["env:PATHMIRROR_SINK_ALL","env:PATHMIRROR_SINK_B"],"headers":{"A":"env:PATHMIRROR_SINK_C"}}"#,
+                ["webhook.secrets[1]: PATHMIRROR_SINK_B", "webhook.headers.A: PATHMIRROR_SINK_C"]
+            ),
+            (
+                #""nats":{"url":"nats://n","subject":"s.{key}","token":"env:PATHMIRROR_SINK_NS_OTHER__T"}"#,
+                ["nats.token: PATHMIRROR_SINK_NS_OTHER__T"]
+            ),
+            (
+                #""nats":{"url":"nats://n","subject":"s.{key}","user":"u","password":"env:PATHMIRROR_SINK_EMPTY","ca":"env:PATHMIRROR_SINK_CA"}"#,
+                ["nats.password: PATHMIRROR_SINK_EMPTY", "nats.ca: file PATHMIRROR_SINK_CA"]
+            ),
+            (
+                #""kafka":{"brokers":"k:9092","topic":"t","properties":{"sasl.password":"env:PATHMIRROR_SINK_B","ssl.ca.location":"env:PATHMIRROR_SINK_CA"}}"#,
+                [
+                    "kafka.properties.sasl.password: PATHMIRROR_SINK_B",
+                    "kafka.properties.ssl.ca.location: file PATHMIRROR_SINK_CA",
+                ]
+            ),
+            (#""order":"key""#, []),
+        ] as [(String, [String])])
+    func whatAGatewayLacks(_ destination: String, _ lacks: [String]) throws {
+        let client = try HTTPClient()
+        defer { client.stop() }
+        let maker = SinkMaker(
+            client: client, exceptions: .init(), servers: .init(),
+            environment: [
+                "PATHMIRROR_SINK_ALL": "whsec_secret", "PATHMIRROR_SINK_EMPTY": "",
+                "PATHMIRROR_SINK_CA": "/nowhere/ca.pem", "PATHMIRROR_SINK_NS_OTHER__T": "token",
+            ])
+        let definition = try FeedDefinition.read(Array("{\"path\":\"/a/{x}\",\(destination)}".utf8), name: "f")
+        let wanted = lacks.map { lack in
+            let isFile = lack.contains(": file ")
+            let (member, name) = (lack.prefix { $0 != ":" }, lack.split(separator: " ").last ?? "")
+            return isFile
+                ? "\(member): this gateway finds no file of the name that the environment variable \(name) holds. The feed fails on every gateway without it."
+                : "\(member): this gateway has no environment variable \(name) for this namespace, or it is empty. The feed is broken on every gateway without it."
+        }
+        #expect(maker.warnings(definition, in: "shop") == wanted)
+    }
 }

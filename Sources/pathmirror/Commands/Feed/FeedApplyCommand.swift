@@ -89,5 +89,18 @@ struct FeedApplyCommand: Command {
         console.write(
             "\(word)  \(feed.namespace)  \(feed.definition.name)  \(feed.definition.pattern)"
                 + (seq.map { "  seq \($0)" } ?? ""))
+        let variables = feed.definition.destination?.variables.map(\.name) ?? []
+        guard !variables.isEmpty, action != "unchanged" else { return }
+        // The command does not know the environments of the gateways, one of which is going to deliver.
+        let status = arguments.completing(
+            "'pathmirror feed status \(feed.definition.name)\(Self.namespace(feed, arguments))'")
+        console.error(
+            "Every gateway needs \(variables.joined(separator: ", ")) in its environment. \(status) shows the feed as broken if the gateway that works it lacks one."
+        )
+    }
+
+    /// The option that names the feed's namespace, if the definition names another one than the command.
+    private static func namespace(_ feed: Feed, _ arguments: ParsedArguments) -> String {
+        feed.namespace == Database.namespaceName(arguments) ? "" : " --ns \(feed.namespace)"
     }
 }
