@@ -46,6 +46,8 @@ enum LogEventTable {
         "feeds can't write down their progress":
             "Act on `error`. After a restart messages since then are delivered again.",
         "the last progress of feeds was not written down": "None: some messages are delivered again.",
+        "the rules of a namespace deny requests: sign in, send 'Authorization: Bearer owner', or remove the rules":
+            "`show` prints the rules, `remove` removes them; [rules explain](../rules.md) judges one request.",
         "keys fetched": "None.",
         "the issuer's keys can't be fetched":
             "Make `--jwks-url` reachable from here. Tokens are checked with the last keys while those are valid.",

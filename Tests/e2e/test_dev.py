@@ -14,6 +14,7 @@ from harness.gateway import end_private_postgres, private_postgres, start_dev
 from harness.ports import free_port
 from harness.process import Process
 from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
 
 ROOT = os.geteuid() == 0
 
@@ -117,6 +118,33 @@ def test_its_postgres_dies_and_is_started_again(start, scratch):
     assert len(private_postgres(scratch / "data")) == 1
     assert gateway.process.stop() == 0
     assert private_postgres(scratch / "data") == []
+
+
+def test_denials_by_rules_are_explained(start, scratch):
+    """Once for each namespace, however many requests are denied, and without values."""
+    gateway = start()
+    event = "the rules of a namespace deny requests"
+    rules = scratch / "rules.json"
+    rules.write_text('{"rules": {"open": {".read": true, ".write": true}}}')
+    for ns in ("shop", "chat", "free"):
+        assert gateway.rest.at("", ns=ns).put("open", 1).status == 200
+    for ns in ("shop", "chat"):
+        cli.succeeds("rules", "set", rules, "--ns", ns, "--data", scratch / "data")
+    for ns in ("shop", "chat"):
+        wait_until(lambda: gateway.rest.at("", ns=ns).get("x").status == 401, "the rules to hold")
+    with RealtimeClient(gateway.port, ns="chat") as client:
+        assert client.call("p", {"p": "shut", "d": "secret value"})["s"] == "permission_denied"
+    for _ in range(5):
+        shop = gateway.rest.at("", ns="shop")
+        assert (shop.get("shut").status, shop.put("shut", "secret value").status) == (401, 401)
+    wait_until(lambda: gateway.process.stderr().count(event) >= 2, "a line for each namespace")
+    assert gateway.rest.at("", ns="free").put("x", 1).status == 200
+    # Let another round of the log pass.
+    assert gateway.stop() == 0
+    lines = [line for line in gateway.process.stderr().splitlines() if event in line]
+    assert len(lines) == 2 and "secret value" not in "".join(lines), lines
+    line = next(line for line in lines if "namespace=shop" in line)
+    assert f"pathmirror rules clear --data {scratch / 'data'} --ns shop" in line, line
 
 
 def fails_with_one_sentence(process: Process) -> str:

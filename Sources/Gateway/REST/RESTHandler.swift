@@ -131,6 +131,6 @@ final class RESTHandler {
         case .get: services.metrics.reads.add()
         case .put, .post, .patch, .delete: services.metrics.writes.add()
         }
-        services.responder.respond(error, to: call.exchange)
+        services.refuse(call.exchange, in: call.namespaceName, error)
     }
 }

@@ -24,7 +24,7 @@ final class RESTReads {
         services.metrics.reads.add()
         let snapshot = namespace.snapshot
         if let refusal = ReadPermission.refusal(of: call, snapshot) {
-            return services.responder.respond(refusal, to: call.exchange)
+            return services.refuse(call.exchange, in: call.namespaceName, refusal)
         }
         if call.request.header("if-match") != nil {
             return services.responder.respond(RESTError(400, "if-match is not supported on GET"), to: call.exchange)

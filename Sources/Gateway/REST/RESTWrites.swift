@@ -155,7 +155,9 @@ final class RESTWrites {
         if !isQueued { services.responder.respond(.overloaded, to: call.exchange) }
     }
 
-    private func respond(_ error: RESTError, to call: Call) { services.responder.respond(error, to: call.exchange) }
+    private func respond(_ error: RESTError, to call: Call) {
+        services.refuse(call.exchange, in: call.namespaceName, error)
+    }
 }
 
 /// Passes the outcomes of writes back to their loop.

@@ -137,7 +137,17 @@ final class RealtimeSession {
 
     /// - Parameter mark: the entry that the answer reflects; sent only to clients with the extension.
     func answer(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail, at mark: LogMark? = nil) {
-        answer(ServerMessage.answer(number, status, detail, isExtended ? mark : nil))
+        answer(message(number, status, detail, mark))
+    }
+
+    /// Writes an answer, and reports it if the rules deny the request.
+    private func message(
+        _ number: Int64, _ status: String, _ detail: ServerMessage.Detail, _ mark: LogMark?
+    ) -> [UInt8] {
+        if let onDenial = settings.onDenial, status == RealtimeStatus.permissionDenied.rawValue {
+            onDenial(namespace.name)
+        }
+        return ServerMessage.answer(number, status, detail, isExtended ? mark : nil)
     }
 
     func answer(_ message: [UInt8]) {
@@ -146,7 +156,7 @@ final class RealtimeSession {
 
     /// Answers a write. If listens are conflated, the answer waits for their values, which include the written changes.
     func answerWrite(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail, at mark: LogMark? = nil) {
-        let message = ServerMessage.answer(number, status, detail, isExtended ? mark : nil)
+        let message = message(number, status, detail, mark)
         if unsettledListens > 0 {
             heldAnswers.append(message)
         } else {

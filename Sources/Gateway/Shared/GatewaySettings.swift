@@ -77,7 +77,9 @@ public struct GatewaySettings: Sendable {
     /// How long a realtime client may send only answers to pings before the gateway considers it disconnected. SDKs
     /// send a message every 45 seconds; browsers answer pings even for suspended pages that may never be shown again.
     public var keepAliveTimeoutMilliseconds: Milliseconds = 120_000
-    /// Number of log entries that this gateway may lag behind before it reports that it is not ready.
+    /// Called with the namespace of each request that its rules deny. Any thread; must not block.
+    public var onDenial: (@Sendable (_ namespace: String) -> Void)?
+    /// Entries that may be in the log and not yet here before the gateway calls itself not ready.
     public var maxReadyLag: Int64 = 10_000
 
     public init() {}

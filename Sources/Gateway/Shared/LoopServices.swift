@@ -1,5 +1,6 @@
 import HTTPServer
 import Runtime
+import Wire
 
 /// The services that the handlers of one event loop share.
 struct LoopServices {
@@ -9,6 +10,12 @@ struct LoopServices {
     /// Threads for tasks that take too long for a loop.
     let workers: WorkerPool
     let responder: Responder
+
+    /// Answers a request for the data of a namespace with an error, and reports it if the rules deny the request.
+    func refuse(_ exchange: HTTPExchange, in namespace: String, _ error: RESTError) {
+        if error == .permissionDenied { settings.onDenial?(namespace) }
+        responder.respond(error, to: exchange)
+    }
 }
 
 /// Gives other threads access to an object of an event loop. The link does not retain the object.

@@ -30,6 +30,8 @@ struct DevCommand: Command {
         let namespace = try NamespaceOptions.checked(arguments["ns"] ?? "default")
         options.gateway.defaultNamespace = namespace
         trustThisMachine(&options, arguments, port)
+        let denials = DenialNotices()
+        options.gateway.onDenial = { denials.note($0) }
         let logger = options.logger
         // A cluster that is created takes seconds, and stays.
         try whileListening(at: port) { try options.server.checkAddresses() }
@@ -57,11 +59,26 @@ struct DevCommand: Command {
 
         let service = try whileListening(at: port) { try Service(options, url: cluster.url, placement: placement) }
         defer { service.stop() }
+        greet(service, options, cluster, console)
+        while !console.signals.isTerminationWanted(milliseconds: 200) {
+            denials.log(cluster.url, arguments, logger)
+            guard !cluster.isRunning else { continue }
+            logger.error("PostgreSQL ended by itself; starting it again", [("log", cluster.logPath)])
+            // Lets go of the data directory, too. The new server has the address of the old one.
+            cluster.stop(.immediate)
+            cluster = try PostgresCluster.start(settings)
+        }
+    }
+
+    /// Prints the gateway's addresses and first commands.
+    private static func greet(
+        _ service: Service, _ options: ServiceOptions, _ cluster: PostgresCluster, _ console: Console
+    ) {
         let address = service.addresses.first?.description ?? ""
         console.write("pathmirror: ready on http://\(address)")
         for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
         if !options.hasRulesFile, service.tlsAddresses.contains(where: { IPAddress($0.host)?.isLoopback == false }) {
-            logger.notice(
+            options.logger.notice(
                 "clients that are not on this machine get into namespaces with rules of their own only, or as administrators"
             )
         }
@@ -74,13 +91,6 @@ struct DevCommand: Command {
 
               \(cluster.psqlCommand)
             """)
-        while !console.signals.isTerminationWanted(milliseconds: 200) {
-            guard !cluster.isRunning else { continue }
-            logger.error("PostgreSQL ended by itself; starting it again", [("log", cluster.logPath)])
-            // Lets go of the data directory, too. The new server has the address of the old one.
-            cluster.stop(.immediate)
-            cluster = try PostgresCluster.start(settings)
-        }
     }
 
     private static func trustThisMachine(_ options: inout ServiceOptions, _ arguments: ParsedArguments, _ port: Int) {
