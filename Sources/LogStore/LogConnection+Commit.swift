@@ -131,24 +131,32 @@ extension LogConnection {
         while true {
             // A partition is created in its own transaction, before the lock is taken.
             try ensurePartition(namespace, upTo: expectedHead + room)
-            let head: Int64
-            do {
+            let head = try locking(namespace) { () throws(PostgresError) in
                 let results = try postgres.pipeline([
                     .prepared(SQL.begin), .prepared(SQL.lockHead, lockParameters(namespace)),
                 ])
-                head = try results[1].int64(0, 0)
                 try notePlace(namespace, results[1], column: 1)
-            } catch {
-                // The transaction has begun, even if locking failed.
-                unlockHead()
-                // The namespace was removed or moved while this call waited for the lock.
-                if error.sqlState == "P0002" { throw .unknownNamespace("\(namespace)") }
-                throw LogStoreError(error)
+                return try results[1].int64(0, 0)
             }
             if partitionedTo[namespace, default: 0] > head + room / 2 { return head }
             // The head is far beyond the expected one: its partition may not exist.
             unlockHead()
             expectedHead = head
+        }
+    }
+
+    /// Runs a transaction that takes the head's lock, and ends the transaction if that fails.
+    ///
+    /// - Throws: `unknownNamespace` if the namespace is gone: it was removed or moved, maybe while this waited for the lock.
+    private func locking<Result>(
+        _ namespace: Int64, _ body: () throws(PostgresError) -> Result
+    ) throws(LogStoreError) -> Result {
+        do throws(PostgresError) {
+            return try body()
+        } catch {
+            // The transaction has begun, with or without the lock.
+            unlockHead()
+            throw LogStoreError(error, of: namespace)
         }
     }
 
@@ -262,7 +270,7 @@ extension LogConnection {
     /// Waits until everything in the log is as durable as a commit must be. Entries that were read may exist only on
     /// the primary.
     public func confirmHead(_ namespace: Int64) throws(LogStoreError) {
-        try translated { () throws(PostgresError) in
+        try locking(namespace) { () throws(PostgresError) in
             _ = try postgres.pipeline([
                 .prepared(SQL.begin), .prepared(SQL.lockHead, lockParameters(namespace)), .prepared(SQL.commit),
             ])
@@ -276,7 +284,7 @@ extension LogConnection {
 
     /// Whether the batch is in the log. Waits until a transaction that may still be writing the batch has ended.
     public func findBatch(_ batch: Batch) throws(LogStoreError) -> Bool {
-        try translated { () throws(PostgresError) in
+        try locking(batch.namespace) { () throws(PostgresError) in
             let results = try postgres.pipeline([
                 .prepared(SQL.begin),
                 .prepared(SQL.lockHead, lockParameters(batch.namespace)),

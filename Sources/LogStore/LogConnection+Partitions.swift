@@ -6,11 +6,13 @@ extension LogConnection {
     /// existing tables (migration 011); later entries need partitions of their namespace.
     public func ensurePartition(_ namespace: Int64, upTo seq: Int64) throws(LogStoreError) {
         guard partitionedTo[namespace, default: 0] <= seq else { return }
-        try translated { () throws(PostgresError) in
+        do throws(PostgresError) {
             let result = try postgres.execute(
                 "select pathmirror.ensure_log_partition($1, $2, $3)",
                 [.int8(namespace), .int8(seq), .int8(settings.entriesPerPartition)])
             partitionedTo[namespace] = try result.int64(0, 0)
+        } catch {
+            throw LogStoreError(error, of: namespace)
         }
     }
 

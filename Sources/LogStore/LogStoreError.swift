@@ -155,8 +155,16 @@ func translated<Result>(_ body: () throws(PostgresError) -> Result) throws(LogSt
     }
 }
 
-/// The SQLSTATEs that functions of schema `pathmirror` raise in addition to PostgreSQL's. docs/reference/sqlstates.md
-/// is generated from them.
+extension LogStoreError {
+    /// The error of a function that reads the row of a namespace. Without the row it raises `no_data_found`: the namespace was removed or
+    /// moved.
+    init(_ error: PostgresError, of namespace: Int64) {
+        self = error.sqlState == "P0002" ? .unknownNamespace("\(namespace)") : LogStoreError(error)
+    }
+}
+
+/// The SQLSTATEs that functions of schema `pathmirror` raise, besides those of PostgreSQL. docs/reference/sqlstates.md is printed
+/// from them.
 enum SchemaErrorCode: String, CaseIterable {
     case headMoved = "PM001"
     case ordersTaken = "PM002"

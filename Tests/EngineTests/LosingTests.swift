@@ -171,6 +171,31 @@ import Tree
         }
     }
 
+    /// The namespace of a lost batch is removed, or moves, before the gateway searches for the batch. No commit has failed.
+    @Test func namespaceThatGoesWhileABatchIsLost() throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            let lines = LoggedLines(level: .notice)
+            let engine = try TestEngine(proxy.url, logger: lines.logger) { settings, _ in
+                settings.commitDeadlineMilliseconds = 60_000
+            }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.increment("n"))?.committedSeq == 1)
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            #expect(try connection.removeNamespace(namespace.id))
+            proxy.cutNext(.beforeBatchArrives)
+            // Answered at once, and not at the deadline: nothing can be found out any more.
+            #expect(namespace.write(.increment("n"))?.failure == .outcomeUnknown)
+            #expect(proxy.cutCount == 1)
+            #expect(namespace.hasEnded)
+            #expect(lines.lines(with: "namespace removed").count == 1)
+            #expect(lines.lines(with: "commit failed") == [])
+        }
+    }
+
     private func check(
         _ url: PostgresURL, _ namespace: LiveNamespace, total: Int64, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {

@@ -11,7 +11,6 @@ enum LogEventTable {
         """:
             "Repair the standby ([runbook](../high-availability.md#runbook)).",
         "commit failed": "Act on `error`. The clients of these writes got an error.",
-        "the log is gone with its namespace": "None: the namespace was removed.",
         "the log can't be read": "Act on `error`. Listeners of the namespace stand still until it is repaired.",
         "connections given up, as the database is silent": "Look whether PostgreSQL and the network to it answer.",
         "database lost": "Act on `error`. Writes get 503 until `database connected`.",

@@ -173,6 +173,25 @@ import Tree
         }
     }
 
+    /// A namespace that is gone is told from a database that fails, and the connection can be used on.
+    @Test func findBatchOfANamespaceThatIsGone() throws {
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            let batch = writer.set("a", .int(1))
+            #expect(try connection.removeNamespace(writer.namespace))
+            let isGone = { (error: any Error) in
+                if case LogStoreError.unknownNamespace = error { true } else { false }
+            }
+            for _ in 0..<2 {
+                #expect { _ = try connection.findBatch(batch) } throws: { isGone($0) }
+                #expect { try connection.confirmHead(writer.namespace) } throws: { isGone($0) }
+                #expect { try connection.ensurePartition(writer.namespace, upTo: 100_000) } throws: { isGone($0) }
+            }
+            var other = BatchWriter(try connection.make())
+            #expect(try connection.commit(other.set("a", .int(1))) == .committed)
+        }
+    }
+
     @Test func pathsAsLongAsTheyMayBe() throws {
         for threshold in [1, 100_000] {
             try withSession {

@@ -149,6 +149,7 @@ struct CommitMachine: Hashable, Sendable {
         let now: Milliseconds
         /// Whether the database answered the last query of any connection.
         let isDatabaseUp: Bool
+        /// Whether trying again is no use: the engine stops, or the namespace has ended.
         let isStopping: Bool
     }
 

@@ -52,8 +52,23 @@ struct BatchCommit {
 
     private mutating func failed(_ error: LogStoreError) -> CommitMachine.Event {
         note(error)
+        endIfGone(error)
         context.core.blockers.leave(context.index)
-        return .failed(CommitMachine.Failure(error), context.circumstances)
+        return .failed(CommitMachine.Failure(error), circumstances)
+    }
+
+    /// Finds out what became of a namespace that the database no longer has, logs it, and ends the namespace here.
+    private func endIfGone(_ error: LogStoreError) {
+        guard case .unknownNamespace = error, !namespace.hasEnded, let connection else { return }
+        // The commit has failed either way.
+        try? context.follower.reload(namespace, connection)
+    }
+
+    /// Of a namespace that has ended here nothing can be found out any more.
+    private var circumstances: CommitMachine.Circumstances {
+        let now = context.circumstances
+        return CommitMachine.Circumstances(
+            now: now.now, isDatabaseUp: now.isDatabaseUp, isStopping: now.isStopping || namespace.hasEnded)
     }
 
     private mutating func note(_ error: LogStoreError) {
