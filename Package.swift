@@ -20,6 +20,9 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
+/// The commit that is built, in hexadecimal digits: `make` and `scripts/debug-build` ask git and pass it on.
+let commit = (Context.environment["PATHMIRROR_COMMIT"] ?? "").filter(\.isHexDigit)
+
 let package = Package(
     name: "pathmirror",
     products: [
@@ -36,6 +39,8 @@ let package = Package(
         .target(name: "CRE2", linkerSettings: [.linkedLibrary("re2")]),
         .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CEpoll"),
+        // The commit that is built. One file in C, so that another commit compiles nothing else again.
+        .target(name: "CBuild", cSettings: commit.isEmpty ? [] : [.define("PATHMIRROR_COMMIT", to: commit)]),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CWSLay", providers: [.apt(["libwslay-dev"])]),
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -162,7 +167,7 @@ let package = Package(
                 "Gateway", "Placement", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer",
                 "HTTPClient",
                 "PostgresCluster",
-                "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
+                "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "CBuild",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make campaign NAME=fuzz`.

@@ -1,3 +1,4 @@
+import LogStore
 import Testing
 
 @testable import pathmirror
@@ -176,18 +177,26 @@ import Testing
         }
     }
 
+    @Test func commitsOfBuilds() {
+        #expect(VersionCommand.program(commit: nil) == "0.2.0-dev, schema \(Migrations.newest)")
+        #expect(VersionCommand.program(commit: "4ba6e39d01f2") == "0.2.0-dev+4ba6e39d01f2, schema \(Migrations.newest)")
+        #expect(VersionCommand.commit.map { $0.allSatisfy(\.isHexDigit) && $0.count >= 7 } ?? true)
+    }
+
     @Test func version() throws {
-        #expect(try pathmirror(["version"]).output == "pathmirror \(VersionCommand.version)\n")
-        #expect(try pathmirror(["--version"]).output == "pathmirror \(VersionCommand.version)\n")
+        #expect(try pathmirror(["version"]).output == "\(VersionCommand.program)\n")
+        #expect(try pathmirror(["--version"]).output == "\(VersionCommand.program)\n")
         let json = try pathmirror(["version", "--json"]).json()
-        #expect(json == [["version": .text(VersionCommand.version)]])
+        let commit = VersionCommand.commit.map { JSONText.text($0) } ?? .null
+        #expect(
+            json == [["version": "0.2.0-dev", "commit": commit, "schema": .number("\(Migrations.newest)")]])
         #expect(try pathmirror(["version", "x"]).exitCode == 2)
     }
 
     /// The environment sets options of commands without a configuration file, too.
     @Test func environment() throws {
         #expect(try pathmirror(["version"], environment: ["PATHMIRROR_JSON": "true"]).json().count == 1)
-        #expect(try pathmirror(["version"], environment: ["PATHMIRROR_JSON": "no"]).output.hasPrefix("pathmirror "))
+        #expect(try pathmirror(["version"], environment: ["PATHMIRROR_JSON": "no"]).output.hasPrefix("0.2.0-dev"))
     }
 
     /// Each command without what it can't do without.

@@ -3,8 +3,7 @@ public import Runtime
 
 /// The engine's settings; every field has a default.
 public struct EngineSettings: Sendable {
-    /// The version of the gateway's program, such as `0.1.0, schema 16`, which other programs find in
-    /// `pg_stat_activity`.
+    /// What the gateway's program is, such as `0.2.0-dev+4ba6e39d01f2, schema 28`: other programs find it in `pg_stat_activity`.
     public var program = ""
     /// Threads that commit, each with a connection. Namespaces commit in parallel; the batches of one namespace commit
     /// in sequence.

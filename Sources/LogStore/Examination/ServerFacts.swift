@@ -221,8 +221,8 @@ extension LogConnection {
 
 /// The programs that serve a database, recognized by the names of their connections.
 public struct GatewayFacts: Sendable, Equatable {
-    /// The number of gateways by program, such as `0.1.0, schema 16`. The key "" stands for gateways that do not report
-    /// a version.
+    /// How many gateways there are of each program, such as `0.2.0-dev+4ba6e39d01f2, schema 28`; "" is of those that don't say
+    /// what they are.
     public var programs: [String: Int64] = [:]
 
     public init() {}

@@ -152,8 +152,8 @@ public final class Database: Sendable {
     /// Sets whether databases log their activity to standard error.
     public static func setLoggingEnabled(_ enabled: Bool) { ClientLog.isEnabled.store(enabled, ordering: .relaxed) }
 
-    /// Returns the version of this library.
-    public static func sdkVersion() -> String { "0.1.0" }
+    /// The version of this library.
+    public static func sdkVersion() -> String { "0.2.0-dev" }
 
     // MARK: Internal
 
