@@ -71,68 +71,6 @@ struct FeedRemoveCommand: Command {
     }
 }
 
-struct FeedSeekCommand: Command {
-    static let specification = CommandSpecification(
-        "feed seek", "moves a feed to another place of the log: every message after it is delivered, again if need be",
-        positionals: ["NAME"],
-        options: [
-            .init("seq", "SEQ", "delivers every entry after this one"),
-            .init("time", "TIME", "delivers what was committed after this time; without a zone it is UTC"),
-            .init(
-                "to", "SEQ|TIME",
-                "the same for a seq or a time, also how long ago (1h, 2d); or beginning, now, or snapshot: the tree as it is, and then every change"
-            ),
-            FeedOptions.namespace, .json,
-        ] + Database.options)
-
-    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let place = try place(arguments)
-        let name = try FeedOptions.name(arguments)
-        try FeedOptions.administer(arguments, console, "feed seek", of: .of(name.namespace)) { administration, _ in
-            let seq: Int64
-            do {
-                seq = try administration.seek(name, to: place).seq
-            } catch FeedError.pruned(let wanted, let oldest) {
-                throw CommandFailure(
-                    "Entry \(wanted) is not in the log any more; the oldest is \(oldest). Give --seq \(oldest - 1) to begin with that one, or --to snapshot."
-                )
-            }
-            console.write(
-                arguments.has("json")
-                    ? JSONOutput.object([
-                        "namespace": .text(name.namespace), "name": .text(name.name), "seq": .number(seq),
-                    ]).line
-                    : "\(name.name) is at seq \(seq): "
-                        + (place == .snapshot
-                            ? "the tree as it is now is delivered, and then every change."
-                            : "every entry after it is delivered."))
-        }
-    }
-
-    private static func place(_ arguments: ParsedArguments) throws -> FeedDefinition.Start {
-        let seq = try arguments.integer("seq", in: 0...Int(Int64.max))
-        switch (seq, arguments["time"], arguments["to"]) {
-        case (let seq?, nil, nil): return .seq(Int64(seq))
-        case (nil, let time?, nil):
-            guard case .time = try? LogPosition(moment: time) else {
-                throw UsageError("--time: \"\(time)\" is no time, such as 2026-01-31T12:00:00Z.")
-            }
-            return .time(time)
-        case (nil, nil, "beginning"?): return .beginning
-        case (nil, nil, "now"?): return .now
-        case (nil, nil, "snapshot"?): return .snapshot
-        case (nil, nil, let word?):
-            switch try? LogPosition(moment: word) {
-            case .seq(let seq): return .seq(seq)
-            case .time(let time): return .time(time)
-            case .head: return .now
-            case nil: throw UsageError("--to: \"\(word)\" is no seq, no time, and none of beginning, now and snapshot.")
-            }
-        default: throw UsageError("Give one of --seq, --time and --to.")
-        }
-    }
-}
-
 /// What the `feed` commands have in common.
 enum FeedOptions {
     static let namespace = OptionSpecification(
