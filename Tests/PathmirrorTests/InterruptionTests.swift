@@ -75,4 +75,16 @@ import Testing
         // Who has said it already is not corrected.
         #expect((console.ending(end, "Nothing.") as? CommandEnd)?.message == end.message)
     }
+
+    /// A command that is interrupted at its question has changed nothing, whatever it reports when it is interrupted later.
+    @Test func atAQuestion() throws {
+        let console = try Descriptors().console()
+        let arguments = try ParsedArguments(["orders"], FeedRemoveCommand.specification, Environment(values: [:]))
+        #expect(throws: CommandFailure.self) { try Confirmation.require("Drop?", "Add --yes.", arguments, console) }
+        _ = console.interruption.note(SIGINT)
+        let end = #expect(throws: CommandEnd.self) {
+            try Confirmation.require("Drop?", "Add --yes.", arguments, console)
+        }
+        #expect(end?.message == "interrupted. Nothing was changed.")
+    }
 }

@@ -26,6 +26,19 @@ struct CommandDatabase {
             arguments + ["--database-url", connectionText], input: input, environment: environment, signals: signals)
     }
 
+    /// Runs a command on a terminal on which `answer` is typed. What the terminal shows is in the errors.
+    func run(_ arguments: [String], answering answer: String) throws -> CommandRun {
+        let terminal = try PseudoTerminal()
+        let output = try ScratchFile()
+        let console = Console(
+            output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            signals: ScriptedSignals())
+        terminal.type(answer + "\n")
+        let exitCode = Commands.run(
+            arguments + ["--database-url", connectionText], console, Environment(values: [:]))
+        return CommandRun(exitCode: exitCode, output: output.text, errors: terminal.shown)
+    }
+
     /// The output of a command that must succeed and say nothing on standard error.
     @discardableResult
     func output(
