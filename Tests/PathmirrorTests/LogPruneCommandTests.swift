@@ -113,4 +113,12 @@ import Testing
         #expect(run.exitCode == 2)
         #expect(run.errors.contains("--keep must be a duration such as 30d or 12h, or a count such as '1000 entries'."))
     }
+
+    /// Both commands refuse a policy that keeps nothing.
+    @Test(arguments: ["0d", "0s", "0 entries"], [["log", "prune"], ["retention", "set", "--all"]])
+    func nothingIsKept(_ keep: String, _ command: [String]) throws {
+        let run = try pathmirror(command + ["--keep", keep])
+        #expect(run.exitCode == 2)
+        #expect(run.errors.contains("--keep \(keep) would drop the whole log"))
+    }
 }

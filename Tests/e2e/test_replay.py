@@ -143,7 +143,7 @@ def test_prune_stops_at_cursors(history):
     history.run("log", "verify")
 
 
-@pytest.mark.parametrize("keep", ["", "x", "3", "-1", "1.5d"])
+@pytest.mark.parametrize("keep", ["", "x", "3", "-1", "1.5d", "0d", "0 entries"])
 def test_prune_usage(keep):
     assert cli.command("log", "prune", "--keep", keep, "--database-url", "postgresql://127.0.0.1:1/x").returncode == 2
 

@@ -164,6 +164,10 @@ enum RetentionOptions {
     static func keeping(_ arguments: ParsedArguments) throws -> Pruning.Keeping? {
         guard let text = arguments["keep"] else { return nil }
         guard let keeping = Pruning.Keeping(text) else { throw UsageError(keepForm) }
+        guard keeping != .seconds(0), keeping != .entries(0) else {
+            throw UsageError(
+                "--keep \(text) would drop the whole log, which no reader could follow: give 1s or '1 entry' at least.")
+        }
         return keeping
     }
 
