@@ -86,7 +86,13 @@ def test_one_namespace(serve, database_url):
     for ns in ("default", "other"):
         for number in range(5):
             gateway.rest.at(ns=ns).set("x", number)
-    cli.succeeds("retention", "set", "--all", "--keep", "2 entries", *source)
+    refused = cli.command("retention", "set", "--all", "--keep", "2 entries", *source)
+    assert refused.returncode == 1 and "Add --yes to set this policy without being asked: it drops 6 entries of 2 namespaces." in refused.stderr
+    assert listed(database_url)["policy"] is None
+    shown = cli.succeeds("retention", "set", "--all", "--keep", "2 entries", "--yes", *source).splitlines()
+    assert [line.split() for line in shown[1:3]] == [[ns, *"3 of 5 entries seq 1 to 3".split()] for ns in ("default", "other")]
+    assert shown[3] == "Every log without a policy of its own keeps the last 2 entries."
+    assert shown[4].endswith("To reverse it: pathmirror retention rm --all")
     assert [line["namespace"] for line in cli.objects(cli.succeeds("retention", "ls", "--ns", "other", "--json", *source))] == ["other"]
     shown = cli.succeeds("retention", "ls", "--ns", "other", *source).splitlines()
     assert [line.split("  ")[0] for line in shown] == ["all others", "other"]

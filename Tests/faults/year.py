@@ -235,7 +235,7 @@ def the_year_is_over(options, gateway: Gateway, database: Database, clock: Clock
     definition = root / "mirror.json"
     definition.write_text(json.dumps(MIRROR))
     cli.succeeds("mirror", "apply", definition, "--yes", *source)
-    cli.succeeds("retention", "set", "--all", "--keep", f"{KEEP_DAYS}d", *source)
+    cli.succeeds("retention", "set", "--all", "--keep", f"{KEEP_DAYS}d", "--yes", *source)
     database.scale()
     fast = FastClock(clock, database.url)
     fast.start()

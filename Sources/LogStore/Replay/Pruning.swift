@@ -131,8 +131,21 @@ public struct Pruning {
             deletesBefore: kept ?? from)
     }
 
-    /// Executes a plan. If it is interrupted, the log stays complete from `retained_from` on, and the next run finishes
-    /// the removal.
+    /// Returns the size of the partitions that a plan drops whole, in bytes. Entries that go one by one are not counted.
+    public func bytes(of plan: Plan) throws -> Int64 {
+        guard !plan.partitions.isEmpty else { return 0 }
+        var names = PostgresArray(of: .text)
+        for name in plan.partitions { names.appendText(name) }
+        return try connection.postgres.execute(
+            """
+            select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+            where relnamespace = 'pathmirror'::regnamespace and relname = any($1)
+            """, [.array(names)]
+        ).int64(0, 0)
+    }
+
+    /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
+    /// what this one began.
     ///
     /// - Parameter drop: drops the entries before the plan's first entry, after `retained_from` has moved. Nil drops
     ///   them as the schema's owner.

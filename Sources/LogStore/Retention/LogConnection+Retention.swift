@@ -22,7 +22,12 @@ extension LogConnection {
         try retentionPolicies("namespace_id = $1", namespace ?? Self.everybody).values.first
     }
 
-    /// Returns the effective policy of a namespace: its own or the default.
+    /// Returns the ids of the namespaces that have a policy of their own.
+    public func namespacesWithOwnRetention() throws(LogStoreError) -> Set<Int64> {
+        Set(try retentionPolicies("namespace_id > $1", Self.everybody).keys)
+    }
+
+    /// What holds for a namespace: its own policy, or that for all.
     public func retentionInForce(for namespace: Int64) throws(LogStoreError) -> RetentionPolicy? {
         let found = try retentionPolicies("namespace_id in ($1, 0)", namespace)
         return found[namespace] ?? found[Self.everybody]

@@ -60,7 +60,7 @@ struct RetentionListCommand: Command {
     }
 }
 
-/// Takes back what was said of logs.
+/// Removes a policy.
 struct RetentionRemoveCommand: Command {
     static let specification = CommandSpecification(
         "retention rm", "takes back what was said: the log then stays, or what is said for all holds",
@@ -70,10 +70,14 @@ struct RetentionRemoveCommand: Command {
         let connection = try Database.connection(arguments, console, "retention rm", of: .namespaceIfGiven)
         defer { connection.close() }
         let namespace = try RetentionOptions.subject(arguments, connection)
-        guard try connection.removeRetention(of: namespace?.id) else {
+        let former = try connection.retentionPolicy(of: namespace?.id)
+        guard try connection.removeRetention(of: namespace?.id), let former else {
             throw CommandFailure("Nothing was said of \(namespace.map { "the log of \($0.name)" } ?? "all logs").")
         }
-        console.write("Taken back.")
+        let forAll = try namespace == nil ? nil : connection.retentionPolicy(of: nil)
+        let rest = forAll.map { "\(RetentionOptions.words($0)), as every log without a policy of its own" }
+        console.write("\(RetentionOptions.logs(of: namespace)) keeps \(rest ?? "everything").")
+        console.write("To reverse it: \(RetentionOptions.setCommand(former, namespace))")
     }
 }
 
@@ -190,5 +194,45 @@ enum RetentionOptions {
         if let bytes = policy.maxBytes { words.append("--max-size \(ByteCount.exactText(bytes))") }
         if let seconds = policy.snapshotSeconds { words.append("--snapshot-every \(TimeSpan.text(seconds * 1_000))") }
         return words.joined(separator: " ")
+    }
+
+    /// Returns the command that sets a policy again.
+    static func setCommand(_ policy: RetentionPolicy, _ namespace: NamespaceRecord?) -> String {
+        "pathmirror retention set \(option(for: namespace)) \(text(policy))"
+    }
+
+    /// Returns the option that names a namespace, or `--all`.
+    static func option(for namespace: NamespaceRecord?) -> String { namespace.map { "--ns \($0.name)" } ?? "--all" }
+
+    /// Returns the subject of a sentence about a policy.
+    static func logs(of namespace: NamespaceRecord?) -> String {
+        namespace.map { "The log of \($0.name)" } ?? "Every log without a policy of its own"
+    }
+
+    /// Returns the entries that a policy keeps, as a part of a sentence: `the last 30 entries, but at most 50GB`.
+    static func words(_ policy: RetentionPolicy) -> String {
+        var parts: [String] = []
+        if let keeping = policy.keeping { parts.append(words(keeping)) }
+        if let bytes = policy.maxBytes { parts.append("at most \(ByteCount.exactText(bytes)) of partitions") }
+        let snapshots = policy.snapshotSeconds.map { ", with a snapshot every \(span($0))" } ?? ""
+        return parts.joined(separator: ", but ") + snapshots
+    }
+
+    /// Returns the entries that are kept, as a part of a sentence: `the entries of the last 30 days`.
+    static func words(_ keeping: Pruning.Keeping) -> String {
+        switch keeping {
+        case .entries(1): "the last entry"
+        case .entries(let count): "the last \(Counted.text(count, "entry"))"
+        case .seconds(let seconds): "the entries of the last \(span(seconds))"
+        case .from(let seq): "the entries from seq \(seq) on"
+        }
+    }
+
+    /// Writes a duration with its largest whole unit: `30 days`, `36 hours`, `day`.
+    private static func span(_ seconds: Int64) -> String {
+        let units: [(noun: String, seconds: Int64)] = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)]
+        let unit = units.first { seconds % $0.seconds == 0 } ?? ("second", 1)
+        let count = seconds / unit.seconds
+        return count == 1 ? unit.noun : Counted.text(count, unit.noun)
     }
 }

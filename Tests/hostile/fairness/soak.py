@@ -52,7 +52,7 @@ def run(attacks: list[Attack], postgres: Cluster, logs: Path, seconds: float, fi
         start = stack.enter_context(gateways(postgres, logs, [*VICTIMS, *(attack.name for attack in attacks)], RETENTION))
         servers = [start()]
         url = servers[0].database_url
-        cli.succeeds("retention", "set", "--all", "--keep", KEEP, "--database-url", url)
+        cli.succeeds("retention", "set", "--all", "--keep", KEEP, "--yes", "--database-url", url)
         specs = [make_victim(servers[0], ns) for ns in VICTIMS]
         tenants = {attack.name: Tenant(servers[0], attack.name) for attack in attacks}
         prepared = {attack.name: attack.prepare(tenants[attack.name], False) for attack in attacks}
