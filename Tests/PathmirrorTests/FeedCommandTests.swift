@@ -248,7 +248,7 @@ import Testing
     @Test func beforeTheLog() throws {
         try Self.withOrders { database, folder in
             _ = try Self.apply(database, folder)
-            try database.output("log", "prune", "--keep", "1 entry", "--json")
+            try database.output("log", "prune", "--keep", "1 entry", "--yes", "--json")
             #expect(
                 try database.failure("feed", "seek", "orders", "--seq", "0").contains(
                     "Entry 1 is not in the log any more; the oldest is 3. Give --seq 2 to begin with that one"))

@@ -30,7 +30,7 @@ import Testing
     ])
     func isHeldBack(_ definition: String) throws {
         try Self.withFeed(definition) { database throws in
-            let run = try database.run(["log", "prune", "--keep", "2 entries"])
+            let run = try database.run(["log", "prune", "--keep", "2 entries", "--yes"])
             #expect(run.exitCode == 0)
             #expect(run.errors.hasPrefix("feed posts still needs what follows seq 2.\n"))
             #expect(try Self.places(database) == "3 2 2")
@@ -50,7 +50,7 @@ import Testing
             let dry = try #require(try database.json("log", "prune", "--keep", "2 entries", "--dry-run").first)
             #expect(dry["skipping"] == [["name": "posts", "seq": 2, "entries": 4]] && dry["holders"] == [])
             #expect(try Self.places(database) == "1 2 2")
-            let run = try database.run(["log", "prune", "--keep", "2 entries"])
+            let run = try database.run(["log", "prune", "--keep", "2 entries", "--yes"])
             #expect(
                 run.errors.hasPrefix(
                     "feed posts has held back what follows seq 2 for longer than its retention: it skips 4 entries.\n"))
@@ -62,7 +62,7 @@ import Testing
 
     @Test func forced() throws {
         try Self.withFeed("") { database throws in
-            let run = try database.run(["log", "prune", "--keep", "2 entries", "--force"])
+            let run = try database.run(["log", "prune", "--keep", "2 entries", "--force", "--yes"])
             #expect(run.errors.hasPrefix("feed posts has read up to seq 2 and loses what is between.\n"))
             #expect(try Self.places(database) == "7 6 3")
         }
@@ -88,7 +88,7 @@ import Testing
             try database.execute("update pathmirror.snapshot set created_at = now() - interval '2 hours'")
             try database.output("feed", "rm", "posts", "--yes")
             try database.set("/list", "1")
-            try database.output("log", "prune", "--keep", "1 entry", "--json")
+            try database.output("log", "prune", "--keep", "1 entry", "--yes", "--json")
             #expect(try database.value("select seq || made_by from pathmirror.snapshot") == "8prune")
             #expect(try database.output("log", "verify").hasPrefix("clean"))
         }

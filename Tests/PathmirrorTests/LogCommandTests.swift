@@ -175,7 +175,7 @@ import Testing
 
     @Test func whatWasPruned() throws {
         try withHistory { database throws in
-            try database.json("log", "prune", "--keep", "3 entries")
+            try database.json("log", "prune", "--keep", "3 entries", "--yes")
             #expect(
                 try database.failure("log", "show", "5")
                     == "pathmirror: Entry 5 is not in the log any more: it begins at 6.\n")
@@ -271,7 +271,7 @@ import Testing
 
     @Test func beginsWhereTheLogDoes() throws {
         try withHistory { database throws in
-            try database.json("log", "prune", "--keep", "2 entries")
+            try database.json("log", "prune", "--keep", "2 entries", "--yes")
             let run = try Self.tail(database, ["--from", "1", "--json"], try Until(2))
             #expect(try run.json().map { $0["seq"]?.int } == [7, 8])
             #expect(run.errors == "The log begins at seq 7, behind where --from says.\n")

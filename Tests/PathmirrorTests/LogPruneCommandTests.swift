@@ -51,8 +51,12 @@ import Testing
             #expect(
                 try database.output("log", "prune", "--keep", "3 entries", "--dry-run")
                     == "Would drop 5 entries (0 partitions whole): the log would begin at seq 6.\n")
-            let run = try database.run(["log", "prune", "--keep", "3 entries"])
-            #expect(run.output == "Dropped 5 entries (0 partitions whole): the log begins at seq 6.\n")
+            let run = try database.run(["log", "prune", "--keep", "3 entries", "--yes"])
+            #expect(
+                run.lines == [
+                    "Dropped 5 entries (0 partitions whole): the log begins at seq 6.",
+                    "This cannot be reversed: only a backup still has what was dropped.",
+                ])
             #expect(run.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("prune: ") })
             #expect(try database.json("log", "ls").compactMap { $0["seq"]?.int } == [6, 7, 8])
             for seq in 5...8 {
@@ -71,18 +75,43 @@ import Testing
         }
     }
 
+    @Test func refusedWithoutATerminal() throws {
+        try withHistory { database throws in
+            let run = try database.run(["log", "prune", "--keep", "3 entries"], input: "y\n")
+            #expect(run.exitCode == 1 && run.output.isEmpty)
+            #expect(
+                run.errors
+                    == "pathmirror: Nothing was changed. Add --yes to drop 5 of 8 entries of default (seq 1 to 5), without being asked.\n"
+            )
+            #expect(try database.json("log", "ls").count == 8)
+            #expect(try database.output("log", "snapshot", "--list").isEmpty)
+        }
+    }
+
+    @Test(arguments: [("y", 3), ("n", 8)]) func askedOnATerminal(_ answer: String, _ left: Int) throws {
+        try withHistory { database throws in
+            let run = try database.run(["log", "prune", "--keep", "3 entries"], answering: answer)
+            #expect(run.exitCode == (left == 3 ? 0 : 1))
+            #expect(
+                run.errors.hasPrefix(
+                    "Drop 5 of 8 entries of default (seq 1 to 5), and keep the last 3 entries? What is dropped cannot be restored. [y/N] "
+                ))
+            #expect(try database.json("log", "ls").count == left)
+        }
+    }
+
     @Test func whoeverStillReadsIsWaitedFor() throws {
         try withHistory { database throws in
             try database.execute(
                 "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace"
             )
-            let held = try database.run(["log", "prune", "--keep", "1 entry"])
+            let held = try database.run(["log", "prune", "--keep", "1 entry", "--yes"])
             #expect(held.exitCode == 0)
             #expect(held.errors.hasPrefix("feed mails still needs what follows seq 2.\n"))
             #expect(try database.value("select retained_from::text from pathmirror.namespace") == "3")
             let dry = try #require(try database.json("log", "prune", "--keep", "1 entry", "--dry-run").first)
             #expect(dry["holders"] == [["kind": "feed", "name": "mails", "seq": 2]])
-            let forced = try database.run(["log", "prune", "--keep", "1 entry", "--force"])
+            let forced = try database.run(["log", "prune", "--keep", "1 entry", "--force", "--yes"])
             #expect(forced.errors.hasPrefix("feed mails has read up to seq 2 and loses what is between.\n"))
             #expect(try database.value("select retained_from::text from pathmirror.namespace") == "8")
         }

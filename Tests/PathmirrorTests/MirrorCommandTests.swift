@@ -276,7 +276,7 @@ import Testing
             )
             #expect(try database.output("mirror", "ls").isEmpty)
             #expect(try database.output("log", "verify").hasPrefix("clean"))
-            #expect(try database.output("log", "prune", "--keep", "1 entry").contains("2 entries"))
+            #expect(try database.output("log", "prune", "--keep", "1 entry", "--yes").contains("2 entries"))
             // One that is here is dropped as ever.
             try folder.file("mirror.json", Self.definition)
             _ = try Self.apply(database, folder)

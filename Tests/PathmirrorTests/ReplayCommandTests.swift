@@ -194,7 +194,7 @@ import Testing
 
     @Test func whatWasPruned() throws {
         try withHistory { database throws in
-            try database.json("log", "prune", "--keep", "3 entries")
+            try database.json("log", "prune", "--keep", "3 entries", "--yes")
             #expect(try database.run(["replay", "log"]).json().count == 3)
             #expect(
                 try database.failure("replay", "log", "--from", "5")

@@ -141,7 +141,7 @@ import Testing
             #expect(turned.exitCode == 2 && turned.errors.contains("--from 4 comes after --to 2."))
             #expect(try database.failure("replay", "feed", "none", "--from", "1").contains("There is no feed \"none\""))
             #expect(try database.failure("replay", "feed", "orders", "--from", "9").contains("the head is 5"))
-            try database.output("log", "prune", "--keep", "2 entries", "--json")
+            try database.output("log", "prune", "--keep", "2 entries", "--yes", "--json")
             #expect(
                 try database.failure("replay", "feed", "orders", "--from", "1").contains(
                     "Entry 1 is not in the log any more; the oldest is 4: give --from 4."))

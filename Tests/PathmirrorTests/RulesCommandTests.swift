@@ -104,7 +104,7 @@ import Testing
         try withCommands { database throws in
             try database.json("rules", "set", "-", input: Self.open)
             try database.json("rules", "set", "-", input: Self.closed)
-            try database.json("log", "prune", "--keep", "1 entry")
+            try database.json("log", "prune", "--keep", "1 entry", "--yes")
             let history = try database.json("rules", "history")
             #expect(history.first?["committedAt"] == .null && history.first?["origin"] == .null)
             #expect(try database.output("rules", "history").contains("1  (not in the log any more)  "))

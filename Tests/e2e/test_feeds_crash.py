@@ -246,6 +246,6 @@ def test_pruning_keeps_what_a_feed_has_not_had(serve, database_url):
         gateway.rest.set("orders/a", number)
     feed.take(10)
     cli.succeeds("log", "snapshot", "--database-url", database_url)
-    cli.command("log", "prune", "--keep", "1 entry", "--database-url", database_url)
+    cli.command("log", "prune", "--keep", "1 entry", "--yes", "--database-url", database_url)
     assert [message["value"] for message in feed.take(40)] == values[10:]
     assert feed.has_nothing_else()

@@ -275,7 +275,7 @@ def test_a_start_in_what_was_pruned(serve, database_url):
     """It says what is there instead of leaving entries out silently."""
     gateway = serve()
     seqs = write(gateway.rest, 1, 2, 3)
-    cli.succeeds("log", "prune", "--keep", "1 entry", "--database-url", database_url)
+    cli.succeeds("log", "prune", "--keep", "1 entry", "--yes", "--database-url", database_url)
     feed = Feed(gateway.rest, headers=ADMIN)
     answer = feed.call("PUT", body={"path": "/orders/{order_id}", "start": {"seq": 0}, **PATIENT})
     assert answer.status in (400, 410), (answer.status, answer.body)

@@ -220,7 +220,7 @@ DROPPED = f"What was dropped stays dropped; {GOES_ON}"
 
 @pytest.mark.parametrize("words, purpose, said", [
     (["log", "ls"], "log", None), (["log", "show", "1"], "log", None), (["log", "blame", "/"], "log blame", None),
-    (["log", "verify"], "log verify", None), (["log", "prune", "--keep", "5 entries"], "log prune", DROPPED), (["log", "snapshot"], "log snapshot", None),
+    (["log", "verify"], "log verify", None), (["log", "prune", "--keep", "5 entries", "--yes"], "log prune", DROPPED), (["log", "snapshot"], "log snapshot", None),
     (["diff", "default@1", "default"], "diff", "There may be more differences than those above. Nothing was changed."),
     (["mirror", "infer", "/x"], "mirror infer", None), (["rules", "history"], "rules", None), (["retention", "ls"], "retention ls", None),
     (["retention", "run"], "retention", DROPPED), (["replay", "tree", "--at", "head", "--into", "copy"], "replay tree", None),
@@ -251,7 +251,7 @@ def test_migrations_go_on(written, interrupt):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["namespace", "rm", "default", "--confirm", "default"], "Nothing was changed."), (["log", "prune", "--keep", "5 entries"], DROPPED)])
+    (["namespace", "rm", "default", "--confirm", "default"], "Nothing was changed."), (["log", "prune", "--keep", "5 entries", "--yes"], DROPPED)])
 def test_what_removes_begins_again(written, interrupt, words, said):
     """Reading goes on, and removing has to wait: then it is interrupted, and done the second time."""
     _, url = written

@@ -199,7 +199,7 @@ def test_a_copy_begins_with_the_tree(gateway):
 
 def test_pruned_entries(gateway):
     write(gateway, *range(10))
-    assert cli.command("log", "prune", "--keep", "3 entries", "--force", "--database-url", gateway.database_url).returncode == 0
+    assert cli.command("log", "prune", "--keep", "3 entries", "--force", "--yes", "--database-url", gateway.database_url).returncode == 0
     oldest = sql.rows(gateway.database_url, "SELECT retained_from FROM pathmirror.namespace WHERE name = 'default'")[0][0]
     assert oldest > 1
     answer = ask(gateway.rest, offset=after(0))

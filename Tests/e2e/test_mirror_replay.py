@@ -240,7 +240,7 @@ def test_a_pruned_mirror_is_made_anew(posts):
     posts.rest.put("posts/late", {"author": "ada", "title": "L"})
     posts.rest.put("posts/later", {"author": "ada", "title": "L"})
     wait_until(lambda: posts.rows("select seq = head from pathmirror.mirror_status where name = 'messages'") == [(True,)], "the other")
-    assert cli.command("log", "prune", "--keep", "1 entry", "--force", "--database-url", posts.url).returncode == 0
+    assert cli.command("log", "prune", "--keep", "1 entry", "--force", "--yes", "--database-url", posts.url).returncode == 0
     posts.run("resume", "posts")
     wait_until(lambda: posts.rows("select state, message ~ 'replay mirror' from pathmirror.mirror_status where name = 'posts'")
                == [("broken", True)], "the mirror to say so")

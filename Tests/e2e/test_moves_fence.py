@@ -359,7 +359,7 @@ def test_a_log_that_was_shortened_between_two_tries_is_said(hooked):
     interrupted(home, FORMER, home, "m", "b")
     for number in range(10, 20):
         rest.set(f"k{number}", number)
-    cli.succeeds("log", "prune", "--keep", "2 entries", "--force", "--ns", "m", "--database-url", home)
+    cli.succeeds("log", "prune", "--keep", "2 entries", "--force", "--yes", "--ns", "m", "--database-url", home)
     done = cli.command("namespace", "move", "m", "--to", "b", "--database-url", home)
     assert done.returncode == 1 and "was shortened to behind where its copy in b is" in done.stderr
     assert "--abort throws the copy away" in done.stderr

@@ -115,7 +115,7 @@ def test_prune_and_what_still_works(history):
     dry = json.loads(history.run("log", "prune", "--keep", "3 entries", "--dry-run", "--json"))
     assert (dry["from"], dry["to"], dry["deleted"]) == (1, 6, 5)
     assert sql.rows(history.url, "SELECT min(seq) FROM pathmirror.log") == [(1,)]
-    history.run("log", "prune", "--keep", "3 entries")
+    history.run("log", "prune", "--keep", "3 entries", "--yes")
     assert sql.rows(history.url, "SELECT min(seq) FROM pathmirror.log") == [(6,)]
     assert sql.rows(history.url, "SELECT retained_from FROM pathmirror.namespace") == [(6,)]
     for seq in (5, 6, 7, 8):
@@ -134,10 +134,10 @@ def test_prune_and_what_still_works(history):
 def test_prune_stops_at_cursors(history):
     sql.execute(history.url, "INSERT INTO pathmirror.cursor (namespace_id, kind, name, seq) "
                 "SELECT id, 'feed', 'mails', 2 FROM pathmirror.namespace")
-    finished = cli.command("log", "prune", "--keep", "1 entry", "--database-url", history.url)
+    finished = cli.command("log", "prune", "--keep", "1 entry", "--yes", "--database-url", history.url)
     assert finished.returncode == 0 and "feed mails still needs what follows seq 2" in finished.stderr
     assert sql.rows(history.url, "SELECT retained_from FROM pathmirror.namespace") == [(3,)]
-    forced = cli.command("log", "prune", "--keep", "1 entry", "--force", "--database-url", history.url)
+    forced = cli.command("log", "prune", "--keep", "1 entry", "--force", "--yes", "--database-url", history.url)
     assert "loses" in forced.stderr
     assert sql.rows(history.url, "SELECT retained_from FROM pathmirror.namespace") == [(8,)]
     history.run("log", "verify")
@@ -352,5 +352,5 @@ def test_prune_by_age_wants_a_clock_that_is_right(history):
     said = history.fails("log", "prune", "--keep", "1d")
     assert "behind the time of the newest entry" in said and "--trust-clock" in said and "--keep '100000 entries'" in said
     assert sql.rows(history.url, "SELECT min(seq) FROM pathmirror.log") == [(1,)]
-    assert json.loads(history.run("log", "prune", "--keep", "1d", "--trust-clock", "--json"))["to"] == 5
+    assert json.loads(history.run("log", "prune", "--keep", "1d", "--trust-clock", "--yes", "--json"))["to"] == 5
     history.run("log", "verify")

@@ -266,7 +266,7 @@ def test_seq_at_in_a_log_that_was_pruned(served):
     gateway, url = served
     for number in range(30):
         set_(url, "/n", number)
-    cli.succeeds("log", "prune", "--keep", "10 entries", "--database-url", url)
+    cli.succeeds("log", "prune", "--keep", "10 entries", "--yes", "--database-url", url)
     first = sql.rows(url, "SELECT min(seq), max(seq) FROM pathmirror.log_entry WHERE namespace = 'default'")[0]
     assert first[0] > 1, "nothing was pruned"
     assert call(url, "SELECT pathmirror.seq_at('default', '-infinity')") == first[0] - 1

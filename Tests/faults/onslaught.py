@@ -133,7 +133,7 @@ class Onslaught:
                     cli.command("log", "snapshot", "--database-url", self.rig.url, patience=60)
                 else:
                     # What is dropped has been collected: fifteen hundred newer ones stay.
-                    cli.command("log", "prune", "--keep", "1500 entries", "--database-url", self.rig.url, patience=60)
+                    cli.command("log", "prune", "--keep", "1500 entries", "--yes", "--database-url", self.rig.url, patience=60)
             except Exception:  # noqa: BLE001 - the database is away, most likely
                 continue
 

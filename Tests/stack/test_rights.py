@@ -62,9 +62,9 @@ def test_partitions_mirrors_snapshots_and_pruning_have_the_rights_they_need(stac
     assert owners == "pathmirror_owner|2"
     stack.execute("gateway-a", "pathmirror", "log", "snapshot")
     stack.execute("gateway-a", "pathmirror", "log", "verify")
-    refused = stack.compose("exec", "-T", "gateway-a", "pathmirror", "log", "prune", "--keep", "5 entries", check=False)
+    refused = stack.compose("exec", "-T", "gateway-a", "pathmirror", "log", "prune", "--keep", "5 entries", "--yes", check=False)
     assert refused.returncode == 1 and "permission denied" in refused.stderr
-    stack.compose("run", "--rm", "--no-deps", "-T", "migrate", "log", "prune", "--keep", "5 entries", "--force")
+    stack.compose("run", "--rm", "--no-deps", "-T", "migrate", "log", "prune", "--keep", "5 entries", "--force", "--yes")
     stack.execute("gateway-a", "pathmirror", "log", "verify")
     assert stack.rest.value("people/ada/name") == "Ada"
 

@@ -216,7 +216,7 @@ class World:
     def pruned(self):
         """The oracle has read what goes; what is written meanwhile stays."""
         self.query(self.urls[0], self.log.read)
-        self.command("log", "prune", "--keep", f"{self.dice.choice([130, 250])} entries")
+        self.command("log", "prune", "--keep", f"{self.dice.choice([130, 250])} entries", "--yes")
 
     def snapshot(self):
         self.command("log", "snapshot")

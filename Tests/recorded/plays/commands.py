@@ -76,7 +76,7 @@ def play_commands_log(player):
         player.command("diff", left, right)
         player.command("diff", left, right, "--json")
     player.command("diff", f"{player.name}@1", player.name, "--path", "/users")
-    player.command("log", "prune", "--keep", "4 entries", *ns)
+    player.command("log", "prune", "--keep", "4 entries", "--yes", *ns)
     player.command("log", "prune", "--keep", "x", *ns)
     player.command("log", "ls", *ns)
     player.command("log", "show", "1", *ns)

@@ -5,14 +5,14 @@ import Runtime
 struct LogPruneCommand: Command {
     static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
     static let specification = CommandSpecification(
-        "log prune", "drops old entries, after keeping the tree before the first one that stays",
+        "log prune", "drops old entries, after keeping the tree before the first one that stays; asks first",
         options: [
             RetentionOptions.keep,
             .init("force", nil, "also drops entries that mirrors or feeds have not read yet"),
             .init(
                 "trust-clock", nil,
                 "goes by PostgreSQL's clock although it is far from this machine's, or behind the newest entry"),
-            ReplayOptions.namespace, ReplayOptions.dryRun, .json,
+            Confirmation.option, ReplayOptions.namespace, ReplayOptions.dryRun, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -25,20 +25,14 @@ struct LogPruneCommand: Command {
         let isDryRun = arguments.has("dry-run")
         let plan = try pruning.plan(
             keeping, force: isForced, trustsClock: arguments.has("trust-clock"))
-        if !arguments.has("json") {
-            for holder in plan.holders {
-                console.error(
-                    isForced
-                        ? "\(holder.kind) \(holder.name) has read up to seq \(holder.seq) and loses what is between."
-                        : "\(holder.kind) \(holder.name) still needs what follows seq \(holder.seq).")
-            }
-            for feed in plan.skipping where !isForced {
-                console.error(
-                    "feed \(feed.name) has held back what follows seq \(feed.seq) for longer than its retention: it skips \(Counted.text(plan.newFrom - 1 - feed.seq, "entry"))."
-                )
-            }
-        }
+        if !arguments.has("json") { warn(plan, isForced, console) }
         if !isDryRun {
+            if plan.newFrom > plan.oldFrom {
+                let entries = try text(plan, of: namespace, pruning)
+                try Confirmation.require(
+                    "Drop \(entries), and keep \(RetentionOptions.words(keeping))? What is dropped cannot be restored.",
+                    "Add --yes to drop \(entries), without being asked.", arguments, console)
+            }
             try console.telling("prune", isQuiet: arguments.has("json")) { line in
                 try pruning.run(plan) { step in
                     line.note("prune: \(step)")
@@ -46,16 +40,40 @@ struct LogPruneCommand: Command {
                 }
             }
         }
-        if arguments.has("json") {
-            return console.write(json(plan, isDryRun).line)
-        }
+        if arguments.has("json") { return console.write(json(plan, isDryRun).line) }
+        guard !plan.isEmpty else { return console.write("Nothing to drop: the log begins at seq \(plan.oldFrom).") }
         let what =
             "\(Counted.text(plan.newFrom - plan.oldFrom, "entry")) (\(Counted.text(plan.partitions.count, "partition")) whole)"
         console.write(
-            plan.isEmpty
-                ? "Nothing to drop: the log begins at seq \(plan.oldFrom)."
-                : "\(isDryRun ? "Would drop" : "Dropped") \(what): the log \(isDryRun ? "would begin" : "begins") at seq \(plan.newFrom)."
+            "\(isDryRun ? "Would drop" : "Dropped") \(what): the log \(isDryRun ? "would begin" : "begins") at seq \(plan.newFrom)."
         )
+        if !isDryRun { console.write("This cannot be reversed: only a backup still has what was dropped.") }
+    }
+
+    /// Says which readers keep entries, and which lose some.
+    private static func warn(_ plan: Pruning.Plan, _ isForced: Bool, _ console: Console) {
+        for holder in plan.holders {
+            console.error(
+                isForced
+                    ? "\(holder.kind) \(holder.name) has read up to seq \(holder.seq) and loses what is between."
+                    : "\(holder.kind) \(holder.name) still needs what follows seq \(holder.seq).")
+        }
+        for feed in plan.skipping where !isForced {
+            console.error(
+                "feed \(feed.name) has held back what follows seq \(feed.seq) for longer than its retention: it skips \(Counted.text(plan.newFrom - 1 - feed.seq, "entry"))."
+            )
+        }
+    }
+
+    /// `5 of 8 entries of shop (seq 1 to 5)`, with the size of partitions that go whole.
+    private static func text(
+        _ plan: Pruning.Plan, of namespace: NamespaceRecord, _ pruning: Pruning
+    ) throws -> String {
+        let bytes = try pruning.bytes(of: plan)
+        let size = bytes == 0 ? "" : ", \(ByteCount.text(bytes)) in whole partitions"
+        let all = Counted.text(plan.head - plan.oldFrom + 1, "entry")
+        return
+            "\(plan.newFrom - plan.oldFrom) of \(all) of \(namespace.name) (seq \(plan.oldFrom) to \(plan.newFrom - 1)\(size))"
     }
 
     private static func json(_ plan: Pruning.Plan, _ isDryRun: Bool) -> JSONOutput {
