@@ -218,7 +218,7 @@ import Testing
             try database.execute(
                 "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00Z' + seq * interval '1 min'")
             _ = try Self.apply(database, folder)
-            let run = try database.run(["feed", "seek", "orders", "--json"] + options)
+            let run = try database.run(["feed", "seek", "orders", "--yes", "--json"] + options)
             #expect(run.exitCode == 0, "\(run.errors)")
             #expect(try run.json().first?["seq"]?.int == seq)
             #expect(try database.value("select seq::text from pathmirror.feed_progress") == "\(seq)")
@@ -235,6 +235,53 @@ import Testing
             _ = try Self.apply(database, folder)
             #expect(try database.run(["feed", "seek", "orders"] + options).exitCode == 2)
             #expect(try database.value("select generation::text from pathmirror.feed_progress") == "1")
+        }
+    }
+
+    @Test(arguments: [
+        (["--seq", "1"], "from seq 3 to seq 1, which delivers 2 entries again", "--seq 3"),
+        (["--to", "now"], "from seq 3 to seq 5, which skips 2 entries", "--seq 3"),
+        (
+            ["--to", "snapshot"],
+            "from seq 3 to a snapshot at seq 5, which delivers the whole tree again and skips 2 entries", "--seq 3"
+        ),
+    ])
+    func movedAfterAYes(_ options: [String], _ effect: String, _ reversal: String) throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            for number in 4...5 { try database.set("/orders/o\(number)", "1") }
+            let seek = ["feed", "seek", "orders"] + options
+            let refused = try database.run(seek, input: "y\n")
+            #expect(refused.exitCode == 1 && refused.output.isEmpty)
+            #expect(
+                refused.errors
+                    == "pathmirror: Nothing was changed. Add --yes to move default/orders \(effect), without being asked.\n"
+            )
+            #expect(try database.run(seek, answering: "n").exitCode == 1)
+            #expect(try database.value("select generation::text from pathmirror.feed_progress") == "1")
+            #expect(try database.output("log", "snapshot", "--list").isEmpty)
+
+            let asked = try database.run(seek, answering: "y")
+            #expect(asked.exitCode == 0)
+            #expect(asked.errors == "Move default/orders \(effect)? [y/N] ")
+            #expect(asked.lines.last == "To reverse it: pathmirror feed seek default/orders \(reversal)")
+        }
+    }
+
+    /// A feed that stays where it is delivers nothing again, and one in a snapshot can't return into it.
+    @Test func movesWithoutAWayBack() throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            #expect(try database.run(["feed", "seek", "orders", "--to", "now"]).lines.count == 1)
+            try database.output("feed", "seek", "orders", "--to", "snapshot", "--yes")
+            #expect(
+                try database.run(["feed", "seek", "orders", "--seq", "1", "--yes"]).lines.last
+                    == "To begin with a snapshot again: pathmirror feed seek default/orders --to snapshot")
+            try database.output("log", "prune", "--keep", "1 entry", "--force", "--yes", "--json")
+            try database.execute("update pathmirror.feed_progress set seq = 1")
+            #expect(
+                try database.run(["feed", "seek", "orders", "--seq", "2", "--yes"]).lines.last
+                    == "This cannot be reversed: entry 2 is no longer in the log.")
         }
     }
 
@@ -256,7 +303,7 @@ import Testing
             #expect(
                 try database.failure("feed", "apply", "-", input: late).contains(
                     #"the oldest is 3. {"seq":2} begins with that one, "snapshot" with"#))
-            #expect(try database.output("feed", "seek", "orders", "--seq", "2").contains("is at seq 2"))
+            #expect(try database.output("feed", "seek", "orders", "--seq", "2", "--yes").contains("is at seq 2"))
         }
     }
 

@@ -14,7 +14,7 @@ import Testing
                 "update pathmirror.log set committed_at = now() - interval '3 hours' + seq * interval '1 second'")
             try database.output(
                 "feed", "apply", "-", input: #"{"name": "posts", "path": "/posts/{id}"\#(definition)}"#)
-            try database.output("feed", "seek", "posts", "--seq", "2")
+            try database.output("feed", "seek", "posts", "--seq", "2", "--yes")
             try body(database)
         }
     }
@@ -71,7 +71,7 @@ import Testing
     /// What a feed began with goes when no feed needs it; what the log begins behind stays.
     @Test func snapshots() throws {
         try Self.withFeed("") { database throws in
-            try database.output("feed", "seek", "posts", "--to", "snapshot")
+            try database.output("feed", "seek", "posts", "--to", "snapshot", "--yes")
             let kept = "select string_agg(seq || made_by, ' ' order by seq) from pathmirror.snapshot"
             try database.execute("update pathmirror.snapshot set created_at = now() - interval '2 hours'")
             try database.output("log", "prune", "--keep", "8 entries", "--json")
@@ -84,7 +84,7 @@ import Testing
 
     @Test func aSnapshotThatTheLogBeginsBehind() throws {
         try Self.withFeed("") { database throws in
-            try database.output("feed", "seek", "posts", "--to", "snapshot")
+            try database.output("feed", "seek", "posts", "--to", "snapshot", "--yes")
             try database.execute("update pathmirror.snapshot set created_at = now() - interval '2 hours'")
             try database.output("feed", "rm", "posts", "--yes")
             try database.set("/list", "1")

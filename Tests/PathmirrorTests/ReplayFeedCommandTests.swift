@@ -81,7 +81,7 @@ import Testing
     /// What the feed has yet to deliver would come twice.
     @Test func whatIsStillToCome() throws {
         try Self.withFeed { database throws in
-            try database.output("feed", "seek", "orders", "--seq", "2")
+            try database.output("feed", "seek", "orders", "--seq", "2", "--yes")
             let outcome = try #require(try database.json("replay", "feed", "orders", "--from", "1").first)
             #expect(outcome["messages"] == 2 && outcome["toCome"] == 3)
             #expect(try Self.letters(database) == "default:1:0 retry 0 a 1, default:2:0 retry 0 b 1")

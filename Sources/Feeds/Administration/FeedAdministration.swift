@@ -159,40 +159,58 @@ public struct FeedAdministration {
         return (progress.seq, Change(feed: record.id, generation: generation))
     }
 
-    /// Returns the progress of a feed that begins at `start`.
+    /// Returns the effect of `seek(_:to:)`. Changes nothing.
+    public func seekPlan(_ name: FeedName, to start: FeedDefinition.Start) throws -> FeedSeekPlan {
+        let record = try feed(name)
+        guard let namespace = try connection.namespace(id: record.namespaceID),
+            let stored = try connection.feedProgress(record.namespaceID, record.id)
+        else { throw try absence(of: name) }
+        let progress = FeedProgress(stored) ?? FeedProgress(seq: stored.seq, snapshotSeq: stored.snapshotSeq)
+        return FeedSeekPlan(
+            progress, to: try seq(start, in: namespace) ?? namespace.head,
+            isSnapshot: start == .snapshot && namespace.head > 0, retainedFrom: namespace.retainedFrom)
+    }
+
+    /// Where a start is in a namespace's log.
     private func place(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> FeedProgressRecord {
         guard let now = try connection.namespace(id: namespace.id) else {
             throw try absence(of: namespace.name)
         }
         let seq: Int64
         var snapshotSeq: Int64?
-        switch start {
-        case .now: seq = now.head
-        case .beginning:
-            guard now.retainedFrom == 1 else { throw FeedError.pruned(wanted: 1, oldest: now.retainedFrom) }
+        if let found = try self.seq(start, in: now) {
+            seq = found
+        } else if now.head == 0 {
             seq = 0
-        case .snapshot:
-            if now.head == 0 {
-                seq = 0
-            } else {
-                guard mayTakeSnapshots else { throw SnapshotNeeded() }
-                // The stored tree is the feed's start, however long storing it takes.
-                let taken = try connection.takeSnapshot(namespace.id, for: .feed)
-                seq = taken - 1
-                snapshotSeq = taken
-            }
-        case .seq(let wanted):
-            // The last entry that is not delivered.
-            seq = try LogPosition.seq(wanted).seq(connection, now)
-        case .time(let text): seq = try LogPosition.time(text).seq(connection, now)
-        }
-        if seq + 1 < now.retainedFrom, snapshotSeq == nil {
-            throw FeedError.pruned(wanted: seq + 1, oldest: now.retainedFrom)
+        } else {
+            guard mayTakeSnapshots else { throw SnapshotNeeded() }
+            // What is kept of the tree is what the feed begins with, however long it takes.
+            let taken = try connection.takeSnapshot(namespace.id, for: .feed)
+            seq = taken - 1
+            snapshotSeq = taken
         }
         let batch = try connection.batches(namespace.id, at: [seq])[seq]
         return FeedProgressRecord(
             seq: seq, index: 0, snapshotSeq: snapshotSeq, done: [], handedTo: seq,
             readTo: LogCursor(seq: seq, batch: batch))
+    }
+
+    /// Returns the last entry that a feed with this start does not deliver, or nil for a snapshot.
+    ///
+    /// - Throws: `FeedError.pruned` if the log no longer has the entry after it.
+    private func seq(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> Int64? {
+        let seq: Int64
+        switch start {
+        case .now: seq = namespace.head
+        case .beginning: seq = 0
+        case .snapshot: return nil
+        case .seq(let wanted): seq = try LogPosition.seq(wanted).seq(connection, namespace)
+        case .time(let text): seq = try LogPosition.time(text).seq(connection, namespace)
+        }
+        guard seq + 1 >= namespace.retainedFrom else {
+            throw FeedError.pruned(wanted: seq + 1, oldest: namespace.retainedFrom)
+        }
+        return seq
     }
 
     // MARK: Trees

@@ -3,7 +3,8 @@ import LogStore
 
 struct FeedSeekCommand: Command {
     static let specification = CommandSpecification(
-        "feed seek", "moves a feed to another place of the log: every message after it is delivered, again if need be",
+        "feed seek",
+        "moves a feed to another place of the log: every message after it is delivered, again if need be; asks first",
         positionals: ["NAME"],
         options: [
             .init("seq", "SEQ", "delivers every entry after this one"),
@@ -12,31 +13,60 @@ struct FeedSeekCommand: Command {
                 "to", "SEQ|TIME",
                 "the same for a seq or a time, also how long ago (1h, 2d); or beginning, now, or snapshot: the tree as it is, and then every change"
             ),
-            FeedOptions.namespace, .json,
+            Confirmation.option, FeedOptions.namespace, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let place = try place(arguments)
         let name = try FeedOptions.name(arguments)
         try FeedOptions.administer(arguments, console, "feed seek", of: .of(name.namespace)) { administration, _ in
+            let plan: FeedSeekPlan
             let seq: Int64
             do {
-                seq = try administration.seek(name, to: place).seq
+                plan = try administration.seekPlan(name, to: place)
+                if plan.isNoticed {
+                    let move = move(name, plan)
+                    try Confirmation.require(
+                        "Move \(move)?", "Add --yes to move \(move), without being asked.", arguments, console)
+                }
+                seq = try administration.seek(name, to: plan.isSnapshot ? .snapshot : .seq(plan.to)).seq
             } catch FeedError.pruned(let wanted, let oldest) {
                 throw CommandFailure(
                     "Entry \(wanted) is not in the log any more; the oldest is \(oldest). Give --seq \(oldest - 1) to begin with that one, or --to snapshot."
                 )
             }
-            console.write(
-                arguments.has("json")
-                    ? JSONOutput.object([
+            guard !arguments.has("json") else {
+                return console.write(
+                    JSONOutput.object([
                         "namespace": .text(name.namespace), "name": .text(name.name), "seq": .number(seq),
-                    ]).line
-                    : "\(name.name) is at seq \(seq): "
-                        + (place == .snapshot
-                            ? "the tree as it is now is delivered, and then every change."
-                            : "every entry after it is delivered."))
+                        "previousSeq": .number(plan.from),
+                    ]).line)
+            }
+            console.write(
+                "\(name.name) is at seq \(seq): "
+                    + (plan.isSnapshot
+                        ? "the tree as it is now is delivered, and then every change."
+                        : "every entry after it is delivered."))
+            if plan.isNoticed { console.write(reversal(name, plan)) }
         }
+    }
+
+    /// `shop/orders from seq 40 to seq 160, which skips 120 entries`
+    private static func move(_ name: FeedName, _ plan: FeedSeekPlan) -> String {
+        var effects: [String] = []
+        if plan.isSnapshot { effects.append("delivers the whole tree again") }
+        if plan.skipped > 0 { effects.append("skips \(Counted.text(plan.skipped, "entry"))") }
+        if plan.repeated > 0 { effects.append("delivers \(Counted.text(plan.repeated, "entry")) again") }
+        let goal = plan.isSnapshot ? "a snapshot at seq \(plan.to)" : "seq \(plan.to)"
+        return "\(name) from seq \(plan.from) to \(goal), which \(effects.joined(separator: " and "))"
+    }
+
+    private static func reversal(_ name: FeedName, _ plan: FeedSeekPlan) -> String {
+        if plan.wasInSnapshot { return "To begin with a snapshot again: pathmirror feed seek \(name) --to snapshot" }
+        guard plan.isRetained else {
+            return "This cannot be reversed: entry \(plan.from + 1) is no longer in the log."
+        }
+        return "To reverse it: pathmirror feed seek \(name) --seq \(plan.from)"
     }
 
     private static func place(_ arguments: ParsedArguments) throws -> FeedDefinition.Start {
