@@ -340,7 +340,8 @@ import Testing
         try Self.withOrders { database, folder in
             _ = try Self.apply(database, folder)
             try Self.bury(database)
-            let run = try database.run(["feed", "dead", word, "orders", "--json"] + options)
+            let run = try database.run(
+                ["feed", "dead", word, "orders", "--json"] + options + (word == "drop" ? ["--yes"] : []))
             #expect(run.exitCode == (count == 0 ? 1 : 0), "\(run.errors)")
             #expect(run.errors.contains("Nothing was found") == (count == 0))
             #expect(try run.json().first?["count"]?.int == count)
@@ -355,9 +356,33 @@ import Testing
             #expect(
                 try database.output("feed", "dead", "retry", "orders", "--key", "o3")
                     == "1 dead letter is delivered once more.\n")
-            #expect(try database.output("feed", "dead", "drop", "orders", "--all") == "2 dead letters are dropped.\n")
+            #expect(
+                try database.output("feed", "dead", "drop", "orders", "--all", "--yes")
+                    == "2 dead letters are dropped.\nThis cannot be reversed. To deliver all messages of entries 2 to 4 again: pathmirror replay feed default/orders --from 2 --to 4\n"
+            )
             #expect(
                 try database.output("feed", "dead", "drop", "orders", "--all") == "0 dead letters are dropped.\n")
+        }
+    }
+
+    @Test func allDeadLettersDroppedAfterAYes() throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            try Self.bury(database)
+            let drop = ["feed", "dead", "drop", "orders", "--all"]
+            let letters = "3 dead letters of default/orders, the oldest of 2026-01-31T12:00:00.000Z"
+            let refused = try database.run(drop, input: "y\n")
+            #expect(refused.exitCode == 1 && refused.output.isEmpty)
+            #expect(
+                refused.errors
+                    == "pathmirror: Nothing was changed. Add --yes to drop \(letters), without being asked.\n")
+            #expect(try database.run(drop, answering: "n").exitCode == 1)
+            #expect(try Self.states(database) == "2dead 3dead 4dead 5blocked")
+            // Messages that the command line names are not asked about.
+            #expect(try database.run(drop.dropLast() + ["--key", "o3"]).exitCode == 0)
+            let asked = try database.run(drop, answering: "y")
+            #expect(asked.errors.hasPrefix("Drop 2 dead letters of default/orders, the oldest of"))
+            #expect(try Self.states(database) == "5retry")
         }
     }
 

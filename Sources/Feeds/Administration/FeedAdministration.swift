@@ -240,7 +240,15 @@ public struct FeedAdministration {
         return try connection.retryLetters(record.namespaceID, record.id, selection)
     }
 
-    /// Drops dead letters. Returns their number.
+    /// Returns how many dead letters are meant, or nil if none is.
+    public func deadLetterSummary(
+        _ name: FeedName, _ selection: LogConnection.LetterSelection
+    ) throws -> LogConnection.DeadLetterSummary? {
+        let record = try feed(name)
+        return try connection.deadLetterSummary(record.namespaceID, record.id, selection)
+    }
+
+    /// Drops dead letters. Returns how many there were.
     public func drop(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
         let record = try feed(name)
         return try connection.dropLetters(record.namespaceID, record.id, selection)

@@ -9,7 +9,17 @@ extension LogConnection {
         case places([FeedPlace])
     }
 
-    /// The position of a message among the messages of its feed.
+    /// The number and the age of some dead letters of a feed.
+    public struct DeadLetterSummary: Sendable, Equatable {
+        public let count: Int64
+        /// The first and the last entry whose messages they are.
+        public let firstSeq: Int64
+        public let lastSeq: Int64
+        /// The time when the gateway gave up the first one, as RFC 3339 in UTC.
+        public let oldest: String
+    }
+
+    /// A message's place among those of its feed.
     public struct FeedPlace: Sendable, Equatable {
         public let seq: Int64
         public let index: Int64
@@ -46,8 +56,26 @@ extension LogConnection {
             "update pathmirror.feed_message set state = 'retry', attempts = 0, since = now() where state = 'dead' and")
     }
 
-    /// Drops dead letters, and schedules the messages that they blocked for delivery. Returns the number of dropped
-    /// messages.
+    /// Returns how many dead letters are meant, or nil if none is.
+    public func deadLetterSummary(
+        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+    ) throws(LogStoreError) -> DeadLetterSummary? {
+        let (condition, parameters) = Self.condition(namespace, feed, selection)
+        return try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select count(*), min(seq), max(seq), to_char(min(since) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+                from pathmirror.feed_message where state = 'dead' and namespace_id = $1 and feed = $2 and \(condition)
+                """, parameters)
+            let count = try rows.int64(0, 0)
+            guard count > 0 else { return nil }
+            return DeadLetterSummary(
+                count: count, firstSeq: try rows.int64(0, 1), lastSeq: try rows.int64(0, 2),
+                oldest: try rows.string(0, 3))
+        }
+    }
+
+    /// Drops dead letters, and has what was set aside behind them delivered. Returns how many were dropped.
     public func dropLetters(
         _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
     ) throws(LogStoreError) -> Int64 {
@@ -58,6 +86,26 @@ extension LogConnection {
     private func changeLetters(
         _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection, _ statement: String
     ) throws(LogStoreError) -> Int64 {
+        let (condition, parameters) = Self.condition(namespace, feed, selection)
+        let own: PostgresParameters = [.int8(namespace), .int8(feed)]
+        return try mayBeMisplaced { () throws(PostgresError) in
+            let results = try holding(
+                namespace,
+                [
+                    .query("\(statement) namespace_id = $1 and feed = $2 and \(condition)", parameters),
+                    .query(Self.revival, own),
+                    .query(
+                        "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
+                    .query("select pg_notify('\(Self.feedChannel)', '')"),
+                ])
+            return Int64(results[0].affectedRows)
+        }
+    }
+
+    /// Returns a condition for a selection, and its parameters, of which the first two are the namespace and the feed.
+    private static func condition(
+        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+    ) -> (sql: String, parameters: PostgresParameters) {
         var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
         var condition = "true"
         switch selection {
@@ -80,19 +128,7 @@ extension LogConnection {
             condition =
                 "(seq, index, is_snapshot) in (select * from unnest($3::bigint[], $4::bigint[], $5::boolean[]))"
         }
-        let own: PostgresParameters = [.int8(namespace), .int8(feed)]
-        return try mayBeMisplaced { () throws(PostgresError) in
-            let results = try holding(
-                namespace,
-                [
-                    .query("\(statement) namespace_id = $1 and feed = $2 and \(condition)", parameters),
-                    .query(Self.revival, own),
-                    .query(
-                        "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
-                    .query("select pg_notify('\(Self.feedChannel)', '')"),
-                ])
-            return Int64(results[0].affectedRows)
-        }
+        return (condition, parameters)
     }
 
     /// Schedules blocked messages whose key has no dead letter left.

@@ -36,17 +36,30 @@ struct FeedDeadRetryCommand: Command {
         positionals: ["NAME"], options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedDeadSelection.change(arguments, console, "delivered once more") { try $0.retry($1, $2) }
+        try FeedDeadSelection.change(arguments, console, "delivered once more") { (try $0.retry($1, $2), nil) }
     }
 }
 
 struct FeedDeadDropCommand: Command {
     static let specification = CommandSpecification(
-        "feed dead drop", "drops dead letters; what was set aside after them is delivered", positionals: ["NAME"],
-        options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
+        "feed dead drop", "drops dead letters; what was set aside after them is delivered; asks before it drops all",
+        positionals: ["NAME"],
+        options: FeedDeadSelection.options + [Confirmation.option, FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedDeadSelection.change(arguments, console, "dropped") { try $0.drop($1, $2) }
+        try FeedDeadSelection.change(arguments, console, "dropped") { administration, name, selection in
+            guard let summary = try administration.deadLetterSummary(name, selection) else { return (0, nil) }
+            if selection == .all {
+                let letters =
+                    "\(Counted.text(summary.count, "dead letter")) of \(name), the oldest of \(summary.oldest)"
+                try Confirmation.require(
+                    "Drop \(letters)? They cannot be restored.",
+                    "Add --yes to drop \(letters), without being asked.", arguments, console)
+            }
+            let note =
+                "This cannot be reversed. To deliver all messages of entries \(summary.firstSeq) to \(summary.lastSeq) again: pathmirror replay feed \(name) --from \(summary.firstSeq) --to \(summary.lastSeq)"
+            return (try administration.drop(name, selection), note)
+        }
     }
 }
 
@@ -57,20 +70,22 @@ private enum FeedDeadSelection {
         .init("all", nil, "all of them"),
     ]
 
+    /// - Parameter body: returns the number of dead letters that it has changed, and a sentence after the result, if any.
     static func change(
         _ arguments: ParsedArguments, _ console: Console, _ words: String,
-        _ body: (FeedAdministration, FeedName, LogConnection.LetterSelection) throws -> Int64
+        _ body: (FeedAdministration, FeedName, LogConnection.LetterSelection) throws -> (count: Int64, note: String?)
     ) throws {
         let name = try FeedOptions.name(arguments)
         let selection = try selection(arguments, name)
         try FeedOptions.administer(arguments, console, "feed dead", of: .of(name.namespace)) { administration, _ in
-            let count = try body(administration, name, selection)
+            let (count, note) = try body(administration, name, selection)
             // Who names some expects that they are there; all of none is no mistake.
             let isNothing = count == 0 && !arguments.has("all")
             if arguments.has("json") {
                 console.write(JSONOutput.object(["count": .number(count)]).line)
             } else if !isNothing {
                 console.write("\(Counted.text(count, "dead letter")) \(count == 1 ? "is" : "are") \(words).")
+                if let note { console.write(note) }
             }
             guard isNothing else { return }
             throw CommandFailure(
