@@ -66,7 +66,7 @@ extension LogConnection {
                 )
             }
             guard done.set(writer, multirange: numbers, seq: seq, identity) else {
-                throw .corrupt("numbers of writes: \(numbers)")
+                throw .corrupt("invalid numbers of writes: \(numbers)")
             }
         }
         return done

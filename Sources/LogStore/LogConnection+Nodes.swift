@@ -4,7 +4,9 @@ public import Tree
 extension LogConnection {
     /// Reads the tree with its head and rules, in one consistent snapshot.
     public func loadTree(_ namespace: Int64) throws(LogStoreError) -> LoadedTree {
-        guard let loaded = try loadTree(namespace, { _ in .goOn }) else { preconditionFailure("nobody said no") }
+        guard let loaded = try loadTree(namespace, { _ in .goOn }) else {
+            preconditionFailure("loadTree stopped without a callback that stops it")
+        }
         return loaded
     }
 

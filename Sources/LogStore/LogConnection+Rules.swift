@@ -73,7 +73,7 @@ extension LogConnection {
             namespace: namespace, expectedHead: head, id: Batch.makeID(), records: [entry], rows: RowChanges(),
             rules: [StoredRules(seq: head + 1, source: source)])
         guard try commit(batch, isLocked: true) == .committed else {
-            throw .corrupt("the head moved although it was locked")
+            throw .corrupt("the head changed while its row was locked")
         }
         return head + 1
     }

@@ -94,7 +94,7 @@ extension LogConnection {
                 "select pathmirror.save_session($1, $2, $3, $4, $5, $6, $7, $8)", parameters
             ).string(0, 0)
         }
-        guard let known = SaveResult(rawValue: result) else { throw .corrupt("a save that ended as \(result)") }
+        guard let known = SaveResult(rawValue: result) else { throw .corrupt("saving a session returned \(result)") }
         return known
     }
 

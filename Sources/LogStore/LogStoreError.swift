@@ -47,38 +47,39 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .database(let error): "\(error)"
-        case .standby: "The server is a standby, which can't be written to: connect to the primary, or promote it."
+        case .standby:
+            "The server is a standby, which accepts no writes: connect to the primary, or promote the standby."
         case .readOnly:
-            "The server takes no writes: default_transaction_read_only is on for it, for this database or for this role."
+            "The server accepts no writes: default_transaction_read_only is on for the server, this database or this role. Set it to off."
         case .outdated(let timeline, let newest):
             """
-            The server is on timeline \(timeline), and one on timeline \(newest) has taken over from it. Stop it, or, if it is \
-            the one to go on with, restart this gateway.
+            The server is on timeline \(timeline), and a server on timeline \(newest) has replaced it. Stop the server on \
+            timeline \(timeline). If it is the right server, restart this gateway.
             """
         case .anotherInstallation(let database, let expected, let found):
             """
-            Where database "\(database)" should be there is another one (\(found ?? "without Pathmirror's schema")), and not the one \
-            that was added (\(expected)): nothing is read or written there. Bring the right one back to its address, or say \
-            where it is now with 'pathmirror database add \(database) URL' and restart the gateways.
+            At the address of database "\(database)" is another database (\(found ?? "without Pathmirror's schema")) instead of the \
+            one that was added (\(expected)), so Pathmirror does not use it. Move the right database back to its address, or \
+            register its new address with 'pathmirror database add \(database) URL' and restart the gateways.
             """
         case .schemaMissing(let found, let needed):
             "The database's schema is at version \(found), this program needs \(needed): run 'pathmirror migrate up'."
         case .schemaTooNew(let found, let known):
             "The database's schema is at version \(found), this program knows up to \(known): use a newer pathmirror."
         case .migrationChanged(let version):
-            "Migration \(version) was applied with another text than this program's: the database was not made by this pathmirror."
+            "Migration \(version) in the database differs from this program's: another build of pathmirror made the database. Use that build."
         case .functionsChanged(let file):
-            "The database's functions of \"\(file)\" are not this program's: run 'pathmirror migrate up'."
+            "The database's functions of \"\(file)\" differ from this program's: run 'pathmirror migrate up'."
         case .unknownNamespace(let name): "There is no namespace \"\(name)\"."
         case .importConflict(let what), .misplaced(let what): what
-        case .stopped: "The program stops."
-        case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."
+        case .stopped: "The program is stopping."
+        case .corrupt(let what): "The database holds data that Pathmirror never writes: \(what)."
         case .partMissing(let seq, _, nil):
-            "Entry \(seq) is not in the log. Retention may have removed it while it was read: read from an entry that is retained."
+            "Entry \(seq) is not in the log. Retention may have removed the entry during the read: read from a retained entry."
         case .partMissing(let seq, let part, let count?) where part < count:
-            "Entry \(seq) of the log is damaged: it has \(count) parts, and part \(part) is missing. Read from the entry after it, with the tree of that moment."
+            "Entry \(seq) of the log is damaged: part \(part) of its \(count) parts is missing. Continue with the next entry, and load the tree at that position."
         case .partMissing(let seq, let part, let count?):
-            "Entry \(seq) of the log has no part \(part), but \(count) parts."
+            "Entry \(seq) of the log has \(count) parts: there is no part \(part)."
         }
     }
 
@@ -175,16 +176,17 @@ enum SchemaErrorCode: String, CaseIterable {
     /// The reason for which a function raises the code.
     var meaning: String {
         switch self {
-        case .headMoved: "The head of the namespace is not where the writer expected it: another writer was faster."
-        case .ordersTaken: "What a session ordered for its disconnection was carried out or changed by another gateway."
+        case .headMoved:
+            "The head of the namespace is not the seq that the writer expected: another writer committed first."
+        case .ordersTaken: "Another gateway executed or changed the session's onDisconnect operations."
         case .alreadyDone:
             """
-            A write of this name, or a later one, was done before; a feed's place belongs to another worker; or `wait_for` \
+            This write or a later write of its writer was already committed; another worker owns the feed; or `wait_for` \
             reached its timeout.
             """
         case .logNeeded:
-            "Retention may not drop these entries: a reader needs them, a snapshot is missing, or a move runs."
-        case .misplaced: "The namespace lives in another database, or is on its way to or from this one."
+            "Retention must not drop these entries: a reader needs them, a snapshot is missing, or a move is in progress."
+        case .misplaced: "The namespace is in another database, or is being moved to or from this database."
         }
     }
 
@@ -192,10 +194,10 @@ enum SchemaErrorCode: String, CaseIterable {
     var remedy: String {
         switch self {
         case .headMoved: "Begin a new transaction and write again."
-        case .ordersTaken: "None: the orders were carried out."
-        case .alreadyDone: "Do not write again. After `wait_for`: see why the mirror lags, or wait for longer."
+        case .ordersTaken: "None: the operations were executed."
+        case .alreadyDone: "Do not write again. After `wait_for`: find out why the mirror lags, or wait longer."
         case .logNeeded: "`pathmirror retention ls` names the reader."
-        case .misplaced: "Ask the database that has the namespace: `pathmirror namespace ls`."
+        case .misplaced: "Connect to the database that has the namespace: `pathmirror namespace ls` names it."
         }
     }
 }

@@ -19,7 +19,7 @@ public enum SchemaMaking {
         elsif not (\(privileges.map { "has_schema_privilege(wanted, '\($0)')" }.joined(separator: " and "))) then
             raise exception using errcode = 'insufficient_privilege',
                 message = format('the role %I lacks the privilege CREATE or USAGE on the schema %I', current_user, wanted),
-                hint = format('as %I, who owns the schema: grant create, usage on schema %I to %I', owner, wanted, current_user);
+                hint = format('as %I, the owner of the schema: grant create, usage on schema %I to %I', owner, wanted, current_user);
         """
     }
 
@@ -31,13 +31,13 @@ public enum SchemaMaking {
             elsif not pg_has_role(owner, 'usage') then
                 raise exception using errcode = 'insufficient_privilege',
                     message = format('the role %I does not own the schema %I, which belongs to %I', current_user, wanted, owner),
-                    hint = format('migrate as %I, or as a role that has been granted it', owner);
+                    hint = format('migrate as %1$I, or as a member of %1$I', owner);
             """)
 
     private static let making = """
         if not has_database_privilege(current_database(), 'create') then
             raise exception using errcode = 'insufficient_privilege',
-                message = format('the role %I lacks the privilege CREATE on the database %I, which making the schema %I takes',
+                message = format('the role %I lacks the privilege CREATE on the database %I, which is needed to create the schema %I',
                     current_user, current_database(), wanted),
                 hint = format('as a superuser or the owner of the database: grant create on database %I to %I',
                     current_database(), current_user);

@@ -140,7 +140,10 @@ import Tree
                 Change(path: Path(splitting: "/a/b"), value: .int(1)),
                 Change(path: Path(splitting: "/a"), value: .int(2)),
             ]
-            #expect(throws: ReplayError.badLine(7, reason: "it changes both /a and /a/b, which no entry can")) {
+            #expect(
+                throws: ReplayError.badLine(
+                    7, reason: "the line changes both /a and its descendant /a/b, which no entry can do")
+            ) {
                 try applier.add(
                     LogLine(source: "test", seq: 1, content: .entry(head, changes)), number: 7, byteCount: 1)
             }

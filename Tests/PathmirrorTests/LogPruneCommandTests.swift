@@ -65,7 +65,7 @@ import Testing
             }
             #expect(
                 try database.failure("replay", "tree", "--at", "4", "--output", "-").contains(
-                    "reach back to the tree at seq 5"))
+                    "reach back only to the tree at seq 5"))
             #expect(
                 try database.failure("log", "snapshot", "--drop", "5").contains("without it nothing can be rebuilt"))
             #expect(

@@ -32,7 +32,9 @@ import Testing
             for arguments in Self.commands {
                 let run = try home.run(arguments)
                 #expect(run.exitCode == 1, "\(arguments)")
-                #expect((run.output + run.errors).contains("not the one that was added"), "\(arguments): \(run.errors)")
+                #expect(
+                    (run.output + run.errors).contains("instead of the one that was added"),
+                    "\(arguments): \(run.errors)")
             }
             #expect(try home.value("select namespace from pathmirror.placement where namespace = 'more'") == nil)
             #expect(try other.value("select name from pathmirror.namespace where name = 'shop'") == "shop")

@@ -233,12 +233,12 @@ import Testing
     }
 
     private static let bad = [
-        ("nonsense\n", "Line 1: it is no JSON object"), ("{\"a\":1}\n", "Line 1: it has no"),
-        ("\n\n{\"a\":1}\n", "Line 3: it has no"),
-        ("{\"source\":\"s\",\"seq\":1,\"op\":\"fly\",\"path\":\"/\",\"changes\":{}}\n", "\"fly\" is no operation"),
+        ("nonsense\n", "Line 1: the line is not a JSON object"), ("{\"a\":1}\n", "Line 1: the line has no"),
+        ("\n\n{\"a\":1}\n", "Line 3: the line has no"),
+        ("{\"source\":\"s\",\"seq\":1,\"op\":\"fly\",\"path\":\"/\",\"changes\":{}}\n", "\"fly\" is not an operation"),
         (
             "{\"source\":\"s\",\"seq\":1,\"op\":\"set\",\"path\":\"/\",\"changes\":{\"/a.b\":1}}\n",
-            "Line 1: its changes"
+            "Line 1: the line's changes"
         ),
         ("{\"source\":\"s\",\"seq\":1,\"changes\":{\"/a\":1}}\n", "whose first line is missing"),
     ]

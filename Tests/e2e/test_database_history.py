@@ -144,7 +144,7 @@ def test_a_standby_takes_over_that_lacked_entries(own_postgres, scratch, logs):
                 # The old primary comes back, and nobody has stopped it: it is not gone back to.
                 own_postgres.start()
                 proxy.switch(own_postgres.port)
-                wait_until(lambda: "has taken over from it" in gateway.process.stderr(), "a word about the old primary", 30)
+                wait_until(lambda: "has replaced it" in gateway.process.stderr(), "a word about the old primary", 30)
                 assert not gateway.ready() and rest.put("n", 10).status == 503 and rest.value("n") == 9
                 proxy.switch(standby.port)
                 wait_until(gateway.ready, "ready again", 30)

@@ -186,7 +186,7 @@ def test_it_is_too_late_to_abort(two):
     # It may have come as far as the home just then.
     abort = cli.command("namespace", "move", "m", "--abort", "--database-url", home)
     if abort.returncode != 0:
-        assert "has left b already" in abort.stderr or "moving" in abort.stderr, abort.stderr
+        assert "has already left b" in abort.stderr or "moving" in abort.stderr, abort.stderr
     finished(home, "m", "home")
     wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 60)
     assert rest.value("x") == 1
@@ -200,7 +200,7 @@ def test_a_second_mover_is_refused(two):
         first = mover(home, "m", "b")
         wait_until(lambda: waits(other), "the mover to be there", 60)
         second = cli.command("namespace", "move", "m", "--to", "b", "--database-url", home)
-        assert second.returncode == 1 and "Somebody else is moving" in second.stderr, second.stderr
+        assert second.returncode == 1 and "Another process is moving" in second.stderr, second.stderr
     _, errors = first.communicate(timeout=120)
     assert first.returncode == 0, errors
     wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")

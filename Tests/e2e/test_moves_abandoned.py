@@ -120,7 +120,7 @@ def test_nobody_abandons_what_somebody_moves(home, other, postgres):
     postgres.drop_database(other)
     with psycopg.connect(home) as connection:
         connection.execute("SELECT pg_advisory_lock(hashtextextended('m', 7061746864))")
-        assert "Somebody else is moving" in refused(home, "namespace", "move", "m", "--abort", "--abandon")
+        assert "Another process is moving" in refused(home, "namespace", "move", "m", "--abort", "--abandon")
     assert moves(home) == [("m",)]
     wait_until(lambda: cli.command("namespace", "move", "m", "--abort", "--abandon", "--database-url", home).returncode == 0, "the move to be forgotten")
 

@@ -120,7 +120,7 @@ def test_prune_and_what_still_works(history):
     assert sql.rows(history.url, "SELECT retained_from FROM pathmirror.namespace") == [(6,)]
     for seq in (5, 6, 7, 8):
         assert history.tree(seq) == history.trees[seq]
-    assert "reach back to the tree at seq 5" in history.fails("replay", "tree", "--at", "4", "--output", "-")
+    assert "reach back only to the tree at seq 5" in history.fails("replay", "tree", "--at", "4", "--output", "-")
     assert "clean" in history.run("log", "verify")
     assert "without it" in history.fails("log", "snapshot", "--drop", "5")
     history.write("put", "after", 1)
@@ -237,9 +237,9 @@ def test_the_rate_is_kept(history, scratch):
 
 
 @pytest.mark.parametrize("text, reason", [
-    ("nonsense\n", "Line 1: it is no JSON object"), ('{"a":1}\n', "Line 1: it has no"),
-    ('{"source":"s","seq":1,"op":"fly","path":"/","changes":{}}\n', '"fly" is no operation'),
-    ('{"source":"s","seq":1,"op":"set","path":"/","changes":{"/a.b":1}}\n', "Line 1: its changes"),
+    ("nonsense\n", "Line 1: the line is not a JSON object"), ('{"a":1}\n', "Line 1: the line has no"),
+    ('{"source":"s","seq":1,"op":"fly","path":"/","changes":{}}\n', '"fly" is not an operation'),
+    ('{"source":"s","seq":1,"op":"set","path":"/","changes":{"/a.b":1}}\n', "Line 1: the line's changes"),
     ('{"source":"s","seq":1,"changes":{"/a":1}}\n', "whose first line is missing")])
 def test_bad_files_are_refused(serve, database_url, scratch, text, reason):
     serve().rest.set("a", 1)

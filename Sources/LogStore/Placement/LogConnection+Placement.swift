@@ -136,7 +136,7 @@ extension LogConnection {
         }
         guard added == 1 else {
             throw .misplaced(
-                "There is a database \"\(record.name)\" already, or this one is known under another name: see 'pathmirror database ls'."
+                "A database \"\(record.name)\" exists already, or this database was added under another name: see 'pathmirror database ls'."
             )
         }
     }

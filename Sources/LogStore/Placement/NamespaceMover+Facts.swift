@@ -42,7 +42,8 @@ extension NamespaceMover {
         let (from, to) = (try rows.string(0, 4), try rows.string(0, 5))
         guard from == source, to == target else {
             throw LogStoreError.misplaced(
-                "\"\(namespace)\" is on its way from \(from) to \(to): finish that first, or --abort it.")
+                "\"\(namespace)\" is being moved from \(from) to \(to): finish that move first, or cancel it with --abort."
+            )
         }
         return Record(
             id: try rows.string(0, 0), sourceID: try rows.int64(0, 1), streamKey: try rows.string(0, 2),
@@ -60,7 +61,7 @@ extension NamespaceMover {
         let place = try home.database(of: namespace)?.name ?? DatabaseRecord.home
         guard place == source.name else {
             throw LogStoreError.misplaced(
-                "\"\(namespace)\" lives in \(place) by now, and not in \(source.name): run the command again.")
+                "\"\(namespace)\" is now in \(place), not in \(source.name): run the command again.")
         }
         let living = try source.connection.namespace(named: namespace)
         let stranger = try stranger().map {

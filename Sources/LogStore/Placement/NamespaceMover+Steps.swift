@@ -24,7 +24,7 @@ extension NamespaceMover {
                 "select database from pathmirror.placement where namespace = $1 and database is not null",
                 [.text(namespace)])
             guard try (place.rowCount == 0 ? nil : place.string(0, 0)) == source.placement else {
-                throw LogStoreError.misplaced("\"\(namespace)\" lives elsewhere by now: run the command again.")
+                throw LogStoreError.misplaced("\"\(namespace)\" is now in another database: run the command again.")
             }
             if !isAborting { try refuseDraining(postgres) }
             _ = try postgres.execute(
@@ -46,7 +46,7 @@ extension NamespaceMover {
         let free = try postgres.execute(
             "select from pathmirror.database where name = $1 and not is_draining for share", [.text(name)])
         guard free.rowCount == 1 else {
-            throw LogStoreError.misplaced("\(name) takes no new namespaces: it is being drained.")
+            throw LogStoreError.misplaced("\(name) accepts no new namespaces: it is being drained.")
         }
     }
 
@@ -104,7 +104,7 @@ extension NamespaceMover {
             if approach.isNear(entries: round.entries, milliseconds: clock() - start) { return }
             guard number < Self.mostRounds else {
                 throw LogStoreError.misplaced(
-                    "Clients write to \"\(namespace)\" faster than it is copied: try again when they write less. Nothing was changed; --abort throws the copy away."
+                    "Clients write to \"\(namespace)\" faster than the move copies it: try again when they write less. Nothing was changed; --abort deletes the copy."
                 )
             }
         }
@@ -122,7 +122,8 @@ extension NamespaceMover {
                 """, [.int8(copy.sourceID), .text(namespace), .text(record.streamKey)])
             guard row.rowCount == 1 else {
                 throw LogStoreError.misplaced(
-                    "\"\(namespace)\" is not in \(source.name) any more as it was: run the command again.")
+                    "\"\(namespace)\" was removed or replaced in \(source.name) during the move: run the command again."
+                )
             }
             let farewell = try row.string(0, 0)
             // From here on the source rejects acknowledgements of feed messages.
@@ -150,7 +151,9 @@ extension NamespaceMover {
                     .int8(copy.sourceID), .text(target.name), .text(record.id), .text(record.streamKey),
                     .text(farewell),
                 ])
-            guard left.affectedRows == 1 else { throw LogStoreError.corrupt("a locked namespace that is gone") }
+            guard left.affectedRows == 1 else {
+                throw LogStoreError.corrupt("the row of a namespace disappeared while it was locked")
+            }
             for table in ["session", "feed_owner"] {
                 _ = try postgres.execute(
                     "delete from pathmirror.\(table) where namespace_id = $1", [.int8(copy.sourceID)])
@@ -183,7 +186,7 @@ extension NamespaceMover {
                 """, [.int8(id), .text(record.id)])
             guard named.affectedRows == 1, living.affectedRows == 1 else {
                 throw LogStoreError.misplaced(
-                    "The copy in \(target.name) was changed meanwhile: run the command again.")
+                    "The copy in \(target.name) was changed during the move: run the command again.")
             }
         }
         try announce(to: target)
@@ -204,7 +207,8 @@ extension NamespaceMover {
                 "update pathmirror.namespace_move set has_left = true where namespace = $1 and id = $2::text::uuid",
                 [.text(namespace), .text(record.id)])
             guard noted.affectedRows == 1 else {
-                throw LogStoreError.misplaced("The home went back to a backup meanwhile: run the command again.")
+                throw LogStoreError.misplaced(
+                    "The primary database was restored from a backup during the move: run the command again.")
             }
         }
     }

@@ -79,7 +79,7 @@ public final class NamespaceMover {
             case .goBack:
                 try goBack()
                 guard wish == .abort else {
-                    throw LogStoreError.misplaced("\"\(namespace)\" was removed from \(source.name) meanwhile.")
+                    throw LogStoreError.misplaced("\"\(namespace)\" was removed from \(source.name) during the move.")
                 }
                 return
             case .done: return
@@ -96,7 +96,9 @@ public final class NamespaceMover {
         let isMine = try connection.postgres.execute(
             "select pg_try_advisory_lock(hashtextextended($1, $2))", [.text(namespace), .int8(seed)]
         ).bool(0, 0)
-        guard isMine else { throw LogStoreError.misplaced("Somebody else is moving \"\(namespace)\" right now.") }
+        guard isMine else {
+            throw LogStoreError.misplaced("Another process is moving \"\(namespace)\": wait until it ends.")
+        }
     }
 
     // MARK: Refusals
@@ -108,34 +110,36 @@ public final class NamespaceMover {
         switch reason {
         case .unknown:
             let copy = try stranger().map {
-                " \(to) has a copy of it that nobody serves, of a move from \($0.source) which began at \($0.madeAt) and of which the home knows nothing. \(seeDocs)"
+                " \(to) has a copy of \(what) that no gateway serves, made by a move from \($0.source) that began at \($0.madeAt). The primary database has no record of that move. \(seeDocs)"
             }
             return "There is no namespace \(what) in \(from).\(copy ?? "")"
         case .nameTaken:
             return
-                "\(to) has a namespace \(what) of its own, which nobody serves from there: it may be an older one, or newer, where a database went back to a backup. \(seeDocs)"
+                "\(to) has a namespace \(what) of its own, which no gateway serves: it may be older, or newer if a database was restored from a backup. \(seeDocs)"
         case .copyOfAnotherMove:
-            let copy = try stranger().map { " from \($0.source), which began at \($0.madeAt)" } ?? ""
-            return "\(to) has a copy of \(what) of another move\(copy), which the home does not know. \(seeDocs)"
+            let copy = try stranger().map { " from \($0.source) that began at \($0.madeAt)" } ?? ""
+            return
+                "\(to) has a copy of \(what) made by another move\(copy). The primary database has no record of that move. \(seeDocs)"
         case .copyIsAhead:
             return
-                "The copy of \(what) in \(to) has entries that \(from) has not: \(from) went back to a backup. --abort throws the copy away; a backup of \(from) from a later time has them too. \(seeDocs)"
+                "The copy of \(what) in \(to) has entries that \(from) does not have: \(from) was restored from a backup. --abort deletes the copy; a later backup of \(from) has these entries too. \(seeDocs)"
         case .logShortened:
             return
-                "The log of \(what) in \(from) was shortened to behind where its copy in \(to) is: nobody can tell what the copy lacks. Nothing was changed; --abort throws the copy away, then move it anew, with a log that is kept for as long as that takes."
+                "The log of \(what) in \(from) no longer reaches back to the last entry of the copy in \(to), so the copy can't be completed. Nothing was changed. Delete the copy with --abort, keep the log for as long as the move takes, and move \(what) again."
         case .targetLostIt:
             return
-                "\(what) has left \(from), and \(to) has not all that it had said it kept: it went back to a backup. All of it is still in \(from), where nobody serves it: remove nothing there. \(seeDocs)"
+                "\(what) has left \(from), but \(to) lacks data that it had confirmed: \(to) was restored from a backup. \(from) still has all data of \(what), which no gateway serves: remove nothing in \(from). \(seeDocs)"
         case .sourceLostIt:
             return
-                "\(from) knows nothing of \(what) any more: it went back to a backup from before that was made, or its id is another's by now. The copy in \(to), if there is one, may be the only one: nothing is removed. \(seeDocs)"
+                "\(from) has no record of \(what): it was restored from a backup that is older than \(what), or another namespace has that id now. A copy in \(to) may be the only one, so nothing is removed. \(seeDocs)"
         case .livesInBoth:
             return
-                "\(what) lives in \(from) (up to entry \(try head(source))) and in \(to) (up to entry \(try head(target))): it had moved, and a database went back to a backup from before that. \(seeDocs)"
-        case .tooLateToAbort: return "\(what) has left \(from) already: run the command without --abort to finish."
+                "\(what) is in \(from) (up to entry \(try head(source))) and in \(to) (up to entry \(try head(target))): after the move, a database was restored from an older backup. \(seeDocs)"
+        case .tooLateToAbort:
+            return "\(what) has already left \(from): run the command without --abort to finish the move."
         case .unclear:
             return
-                "What is found of \(what) fits no move (the home: \(facts.record.map { "\($0)" } ?? "nothing"); \(from): \(facts.source); \(to): \(facts.copy)). \(seeDocs)"
+                "The records of \(what) fit no step of a move (primary database: \(facts.record.map { "\($0)" } ?? "nothing"); \(from): \(facts.source); \(to): \(facts.copy)). \(seeDocs)"
         }
     }
 
@@ -156,9 +160,9 @@ extension NamespaceMover {
         let definitions = mirrors.map { Self.definition($0) }.joined(separator: ",\n")
         let secret =
             mirrors.contains { Self.hasSecret($0) }
-            ? " Replace \(Self.secretTarget) by the target's URL, which holds a password." : ""
+            ? " Replace \(Self.secretTarget) with the target's URL, which holds a password." : ""
         let text = """
-            "\(namespace)" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which fills their tables anew. A history then begins with what the log has.\(secret)
+            "\(namespace)" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which builds their tables from the tree. A history then begins at the oldest entry of the log.\(secret)
             \(drops.joined(separator: "\n"))
             pathmirror namespace move \(namespace) --to \(target.name) &&
             pathmirror mirror apply - --ns \(namespace) --yes <<'END'
@@ -224,7 +228,8 @@ public struct AbandonedMove {
         return try NamespaceMover.inTransaction(home) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
             guard let record = try NamespaceMover.record(of: namespace, from: source.name, to: target, home) else {
-                throw LogStoreError.misplaced("The home knows of no move of \"\(namespace)\" any more.")
+                throw LogStoreError.misplaced(
+                    "The primary database no longer has a record of a move of \"\(namespace)\".")
             }
             let outcome = try outcome(record)
             if outcome.isLost || record.hasLeft {

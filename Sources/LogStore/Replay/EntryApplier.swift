@@ -88,7 +88,8 @@ public final class EntryApplier {
     private func take(_ line: LogLine, _ number: Int, _ byteCount: Int) throws {
         if let bulk {
             guard line.source == bulk.line.source, line.seq == bulk.line.seq else {
-                throw ReplayError.badLine(number, reason: "entry \(bulk.line.seq) is not complete: the file was cut")
+                throw ReplayError.badLine(
+                    number, reason: "entry \(bulk.line.seq) is incomplete: the file was truncated")
             }
             switch line.content {
             case .part(let changes): return try addPart(changes)
@@ -105,7 +106,8 @@ public final class EntryApplier {
             }
             if let (ancestor, path) = Change.overlap(in: changes) {
                 throw ReplayError.badLine(
-                    number, reason: "it changes both \(ancestor) and \(path), which no entry can")
+                    number,
+                    reason: "the line changes both \(ancestor) and its descendant \(path), which no entry can do")
             }
             waiting.append(Waiting(line: line, head: head, changes: ApplicationOrder.sorted(changes)))
             waitingBytes += byteCount
@@ -114,7 +116,8 @@ public final class EntryApplier {
             try flush()
             try beginBulk(line, head, changes)
         case .part, .end:
-            throw ReplayError.badLine(number, reason: "it is part of entry \(line.seq), whose first line is missing")
+            throw ReplayError.badLine(
+                number, reason: "the line is part of entry \(line.seq), whose first line is missing")
         }
     }
 

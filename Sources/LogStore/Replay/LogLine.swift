@@ -76,11 +76,13 @@ public struct LogLine: Sendable, Equatable {
 
     /// - Parameter number: the number of the line, for errors.
     public init(_ text: [UInt8], number: Int) throws(ReplayError) {
-        guard let members = RawJSON(text).members else { throw .badLine(number, reason: "it is no JSON object") }
+        guard let members = RawJSON(text).members else {
+            throw .badLine(number, reason: "the line is not a JSON object")
+        }
         var found: [String: RawJSON] = [:]
         for (key, value) in members { found[key] = value }
         guard let source = found["source"]?.string, let seq = found["seq"]?.integer, seq > 0 else {
-            throw .badLine(number, reason: "it has no \"source\" and \"seq\": it is no line of 'replay log'")
+            throw .badLine(number, reason: "the line has no \"source\" and \"seq\", so 'replay log' did not write it")
         }
         self.source = source
         self.seq = seq
@@ -92,14 +94,14 @@ public struct LogLine: Sendable, Equatable {
         do throws(JSONError) {
             changes = try ChangeCodec.decode(found["changes"]?.text ?? [])
         } catch {
-            throw .badLine(number, reason: "its changes can't be read: \(error)")
+            throw .badLine(number, reason: "the line's changes can't be read: \(error)")
         }
         guard let name = found["op"]?.string else {
             content = .part(changes)
             return
         }
         guard let operation = Tree.Operation(rawValue: name) else {
-            throw .badLine(number, reason: "\"\(name)\" is no operation")
+            throw .badLine(number, reason: "\"\(name)\" is not an operation")
         }
         let origin = found["origin"].flatMap { $0.isNull ? nil : Origin(json: $0.text) }
         let head = Head(

@@ -262,7 +262,7 @@ public struct Pruning {
                 [.int8(namespace), .int8(plan.newFrom)])
             guard kept.rowCount == 0 else {
                 throw LogStoreError.corrupt(
-                    "the partition \(name) goes on behind seq \(plan.newFrom - 1), where the namespace's row says that it ends"
+                    "the partition \(name) has entries after seq \(plan.newFrom - 1), where the partition ends according to the namespace's row"
                 )
             }
             try drop(name)

@@ -21,22 +21,23 @@ public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .notRetained(let seq, let oldest):
-            "The tree at seq \(seq) can't be rebuilt any more: the log and the snapshots reach back to the tree at seq \(oldest)."
+            "The tree at seq \(seq) can't be rebuilt any more: the log and the snapshots reach back only to the tree at seq \(oldest)."
         case .beyondHead(let seq, let head): "There is no seq \(seq) yet: the head is \(head)."
         case .badPosition(let text):
             "\"\(text)\" is neither a seq nor a time: give a whole number, \"head\", a time such as 2026-01-31T12:00:00Z, or how long ago, such as 1h or 2d."
-        case .beforeTheLog(let time, let oldest): "Nothing is known of \(time): what is retained begins at \(oldest)."
+        case .beforeTheLog(let time, let oldest):
+            "Nothing is retained from \(time): the retained log begins at \(oldest)."
         case .badLine(let line, let reason): "Line \(line): \(reason)."
-        case .pruned(let seq): "The log was pruned meanwhile: entry \(seq) is gone. Try again."
+        case .pruned(let seq): "The log was pruned during the read: entry \(seq) was removed. Try again."
         case .noSnapshot(let seq): "There is no snapshot at seq \(seq)."
         case .notEmpty(let name, let head): "Namespace \"\(name)\" is not new: its head is \(head)."
         case .clocksDiffer(let seconds):
-            "PostgreSQL's clock is \(seconds.magnitude) s \(seconds < 0 ? "behind" : "ahead of") this machine's: what is old can't be told. \(Self.clockAdvice)"
+            "PostgreSQL's clock is \(seconds.magnitude) s \(seconds < 0 ? "behind" : "ahead of") this machine's, so the age of entries is unknown. \(Self.clockAdvice)"
         case .clockBehindLog(let seconds):
-            "PostgreSQL's clock is \(seconds) s behind the time of the newest entry: it has stepped back. \(Self.clockAdvice)"
+            "PostgreSQL's clock is \(seconds) s behind the time of the newest entry: the clock was set back. \(Self.clockAdvice)"
         }
     }
 
     private static let clockAdvice =
-        "Nothing was dropped. Set the clocks right, or keep a number of entries (--keep '100000 entries'), or go by PostgreSQL's clock as it is with --trust-clock."
+        "Nothing was dropped. Set the clocks right, or keep a number of entries (--keep '100000 entries'), or rely on PostgreSQL's clock with --trust-clock."
 }

@@ -82,7 +82,7 @@ public struct RetentionRound {
         // If this round is interrupted, the message shows the next one that there is more to drop.
         try connection.noteRetention(
             record.id, dropped: 0, snapshots: 0, waitsFor: outcome.waitsFor,
-            message: "dropping what is before seq \(plan.newFrom)")
+            message: "dropping entries before seq \(plan.newFrom)")
         outcome.newFrom = plan.newFrom
         var pieces = RetentionOutcome()
         try pruning.run(plan, dropping: { try dropPieces(record.id, &pieces) })
@@ -110,7 +110,7 @@ public struct RetentionRound {
         var looks = 0
         while true {
             if stops() {
-                outcome.message = "stopped before everything was dropped"
+                outcome.message = "stopped before all entries were dropped"
                 return
             }
             let dropped = try connection.dropPiece(of: namespace)
@@ -119,7 +119,7 @@ public struct RetentionRound {
             guard try connection.lookThroughLog(of: namespace) else { return }
             looks += 1
             if looks == Self.mostLooks {
-                outcome.message = "stopped before everything was looked through"
+                outcome.message = "stopped before the whole log was searched"
                 return
             }
         }

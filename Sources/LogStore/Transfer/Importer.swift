@@ -301,7 +301,7 @@ private struct ImportConflict: Error, CustomStringConvertible {
     let seq: Int64
 
     var description: String {
-        "Entry \(seq) changed something at, above or below \(path) while the import was loading there. "
-            + "What is loaded stays; started again, the import begins anew and replaces it."
+        "Entry \(seq) changed data at, above or below \(path) while the import was loading there. "
+            + "The loaded data stays. Run the import again: it begins from the start and replaces this data."
     }
 }

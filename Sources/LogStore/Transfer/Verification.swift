@@ -72,9 +72,9 @@ public struct Verification: Sendable {
             var checks = Checks(snapshots: snapshots.map(\.seq).filter { $0 > start ?? 0 })
             if record.retainedFrom > 1, start != record.retainedFrom - 1 {
                 checks.problems.append(
-                    "The log begins at seq \(record.retainedFrom), and there is no snapshot of the tree before it"
-                        + (start.map { ": only what follows seq \($0) is verified." }
-                            ?? ": without its beginning the tree can't be rebuilt."))
+                    "The log begins at seq \(record.retainedFrom), and there is no snapshot of the tree before that seq"
+                        + (start.map { ": only the entries after seq \($0) are verified." }
+                            ?? ": the tree can't be rebuilt."))
             }
             for projection in projections { try checks.add(projection, connection) }
             let rowsInTable = try connection.postgres.execute(
@@ -101,7 +101,7 @@ public struct Verification: Sendable {
             let stored = builder.finish()
             if rowsInTable != stored.rowCount {
                 checks.problems.append(
-                    "The tree's table has \(rowsInTable) rows, but they make a tree of \(stored.rowCount).")
+                    "The tree's table has \(rowsInTable) rows, but they build a tree of \(stored.rowCount) rows.")
             }
             var diff = RowDiff(DifferenceSink())
             diff.compare(tree.root, stored, changedAt: .root)
@@ -173,7 +173,7 @@ public struct Verification: Sendable {
                 }
                 try progress(.entries(tree.entryCount))
             case .missing(let seqs, _):
-                checks.problems.append("Seq \(seqs.lowerBound) is missing: the log goes on with \(seqs.upperBound).")
+                checks.problems.append("Seq \(seqs.lowerBound) is missing: the log continues with \(seqs.upperBound).")
             case .bulk, .rules, .takenBack, .end: break reading
             }
         }
@@ -181,7 +181,7 @@ public struct Verification: Sendable {
             checks.problems.append("The head is \(record.head), but the log ends at \(tree.seq).")
         }
         for (seq, projection) in checks.projections {
-            checks.problems.append("\(projection.name) is at seq \(seq), where the log can't be rebuilt to.")
+            checks.problems.append("\(projection.name) is at seq \(seq), but the tree at that seq can't be rebuilt.")
         }
     }
 }

@@ -45,7 +45,7 @@ import Testing
             // The session of an earlier move may still be closing.
             let isAlone = try eventually {
                 refusal = try attempt(progress)
-                return refusal?.hasPrefix("Somebody else is moving") != true
+                return refusal?.hasPrefix("Another process is moving") != true
             }
             #expect(isAlone)
             return refusal
@@ -96,7 +96,7 @@ import Testing
         try Places.with { places in
             _ = try places.add("far", target: "postgresql://me:secret@db2.example/reports")
             let text = try #require(try places.move())
-            #expect(text.contains("Replace TARGET by the target's URL, which holds a password."))
+            #expect(text.contains("Replace TARGET with the target's URL, which holds a password."))
             #expect(text.contains(#"{"target": "TARGET", "name":"far""#) && !text.contains("secret"))
         }
     }

@@ -138,7 +138,7 @@ import Tree
         try Self.withLarge { (connection, namespace) throws in
             // State of a round that was interrupted.
             try connection.noteRetention(
-                namespace, dropped: 0, snapshots: 0, waitsFor: nil, message: "dropping what is before seq 1")
+                namespace, dropped: 0, snapshots: 0, waitsFor: nil, message: "dropping entries before seq 1")
             let outcome = try RetentionRound(connection).run(namespace)
             #expect(outcome?.dropped == 49 && outcome?.message == nil, "\(String(describing: outcome))")
         }
