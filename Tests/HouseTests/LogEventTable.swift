@@ -59,13 +59,13 @@ enum LogEventTable {
             "Correct the client, or raise the limit.",
         "the database was promoted": "None, if a failover was meant to happen.",
         "another database cluster answers": "Check the address of the database: it is a different installation.",
-        "mirror made anew": "None. Create again what `lost` names.",
-        "mirror can't be made anew now": "Act on `error`. It is tried again.",
-        "THE DATABASE HAS LOST ENTRIES that a mirror's table has: it is made anew from …":
+        "mirror rebuilt": "None. Create again what `lost` names.",
+        "mirror can't be rebuilt now": "Act on `error`. It is tried again.",
+        "THE DATABASE HAS LOST ENTRIES that a mirror's table has: the table is rebuilt from …":
             "None: the table is built again. Reports may have shown what was lost.",
         "mirrors stopped": "Act on `error`. They are tried again.",
-        "mirrors can't be looked up": "Act on `error`. Mirrors do not start or change until it is repaired.",
-        "mirror is broken, as its definition can't be used: apply another one":
+        "mirrors can't be read": "Act on `error`. Mirrors do not start or change until it is repaired.",
+        "mirror is broken because its definition can't be used: apply another definition":
             "`pathmirror mirror apply` with a corrected definition.",
         "mirror runs again": "None.",
         "mirror is broken": "Act on `error`; `pathmirror mirror status` has it as well. It is tried again.",

@@ -25,8 +25,8 @@ import Tree
     static let integers: [(Node, Conversion.Outcome)] = [
         (.int(.max), .cell(.int(.max))), (.int(.min), .cell(.int(.min))), (.double(4), .cell(.int(4))),
         (.double(-0.0), .cell(.int(0))), (.double(9_007_199_254_740_992), .cell(.int(9_007_199_254_740_992))),
-        (.double(4.5), .misfit("the number is not a whole one of 64 bits")),
-        (.double(1e19), .misfit("the number is not a whole one of 64 bits")),
+        (.double(4.5), .misfit("the number is not a whole number of 64 bits")),
+        (.double(1e19), .misfit("the number is not a whole number of 64 bits")),
         (.double(-9_223_372_036_854_775_808), .cell(.int(.min))),
         (.string("4"), .misfit("a text where a whole number should be")),
         (.bool(false), .misfit("a boolean where a whole number should be")), (.null, .cell(.null)),
@@ -108,7 +108,7 @@ import Tree
     func timesOutOfRange(node: Node) {
         for type in [ColumnType.timestamp, .date] {
             #expect(
-                Conversion.convert(node, to: type) == .misfit("the time is outside of the years 1 to 9999"))
+                Conversion.convert(node, to: type) == .misfit("the time is outside the years 1 to 9999"))
         }
     }
 

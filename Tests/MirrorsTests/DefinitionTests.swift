@@ -48,7 +48,7 @@ import Tree
         (#"{"name": "a", "path": "/a/x{k}"}"#, "captures nothing"),
         (#"{"name": "a", "path": "/{k}/{k}"}"#, "{k} comes twice"),
         (#"{"name": "a", "path": "/{k}", "columns": {"k": "text"}}"#, "two columns with this name"),
-        (#"{"name": "a", "path": "/{k}", "columns": {"_x": "text"}}"#, "Pathmirror's own"),
+        (#"{"name": "a", "path": "/{k}", "columns": {"_x": "text"}}"#, "reserved for Pathmirror"),
         (#"{"name": "a", "path": "/{k}", "columns": {"x": {"type": "int"}}}"#, "there is no type \"int\""),
         (
             #"{"name": "a", "path": "/{k}", "columns": {"x": {"type": "bigint", "default": "y"}}}"#,

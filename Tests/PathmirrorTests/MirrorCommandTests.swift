@@ -176,7 +176,7 @@ import Testing
             #expect(run.exitCode == 0, "\(run.errors)")
             #expect(
                 run.lines.dropFirst() == [
-                    "  mirror.posts would be made anew, and the table that is there dropped once that is whole.",
+                    "  mirror.posts would be rebuilt, and the present table dropped afterwards.",
                     "  The new table would not have the column author.",
                 ])
             #expect(try database.value("select count(author)::text from mirror.posts") == "3")
@@ -232,7 +232,7 @@ import Testing
             let plan = try database.run(["mirror", "apply", file, "--dry-run"])
             #expect(
                 plan.lines.last
-                    == "  mirror.posts_changes would be made and filled from the log, as far back as that reaches.")
+                    == "  mirror.posts_changes would be created and filled from the log, as far back as it reaches.")
             #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
             let errors = try database.run(["mirror", "errors", "posts_changes"])
             #expect(errors.exitCode == 0 && errors.output.isEmpty)
@@ -281,7 +281,7 @@ import Testing
             try folder.file("mirror.json", Self.definition)
             _ = try Self.apply(database, folder)
             #expect(
-                try database.failure("mirror", "drop", "posts", "--abandon", "--yes").contains("without abandoning it"))
+                try database.failure("mirror", "drop", "posts", "--abandon", "--yes").contains("without --abandon"))
         }
     }
 

@@ -66,7 +66,7 @@ def test_a_row_that_is_left_out_has_no_column(mirrored, reports):
     mirrored.caught_up()
     # The record has more than the table shows: its value is not told.
     assert reports("select key, column_name, value, reason from pathmirror.mirror_misfit") == [
-        ({"post_id": "x"}, None, None, "the key post_id is no bigint as PostgreSQL writes one")]
+        ({"post_id": "x"}, None, None, "the key post_id is not a bigint as PostgreSQL writes it")]
 
 
 def test_who_may_not_read_the_table_sees_nothing_of_it(mirrored, reader, reports):

@@ -229,7 +229,7 @@ def test_a_new_table_that_is_wrong_never_takes_the_others_place(posts, logs):
     # Its rows are seen when all of them are there; then it is compared, at the same rate.
     wait_until(lambda: posts.rows(f"update {table} set title = 'wrong' where post_id = 'p9' returning 1"), "its rows", 30)
     assert process.wait(60) == 1
-    assert 'row post_id "p9": title differs' in process.stderr() and "the old one stays in place" in process.stderr()
+    assert 'row post_id "p9": title differs' in process.stderr() and "the old table stays in place" in process.stderr()
     assert titles(posts)["p9"] == "t" and posts.rows(BUILDS) == []
     posts.verify()
 
@@ -244,7 +244,7 @@ def test_a_pruned_mirror_is_made_anew(posts):
     posts.run("resume", "posts")
     wait_until(lambda: posts.rows("select state, message ~ 'replay mirror' from pathmirror.mirror_status where name = 'posts'")
                == [("broken", True)], "the mirror to say so")
-    assert "not in the log any more" in posts.command("replay", "mirror", "posts", "--from", "1").stderr
+    assert "is no longer in the log" in posts.command("replay", "mirror", "posts", "--from", "1").stderr
     posts.run_replay("posts")
     assert set(titles(posts)) == {"a", "b", "c", "d", "late", "later"}
     posts.rest.put("posts/last", {"author": "ada"})

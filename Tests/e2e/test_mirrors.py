@@ -86,7 +86,7 @@ def test_a_filter_makes_a_mirror_of_a_part(mirrored):
     mirrored.apply(POSTS)
     assert mirrored.rows(posts) == [("a",), ("b",), ("draft",), ("new",)]
     failed = mirrored.command("mirror", "apply", mirrored.file({**POSTS, "filter": "now > 5"}), "--yes")
-    assert failed.returncode != 0 and "names now; a filter sees the record" in failed.stderr
+    assert failed.returncode != 0 and "names now; a filter sees only the record" in failed.stderr
 
 
 def test_a_changed_type_repairs_what_did_not_fit(mirrored):
@@ -181,7 +181,7 @@ def test_indexes_made_by_hand_outlive_a_rebuild(mirrored):
     assert len(before) == 3 + 5
     changed = {**POSTS, "columns": {**POSTS["columns"], "lang": "text"}}
     applied, = mirrored.apply(changed)
-    assert applied["lost"] == ["The index twice is a constraint's, which a new table does not get."]
+    assert applied["lost"] == ["The index twice belongs to a constraint, which the new table does not get."]
     kept = [row for row in before if row[0] != "twice"]
     assert mirrored.rows(indexes) == kept
     mirrored.run_replay("posts")
@@ -284,7 +284,7 @@ def test_a_build_and_a_change_in_place_exclude_one_another(mirrored):
         connection.execute("select pg_advisory_lock(hashtextextended("
                            "(select 'pathmirror build _build_' || replace(mirror::text, '-', '') from pathmirror.mirror_cursor), 0))")
         finished = mirrored.command("mirror", "apply", mirrored.file(renamed), "--yes")
-        assert finished.returncode != 0 and "is being built by somebody else" in finished.stderr
+        assert finished.returncode != 0 and "Another process is building mirror" in finished.stderr
     assert mirrored.apply(renamed)[0]["action"] == "alter"
     # The command before ended between the table's database and the catalog's: the next one brings it up to date.
     sql.execute(mirrored.url, "update pathmirror.mirror set definition = replace(definition::text, 'writer', 'author')::json")
@@ -407,7 +407,7 @@ def test_without_yes_nothing_is_changed(mirrored):
 def test_a_table_that_is_no_mirrors_is_left_alone(mirrored):
     sql.execute(mirrored.url, "create schema mirror", "create table mirror.posts (a int)")
     finished = cli.command("mirror", "apply", mirrored.file(POSTS), "--yes", "--database-url", mirrored.url)
-    assert finished.returncode == 1 and "mirror.posts exists and is no mirror's table" in finished.stderr
+    assert finished.returncode == 1 and "mirror.posts exists and belongs to no mirror" in finished.stderr
 
 
 @pytest.mark.skipif(not ISO.exists(), reason="needs the Debian package iso-codes")

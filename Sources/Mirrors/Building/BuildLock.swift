@@ -26,12 +26,12 @@ enum BuildLock {
 
     /// The error if another session holds the lock.
     static func refusal(_ mirror: String) -> MirrorError {
-        .refused("Mirror \"\(mirror)\" is being built by somebody else: try again when they are done, or stop them.")
+        .refused("Another process is building mirror \"\(mirror)\": stop that process, or try again when it has ended.")
     }
 
     /// The error if the mirror is no longer in the catalog.
     static func goneRefusal(_ mirror: String) -> MirrorError {
-        .refused("Mirror \"\(mirror)\" was removed by somebody else meanwhile: apply its definition again.")
+        .refused("Another process removed mirror \"\(mirror)\": apply its definition again.")
     }
 
     private static func name(_ mirror: [UInt8]) -> String { "pathmirror build \(Leftovers.shadowName(mirror))" }

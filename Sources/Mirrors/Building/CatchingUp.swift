@@ -48,7 +48,7 @@ struct CatchingUp {
 
     private func advance(_ building: inout ActiveMirror) throws -> Stepper.Step {
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
-            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" no longer exists.")
         }
         defer { source.endSnapshot() }
         return try advance(&building, in: record)

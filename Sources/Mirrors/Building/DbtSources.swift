@@ -19,7 +19,7 @@ public struct DbtSources: Sendable {
             lines += [
                 "  - name: \(text(Self.resourceName(schema, &sources)))",
                 "    schema: \(text(schema))",
-                "    description: \(text("Tables that Pathmirror keeps: each follows a path of a tree, within milliseconds."))",
+                "    description: \(text("Tables that Pathmirror maintains. Each table follows a path of the tree within milliseconds."))",
                 "    quoting: {schema: true, identifier: true}",
                 "    tables:",
             ]
@@ -74,7 +74,7 @@ public struct DbtSources: Sendable {
         let rows =
             switch mirror.definition.keeps {
             case nil: "The records"
-            case .latest: "The records, also those that are gone (_deleted_at),"
+            case .latest: "The records, including removed records (_deleted_at),"
             case .changes: "The changes of the records"
             }
         let records = "\(rows) at \(mirror.definition.pattern) of the namespace \(mirror.namespace)"

@@ -22,7 +22,9 @@ struct HandmadeIndexes {
             return named
         }
 
-        var lostWithConstraint: String { "The index \(name) is a constraint's, which a new table does not get." }
+        var lostWithConstraint: String {
+            "The index \(name) belongs to a constraint, which the new table does not get."
+        }
 
         var nameToBe: IndexNameToBe { IndexNameToBe(built: temporaryName, name: name) }
     }
@@ -110,7 +112,7 @@ struct HandmadeIndexes {
                     indexes = wanted
                     throw index.named(error)
                 }
-                lost.append("The index \(index.name) can't be kept: \(error.message).")
+                lost.append("The index \(index.name) can't be created on the new table: \(error.message).")
             }
         }
     }
@@ -132,7 +134,7 @@ struct HandmadeIndexes {
                 name = RelationName.joined([index.name, "\(number)"])
             }
             if name != index.name {
-                lost.append("The index \(index.name) is called \(name) there, as its name is taken.")
+                lost.append("The index \(index.name) is named \(name) on the new table, because its name is taken.")
             }
             try target.executeScript(
                 "alter index \(place)\(quotedIdentifier(index.temporaryName)) rename to \(quotedIdentifier(name))")
@@ -150,7 +152,8 @@ struct HandmadeIndexes {
     mutating func noteLatecomers(on old: MirrorDefinition, _ target: PostgresConnection) throws {
         let known = Set(first.map(\.name))
         for index in try HandmadeIndexes(of: old, shadow: "", target).first where !known.contains(index.name) {
-            lost.append("The index \(index.name) was made while the table was made anew: make it again.")
+            lost.append(
+                "The index \(index.name) was created during the rebuild and is not on the new table: create it again.")
         }
         lost += try othersLost(of: old, target)
     }
@@ -167,7 +170,7 @@ struct HandmadeIndexes {
             """, [.text(table.qualifiedName)])
         for row in 0..<invalid.rowCount {
             lost.append(
-                "The index \(try invalid.string(row, 0)) is not valid (not made to its end): the new table does not get it."
+                "The index \(try invalid.string(row, 0)) is not valid (its creation did not finish): the new table does not get it."
             )
         }
         let rows = try target.execute(

@@ -59,7 +59,7 @@ extension HistoryBuilder {
         return ground
     }
 
-    private var isGone: MirrorError { .refused("The namespace \"\(mirror.namespace)\" is gone.") }
+    private var isGone: MirrorError { .refused("The namespace \"\(mirror.namespace)\" no longer exists.") }
 
     /// Returns the tree before the log's oldest entry.
     private func groundBefore(_ record: NamespaceRecord) throws -> HistoryGround {

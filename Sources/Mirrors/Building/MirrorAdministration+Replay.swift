@@ -54,7 +54,7 @@ extension MirrorAdministration {
         try definition.checkUsable()
         let projector = Projector(definition)
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
-            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" no longer exists.")
         }
         defer { source.endSnapshot() }
         var records = 0
@@ -124,7 +124,7 @@ extension MirrorAdministration {
             }
             try cursor.definition.checkUsable()
             guard let record = try source.beginSnapshot(mirror.namespaceID) else {
-                throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+                throw MirrorError.refused("The namespace \"\(mirror.namespace)\" no longer exists.")
             }
             defer { source.endSnapshot() }
             var one = [ActiveMirror(mirror, cursor)]
@@ -153,7 +153,7 @@ extension MirrorAdministration {
         defer { target.close() }
         let cursor = try self.cursor(mirror, target)
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
-            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" no longer exists.")
         }
         defer { source.endSnapshot() }
         let first = try Self.first(first, record, cursor.seq)
@@ -185,7 +185,7 @@ extension MirrorAdministration {
         let first = min(max(1, wanted), cursor + 1)
         guard first >= record.retainedFrom else {
             throw MirrorError.refused(
-                "Entry \(first) is not in the log any more, which begins at \(record.retainedFrom): make the whole table anew, without a beginning."
+                "Entry \(first) is no longer in the log, which begins at \(record.retainedFrom): rebuild the whole table, without --from."
             )
         }
         return first
@@ -235,7 +235,7 @@ extension MirrorAdministration {
         guard verified.result.isEmpty else {
             throw MirrorError.refused(
                 """
-                \(definition.tableName) was made anew, but what is kept of its records is not what the tree at seq \(verified.seq) says.
+                \(definition.tableName) was rebuilt, but the stored versions of its records differ from the tree at seq \(verified.seq):
                 \(verified.result.joined(separator: "\n"))
                 """)
         }
@@ -269,7 +269,7 @@ extension MirrorAdministration {
     func refuseHistory(_ mirror: CatalogMirror) throws {
         guard mirror.definition.keeps != nil else { return }
         throw MirrorError.refused(
-            "\(mirror.definition.tableName) keeps what its records were: 'pathmirror replay mirror \(mirror.name)' without --from makes it anew of that."
+            "\(mirror.definition.tableName) stores the versions of its records: rebuild it from them with 'pathmirror replay mirror \(mirror.name)', without --from."
         )
     }
 }

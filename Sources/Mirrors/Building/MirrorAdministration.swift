@@ -116,7 +116,7 @@ public final class MirrorAdministration {
         } catch {
             if case .database(let cause) = error, cause.sqlState == "23505" {
                 throw MirrorError.refused(
-                    "Mirror \"\(plan.definition.name)\" was added by somebody else since the plan was made: apply the definition again."
+                    "Another process added mirror \"\(plan.definition.name)\" after the plan was made: apply the definition again."
                 )
             }
             throw error
@@ -191,7 +191,7 @@ public final class MirrorAdministration {
         // The cursor is locked before the table: it keeps the mirror's runner away.
         guard let cursor = try MirrorCursor.of(mirror, target, locking: true), cursor.definition == obeyed else {
             throw MirrorError.refused(
-                "Mirror \"\(mirror.name)\" was changed by somebody else since the plan was made: apply the definition again."
+                "Another process changed mirror \"\(mirror.name)\" after the plan was made: apply the definition again."
             )
         }
         let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
@@ -208,7 +208,7 @@ public final class MirrorAdministration {
         } catch {
             guard error.sqlState == "55P03" else { throw error }
             throw MirrorError.refused(
-                "Somebody reads \(definition.tableName) for long, or has locked it. Nothing was changed: apply the definition again."
+                "Another session holds a lock on \(definition.tableName), such as a long query. Nothing was changed: apply the definition again."
             )
         }
         try source.redefineMirror(mirror.id, definition: definition.json)
@@ -221,13 +221,13 @@ public final class MirrorAdministration {
     public func abandon(_ mirror: CatalogMirror) throws {
         guard mirror.target != nil else {
             throw MirrorError.refused(
-                "The table of \"\(mirror.name)\" is in the gateways' own database: drop the mirror without abandoning it."
+                "The table of \"\(mirror.name)\" is in the gateways' own database: drop the mirror without --abandon."
             )
         }
         if let target = try? connect(mirror) {
             target.close()
             throw MirrorError.refused(
-                "The database of \"\(mirror.name)\" can be reached: drop the mirror without abandoning it.")
+                "The database of \"\(mirror.name)\" can be reached: drop the mirror without --abandon.")
         }
         try source.removeMirror(mirror.namespaceID, mirror.id)
     }
@@ -323,7 +323,7 @@ extension MirrorAdministration {
     ) throws -> (records: Int, left: Int) {
         guard mirror.definition.keeps == nil else {
             throw MirrorError.refused(
-                "\(mirror.definition.tableName) keeps what its records were, and its rows are made of that: 'pathmirror replay mirror \(mirror.name)' makes all of them again."
+                "\(mirror.definition.tableName) stores the versions of its records: rebuild all rows from them with 'pathmirror replay mirror \(mirror.name)'."
             )
         }
         let target = try connect(mirror)

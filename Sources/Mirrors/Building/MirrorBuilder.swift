@@ -146,7 +146,7 @@ public final class MirrorBuilder {
     private func fill(_ table: MirrorTable, _ generation: Int64) throws -> ActiveMirror {
         for sql in table.createSQL { try target.executeScript(sql) }
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
-            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" no longer exists.")
         }
         defer { source.endSnapshot() }
         var building = ActiveMirror(
@@ -290,7 +290,7 @@ extension MirrorBuilder {
     /// - Returns: the log position of the snapshot.
     func verify(_ building: inout ActiveMirror, _ catchingUp: CatchingUp) throws -> Int64 {
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
-            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" no longer exists.")
         }
         defer { source.endSnapshot() }
         try target.executeScript("begin")
@@ -300,7 +300,7 @@ extension MirrorBuilder {
         guard comparison.isClean else {
             throw MirrorError.refused(
                 """
-                The new table of mirror "\(mirror.name)" is not what the tree at seq \(record.head) says, in \(comparison.differenceCount) rows; the old one stays in place.
+                The new table of mirror "\(mirror.name)" differs from the tree at seq \(record.head) in \(comparison.differenceCount) rows; the old table stays in place.
                 \(comparison.differences.joined(separator: "\n"))
                 """)
         }

@@ -70,7 +70,8 @@ public struct MirrorExport: Sendable {
             }
             try target.executeScript("rollback")
         }
-        throw MirrorError.refused("The mirror \"\(mirror.name)\" has no table yet, or is being moved to another one.")
+        throw MirrorError.refused(
+            "The mirror \"\(mirror.name)\" has no table yet, or its table is being replaced: try again later.")
     }
 
     private static let attempts = 5

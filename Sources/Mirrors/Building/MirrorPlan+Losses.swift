@@ -27,12 +27,12 @@ extension MirrorPlan {
         let lost = try ColumnDependents(on: gone, of: old, target)
         if let view = lost.views.first {
             throw MirrorError.refused(
-                "The view \(view.name) reads the column \(view.column) of \(old.tableName), which the new table does not have. Drop the view, and make it anew afterwards."
+                "The view \(view.name) reads the column \(view.column) of \(old.tableName), which the new table does not have. Drop the view, and create it again afterwards."
             )
         }
         if let policy = lost.policies.first {
             throw MirrorError.refused(
-                "The policy \(policy.name) for the rows of \(old.tableName) reads the column \(policy.column), which the new table does not have. Drop the policy, and make it anew afterwards."
+                "The policy \(policy.name) for the rows of \(old.tableName) reads the column \(policy.column), which the new table does not have. Drop the policy, and create it again afterwards."
             )
         }
         let doubtful = try ColumnDependents(on: retyped, of: old, target)
@@ -40,7 +40,7 @@ extension MirrorPlan {
             "The index \($0.name) is on the column \($0.column), which the new table does not have."
         }
             + (doubtful.views + doubtful.policies).map {
-                "\($0.name) reads the column \($0.column), which gets another type: where it does not fit that, no new table comes."
+                "\($0.name) reads the column \($0.column), whose type changes: the rebuild fails if \($0.name) does not accept the new type."
             } + (try HandmadeIndexes.losses(of: old, target))
     }
 }

@@ -94,7 +94,7 @@ extension MirrorPlan {
         if old.tableName != definition.tableName, isThere { throw occupied(definition) }
         let reasons = renames.map { "\($0.old) is now \($0.new)" } + differences(old, definition)
         if !isThere, old.tableName == definition.tableName {
-            return plan(.rebuild, reasons + ["the table is gone"], [])
+            return plan(.rebuild, reasons + ["the table is missing"], [])
         }
         // Other differences are unknown.
         if cursor.definition.mistake != nil {
@@ -103,7 +103,7 @@ extension MirrorPlan {
         let former = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         if definition.isHistory, old.tableName == definition.tableName, try !former.hasVersionsView(target) {
             try checkNames(table, replacing: cursor.definition, target)
-            return plan(.rebuild, reasons + ["the view of versions is gone"], [])
+            return plan(.rebuild, reasons + ["the view of versions is missing"], [])
         }
         if reasons.isEmpty { return plan(.unchanged, [], []) }
         try checkNames(table, replacing: cursor.definition, target)
@@ -115,21 +115,23 @@ extension MirrorPlan {
 
     /// Refuses changes to a mirror with a history that would require unknown values of the past.
     private static func checkHistory(_ old: MirrorDefinition, _ new: MirrorDefinition) throws {
-        let again = "'pathmirror mirror drop \(new.name)' and applying again begins it anew."
+        let again = "to start again, run 'pathmirror mirror drop \(new.name)' and apply the definition."
         if old.isHistory || new.isHistory, old.keeps != new.keeps {
-            let kind = { (definition: MirrorDefinition) in definition.isHistory ? "a history" : "no history" }
+            let kind = { (definition: MirrorDefinition) in
+                definition.isHistory ? "a history" : "a mirror of the current records"
+            }
             throw MirrorError.refused(
-                "Mirror \"\(new.name)\" is \(kind(old)) and can't become \(kind(new)): \(again)")
+                "Mirror \"\(new.name)\" can't change from \(kind(old)) to \(kind(new)): \(again)")
         }
         guard old.keeps != nil, new.keeps != nil else { return }
         if old.pattern != new.pattern {
             throw MirrorError.refused(
-                "The path of \"\(new.name)\" can't change (\(old.pattern) → \(new.pattern)), as what was there before is not known: \(again)"
+                "The path of \"\(new.name)\" can't change (\(old.pattern) → \(new.pattern)), because earlier records at the new path are unknown: \(again)"
             )
         }
         if old.keys.map(\.type) != new.keys.map(\.type) {
             throw MirrorError.refused(
-                "The types of the keys of \"\(new.name)\" can't change, as records that did not fit are not known: \(again)"
+                "The types of the keys of \"\(new.name)\" can't change, because records with other keys were not stored: \(again)"
             )
         }
     }
@@ -144,7 +146,7 @@ extension MirrorPlan {
     }
 
     private static func occupied(_ definition: MirrorDefinition) -> MirrorError {
-        .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
+        .refused("\(definition.tableName) exists and belongs to no mirror: rename that table, or choose another name.")
     }
 
     /// Checks, before a table is built, that it can replace the former one.
@@ -206,7 +208,7 @@ extension MirrorPlan {
     static func differences(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [String] {
         var found: [String] = []
         if old.keeps != new.keeps {
-            found.append(new.keeps == nil ? "rows of what is gone are removed" : "rows of what is gone stay")
+            found.append(new.keeps == nil ? "rows of removed records are deleted" : "rows of removed records stay")
         }
         if old.pattern != new.pattern { found.append("the path: \(old.pattern) → \(new.pattern)") }
         if old.filter != new.filter { found.append("the filter") }
@@ -230,12 +232,12 @@ extension MirrorPlan {
             if before.notNull != column.notNull { found.append("\"not null\" of \(column.name)") }
         }
         for column in old.columns where !new.columns.contains(where: { $0.name == column.name }) {
-            found.append("\(column.name) is gone")
+            found.append("\(column.name) is removed")
         }
-        if old.rest?.name != new.rest?.name { found.append("the column of the rest") }
+        if old.rest?.name != new.rest?.name { found.append("the column \"rest\"") }
         if found.isEmpty, old.rows != new.rows { found.append("the order of the columns") }
         if old.indexes != new.indexes { found.append("the indexes") }
-        if old.keptErrors != new.keptErrors { found.append("how many errors are kept") }
+        if old.keptErrors != new.keptErrors { found.append("the number of kept errors") }
         if old.comments != new.comments { found.append("the comments") }
         return found
     }
@@ -271,12 +273,12 @@ extension MirrorPlan {
         let table = definition.tableName
         switch action {
         case .unchanged: return []
-        case .create: return ["\(table) would be made and filled from \(source)."]
+        case .create: return ["\(table) would be created and filled from \(source)."]
         case .alter:
             return ["\(table) would be changed in place; its rows stay."]
         case .rebuild:
-            guard let obeyed else { return ["\(table) would be made anew."] }
-            var sentences = ["\(table) would be made anew, and \(retired(obeyed)) dropped once that is whole."]
+            guard let obeyed else { return ["\(table) would be rebuilt."] }
+            var sentences = ["\(table) would be rebuilt, and \(retired(obeyed)) dropped afterwards."]
             let dropped = dropped(from: obeyed)
             if !dropped.isEmpty {
                 let word = dropped.count == 1 ? "column" : "columns"
@@ -289,13 +291,13 @@ extension MirrorPlan {
     private var source: String {
         switch definition.keeps {
         case nil: "the tree"
-        case .latest: "the log, as far back as that reaches for what is removed"
-        case .changes: "the log, as far back as that reaches"
+        case .latest: "the log, which names removed records as far back as it reaches"
+        case .changes: "the log, as far back as it reaches"
         }
     }
 
     private func retired(_ obeyed: MirrorDefinition) -> String {
-        obeyed.tableName == definition.tableName ? "the table that is there" : obeyed.tableName
+        obeyed.tableName == definition.tableName ? "the present table" : obeyed.tableName
     }
 
     /// Returns the columns of the table that its successor would not have under any name.

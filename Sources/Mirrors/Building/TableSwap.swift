@@ -80,7 +80,7 @@ struct TableSwap {
             guard error.sqlState == "2BP01" else { throw error }
             let what = error.detail.map { " (\($0))" } ?? ""
             throw MirrorError.refused(
-                "Something in the database depends on the table\(what): drop that, and make it anew afterwards."
+                "An object in the database depends on the table\(what): drop that object, and create it again afterwards."
             )
         }
     }
@@ -146,7 +146,7 @@ struct TableSwap {
         } catch {
             guard !error.endsConnection else { throw error }
             throw MirrorError.refused(
-                "A view that reads the table does not fit the new one: \(error). Drop the view, and make it anew afterwards."
+                "A view that reads the table does not fit the new table: \(error). Drop the view, and create it again afterwards."
             )
         }
     }
@@ -202,7 +202,7 @@ struct TableSwap {
             } catch {
                 guard !error.endsConnection else { throw error }
                 throw MirrorError.refused(
-                    "A policy for the rows of \(old.qualifiedName) does not fit the new table: \(error). Drop the policy, and make it anew afterwards."
+                    "A policy for the rows of \(old.qualifiedName) does not fit the new table: \(error). Drop the policy, and create it again afterwards."
                 )
             }
         }

@@ -28,12 +28,13 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
         case .database(let error): "\(error)"
         case .log(let error): "\(error)"
         case .table(let mirror, let error): "The table of mirror \"\(mirror)\" can't be written: \(error)"
-        case .moved: "The mirror was changed by somebody else meanwhile."
-        case .held(let names): "Somebody else is at work on the tables of \(names.joined(separator: ", "))."
+        case .moved: "Another process changed the mirror: try again."
+        case .held(let names):
+            "Another process is changing the tables of \(names.joined(separator: ", ")): try again when it has ended."
         case .pruned(let cursor, let retainedFrom):
-            "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): make it anew with 'pathmirror replay mirror'."
+            "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): rebuild the mirror with 'pathmirror replay mirror'."
         case .stopped: "Stopped."
-        case .unknownMirror(let name, let namespace): "There is no mirror \"\(name)\" of namespace \"\(namespace)\"."
+        case .unknownMirror(let name, let namespace): "There is no mirror \"\(name)\" in namespace \"\(namespace)\"."
         case .refused(let reason): reason
         case .definition(let error): "\(error)"
         }

@@ -88,7 +88,7 @@ enum Conversion {
         case .int(let value): return .cell(.int(value))
         case .double(let value):
             if let whole = Int64(exactly: value) { return .cell(.int(whole)) }
-            return .misfit("the number is not a whole one of 64 bits")
+            return .misfit("the number is not a whole number of 64 bits")
         default: return .misfit("\(name(node)) where a whole number should be")
         }
     }
@@ -151,7 +151,7 @@ enum Conversion {
         }
     }
 
-    private static let outOfRange = "the time is outside of the years 1 to 9999"
+    private static let outOfRange = "the time is outside the years 1 to 9999"
 
     private static func uuid(_ node: Node) -> Outcome {
         guard case .string(let text) = node, UUIDText.isUUID(text) else {

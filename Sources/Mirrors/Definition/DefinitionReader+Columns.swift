@@ -82,7 +82,7 @@ extension DefinitionReader {
         let policies = MirrorDefinition.NotNull.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
         guard let text = text(value, part) else { return nil }
         if let policy = MirrorDefinition.NotNull(rawValue: text) { return policy }
-        note(value.place, part, "says what becomes of a record without the value: \(policies)")
+        note(value.place, part, "this should be one of \(policies), for records without the value")
         return nil
     }
 
@@ -113,7 +113,7 @@ extension DefinitionReader {
         case .string(let text): node = .string(text)
         case .number(let text): node = (try? JSONParser.parse(text)) ?? .null
         case .array, .object:
-            note(value.place, part, "a default is a string, a number or a boolean")
+            note(value.place, part, "a default must be a string, a number or a boolean")
             return .null
         }
         if case .misfit(let reason) = Conversion.convert(node, to: type) {

@@ -125,7 +125,7 @@ struct DefinitionReader: DefinitionNoting {
 
     private mutating func pattern(_ value: SourceValue?, _ place: SourcePlace) -> PathPattern? {
         guard let value else {
-            note(place, "path", "is missing: it says which records are mirrored, such as /posts/{post_id}")
+            note(place, "path", "is missing: name the records to mirror, such as /posts/{post_id}")
             return nil
         }
         guard let text = text(value, "path") else { return nil }
@@ -134,7 +134,7 @@ struct DefinitionReader: DefinitionNoting {
             if !pattern.captures.isEmpty { return pattern }
             note(
                 value.place, "path",
-                "the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}")
+                "the path pattern captures no key; a mirror needs at least one, such as /posts/{post_id}")
         } catch {
             note(value.place, "path", error.reason)
         }
@@ -162,7 +162,7 @@ struct DefinitionReader: DefinitionNoting {
         let schema = parts.count == 2 ? parts[0] : "mirror"
         let table = parts[parts.count - 1]
         if schema == "pathmirror" || schema.hasPrefix("pg_") || schema == "information_schema" {
-            note(value.place, "table", "the schema \(schema) is the system's; choose another, such as mirror")
+            note(value.place, "table", "the schema \(schema) is reserved; choose another schema, such as mirror")
         }
         checkIdentifier(schema, value.place, "table")
         checkIdentifier(table, value.place, "table")
@@ -196,9 +196,9 @@ struct DefinitionReader: DefinitionNoting {
 
     mutating func checkIdentifier(_ name: String, _ place: SourcePlace, _ part: String) {
         if name.isEmpty { note(place, part, "a name is empty") }
-        if name.unicodeScalars.contains("\0") { note(place, part, "a name can't hold U+0000") }
+        if name.unicodeScalars.contains("\0") { note(place, part, "a name can't contain U+0000") }
         if name.utf8.count > MirrorDefinition.maxNameBytes {
-            note(place, part, "\"\(name)\" has \(name.utf8.count) bytes; PostgreSQL's names end at 63")
+            note(place, part, "\"\(name)\" has \(name.utf8.count) bytes; a name in PostgreSQL has at most 63")
         }
     }
 
@@ -210,7 +210,9 @@ struct DefinitionReader: DefinitionNoting {
         var seen: Set<String> = []
         for name in keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? []) {
             checkIdentifier(name, place, "columns")
-            if name.hasPrefix("_") { note(place, "columns.\(name)", "names that begin with _ are Pathmirror's own") }
+            if name.hasPrefix("_") {
+                note(place, "columns.\(name)", "names that begin with _ are reserved for Pathmirror")
+            }
             if MirrorDefinition.systemColumns.contains(name) {
                 note(place, "columns.\(name)", "every table of PostgreSQL has a column of this name")
             }
@@ -229,7 +231,7 @@ struct DefinitionReader: DefinitionNoting {
             return nil
         }
         if text.unicodeScalars.contains("\0") {
-            note(value.place, part, "PostgreSQL can't hold U+0000")
+            note(value.place, part, "PostgreSQL can't store U+0000")
             return nil
         }
         return text
@@ -242,15 +244,17 @@ extension DefinitionReader {
         if let deleted {
             guard let text = text(deleted, "deleted") else { return nil }
             if text != "soft" {
-                note(deleted.place, "deleted", "says what becomes of the rows of records that are gone: \"soft\"")
+                note(deleted.place, "deleted", "this should be \"soft\", which keeps the rows of removed records")
             }
             if keeps != nil {
-                note(deleted.place, "deleted", "a history has its own rows for what is gone: leave this out")
+                note(deleted.place, "deleted", "a history has its own rows for removed records: leave this out")
             }
             return .latest
         }
         guard let keeps, let text = text(keeps, "keeps") else { return nil }
-        if text != "changes" { note(keeps.place, "keeps", "makes the mirror itself a history: \"changes\"") }
+        if text != "changes" {
+            note(keeps.place, "keeps", "this should be \"changes\", which makes the mirror a history")
+        }
         return .changes
     }
 
@@ -268,7 +272,7 @@ extension DefinitionReader {
         if let name, "\(name)_changes".utf8.count > MirrorDefinition.maxNameBytes {
             note(value.place, "history", "the name \(name)_changes is longer than 63 bytes")
         }
-        if keeps == .changes { note(value.place, "history", "this mirror is a history itself, by \"keeps\"") }
+        if keeps == .changes { note(value.place, "history", "\"keeps\" already makes this mirror a history") }
         return true
     }
 }
@@ -326,7 +330,7 @@ extension DefinitionReader {
         for (number, element) in elements.enumerated() {
             let part = "indexes[\(number)]"
             guard let index = self.index(element, part, names: names, manyValued: manyValued) else { continue }
-            if found.contains(index) { note(element.place, part, "this index is there twice") }
+            if found.contains(index) { note(element.place, part, "this index is listed twice") }
             found.append(index)
         }
         return found
@@ -362,7 +366,7 @@ extension DefinitionReader {
         }
         let isGIN = method.map { $0 == "gin" } ?? columns.contains { manyValued.contains($0) }
         if isGIN, !columns.allSatisfy({ manyValued.contains($0) }) {
-            note(list.place, part, "a gin index is for columns of jsonb and arrays alone")
+            note(list.place, part, "a gin index accepts only columns of jsonb and arrays")
         }
         return .init(columns: columns, isGIN: isGIN)
     }

@@ -146,7 +146,7 @@ public struct RecordFilter: Sendable {
         if let name = pattern.captures.first(where: { !RuleSet.isVariable($0) }) {
             throw Mistake(
                 reason:
-                    "a filter needs captures that it can name as variables: {\(name)} is not made of letters, digits and _, or begins with a digit"
+                    "a filter needs captures that can be variables: {\(name)} has other characters than letters, digits and _, or begins with a digit"
             )
         }
         let rules: RuleSet
@@ -161,7 +161,7 @@ public struct RecordFilter: Sendable {
         guard names.isEmpty else {
             throw Mistake(
                 reason:
-                    "names \(names.joined(separator: " and ")); a filter sees the record, as data, and its keys only")
+                    "names \(names.joined(separator: " and ")); a filter sees only the record, as data, and its keys")
         }
         self.rules = rules
         self.text = text

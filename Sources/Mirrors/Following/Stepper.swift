@@ -61,7 +61,7 @@ struct Stepper {
         rereading: [String: [[Key]]] = [:]
     ) throws -> Step {
         guard let record = try source.beginSnapshot(namespace) else {
-            throw MirrorError.refused("The namespace is gone.")
+            throw MirrorError.refused("The namespace no longer exists.")
         }
         defer { source.endSnapshot() }
         return try advance(&mirrors, in: record, through: last, transaction, rereading: rereading)

@@ -217,7 +217,7 @@ struct HistoryWriter {
         return ConversionError(
             record: path, column: "", path: path, seq: seq, value: nil,
             reason:
-                "the record has more than \(maxRecordBytes) bytes as JSON, the most that is kept; it has no row until it is written as a whole"
+                "the record has more than \(maxRecordBytes) bytes as JSON, the limit of a stored version; the record has no row until it is written as a whole"
         )
     }
 }

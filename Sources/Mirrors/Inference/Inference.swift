@@ -92,7 +92,7 @@ public struct Inference: Sendable {
         if let stop { throw stop }
         guard !inference.proposals.isEmpty else {
             throw MirrorError.refused(
-                "There is no record at \(text) to infer columns from\(inference.hasLeftOut ? " but those that no mirror can have" : "")."
+                "There is no record at \(text) to infer columns from\(inference.hasLeftOut ? ", except records that no mirror can store" : "")."
             )
         }
         return inference.proposals
@@ -112,7 +112,7 @@ public struct Inference: Sendable {
         do {
             return try PathPattern(trimmed)
         } catch {
-            throw MirrorError.refused("No path: \(error.reason).")
+            throw MirrorError.refused("Invalid path: \(error.reason).")
         }
     }
 

@@ -80,7 +80,7 @@ struct Projector: Sendable {
                 isWanted = false
                 if projected.notNull == .error, value.isNull {
                     misfits.append(
-                        misfit(projected.column, value, keys, stamp, "there is no value where one must be"))
+                        misfit(projected.column, value, keys, stamp, "a required value is missing"))
                 }
             }
             if case .cell(let cell) = outcome { row.cells.append(cell) } else { row.cells.append(.null) }
@@ -99,10 +99,10 @@ struct Projector: Sendable {
         let size = keys.reduce(0) { $0 + $1.byteCount }
         var reason: String?
         if size > Self.maxKeyBytes {
-            reason = "the captured keys have \(size) bytes together; a row's key ends at \(Self.maxKeyBytes)"
+            reason = "the captured keys have \(size) bytes together; a row's key has at most \(Self.maxKeyBytes)"
         }
         for (key, column) in zip(keys, definition.keys) where reason == nil && !column.type.holds(key) {
-            reason = "the key \(column.name) is no \(column.type.rawValue) as PostgreSQL writes one"
+            reason = "the key \(column.name) is not a \(column.type.rawValue) as PostgreSQL writes it"
         }
         guard let reason else { return true }
         let path = definition.pattern.path(of: keys).description
@@ -128,7 +128,7 @@ struct Projector: Sendable {
     ) -> ConversionError {
         let record = definition.pattern.path(of: keys)
         let others = storable.leftOut.count - 1
-        let more = others == 0 ? "" : ", and so do \(others) more in it"
+        let more = others == 0 ? "" : ", and so do \(others) more in the value"
         return ConversionError(
             record: record.description, column: column,
             path: record.appending(place).appending(storable.leftOut[0].path).description, seq: stamp.seq,

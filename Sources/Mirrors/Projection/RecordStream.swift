@@ -230,7 +230,7 @@ enum RecordBatches {
     }
 
     private struct NoThread: Error, CustomStringConvertible {
-        let description = "The system made no thread to read the tree: it is short of memory or of threads."
+        let description = "The thread that reads the tree could not be created: the system lacks memory or threads."
     }
 
     /// The consumer does not need the remaining batches.

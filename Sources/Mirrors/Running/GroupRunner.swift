@@ -171,7 +171,7 @@ extension GroupRunner {
                 work.rebuilt(mirror.name)
                 isSomethingNew = true
                 core.logger.notice(
-                    "mirror made anew",
+                    "mirror rebuilt",
                     [
                         ("namespace", mirror.namespace), ("mirror", mirror.name), ("rows", "\(outcome.rows)"),
                         ("seq", "\(outcome.seq)"),
@@ -183,7 +183,7 @@ extension GroupRunner {
                 // meanwhile.
                 guard work.rebuildFailed(mirror.name, "\(error)") else { continue }
                 core.logger.warning(
-                    "mirror can't be made anew now",
+                    "mirror can't be rebuilt now",
                     [("namespace", mirror.namespace), ("mirror", mirror.name), ("error", "\(error)")])
             }
         }
@@ -193,7 +193,7 @@ extension GroupRunner {
     private func announce(_ mirror: CatalogMirror, _ cursor: MirrorCursor, _ head: Int64) {
         let source = cursor.definition.isHistory ? "the log" : "the tree"
         core.logger.error(
-            "THE DATABASE HAS LOST ENTRIES that a mirror's table has: it is made anew from \(source)",
+            "THE DATABASE HAS LOST ENTRIES that a mirror's table has: the table is rebuilt from \(source)",
             [
                 ("namespace", mirror.namespace), ("mirror", mirror.name), ("table", "\(cursor.seq)"),
                 ("head", "\(head)"),

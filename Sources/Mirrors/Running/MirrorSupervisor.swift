@@ -49,7 +49,7 @@ final class MirrorSupervisor: AnnouncementListener {
         let error = MirrorError(error)
         if error.isSilence { core.abandonSilent(since: askedAt) }
         core.logger.log(
-            error.endsConnection ? .debug : .error, "mirrors can't be looked up", [("error", "\(error)")])
+            error.endsConnection ? .debug : .error, "mirrors can't be read", [("error", "\(error)")])
     }
 
     func close(_ connection: LogConnection) { core.close(connection) }

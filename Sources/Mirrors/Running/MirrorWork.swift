@@ -151,7 +151,7 @@ struct MirrorWork {
     private mutating func tellOfMistakes() {
         for (mirror, _, mistake) in unusable where mistakes[mirror.name] != mistake {
             core.logger.error(
-                "mirror is broken, as its definition can't be used: apply another one",
+                "mirror is broken because its definition can't be used: apply another definition",
                 [("namespace", group.namespace), ("mirror", mirror.name), ("error", mistake)])
         }
         mistakes = Dictionary(unusable.map { ($0.mirror.name, $0.mistake) }, uniquingKeysWith: { $1 })

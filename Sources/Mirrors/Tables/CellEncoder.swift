@@ -81,7 +81,7 @@ enum RowEncoder {
         for row in rows {
             guard row.count == columns.count else {
                 throw .refused(
-                    "A row has \(row.count) values for \(columns.count) columns: its record's key can't be read.")
+                    "A row has \(row.count) values for \(columns.count) columns: the key of its record can't be read.")
             }
             for (index, cell) in row.enumerated() { CellEncoder.append(cell, to: &arrays[index]) }
         }

@@ -84,14 +84,15 @@ extension MirrorTable {
     private static let ownViewColumns: [ViewColumn] =
         [
             ViewColumn(
-                name: MirrorDefinition.seqColumn, value: "\"_seq\"", comment: "The entry of the log that made it so."),
-            ViewColumn(name: "_valid_from", value: "\"_at\"", comment: "When that entry was committed."),
+                name: MirrorDefinition.seqColumn, value: "\"_seq\"", comment: "The log entry that wrote this version."),
+            ViewColumn(name: "_valid_from", value: "\"_at\"", comment: "When the log entry was committed."),
             ViewColumn(
                 name: "_valid_to", value: "lead(\"_at\") over record",
-                comment: "When the next version began; null for the current one."),
+                comment: "When the next version began; null for the current version."),
             ViewColumn(
-                name: "_current", value: "lead(\"_seq\") over record is null", comment: "Whether it is so now."),
-            ViewColumn(name: "_deleted", value: "\"_new\" is null", comment: "Whether the record was gone."),
+                name: "_current", value: "lead(\"_seq\") over record is null",
+                comment: "Whether this version is current."),
+            ViewColumn(name: "_deleted", value: "\"_new\" is null", comment: "Whether the record was removed."),
         ]
         + (authorColumns + [misfits]).map {
             ViewColumn(name: $0.name, value: quotedIdentifier($0.name), comment: $0.comment)
@@ -124,24 +125,27 @@ extension MirrorTable {
     }
 
     static let authorColumns = [
-        own("_uid", "text", .text, "The user who did that."),
-        own("_admin", "boolean", .bool, "Whether rules were not asked."),
+        own("_uid", "text", .text, "The uid of the user that made the change."),
+        own("_admin", "boolean", .bool, "Whether the change bypassed the rules."),
         own("_via", "text", .text, "The transport: rest, ws, cli, sql."),
     ]
 
     static let misfits = own(
-        MirrorDefinition.misfitsColumn, "text[]", .text, "Columns whose values did not fit.")
+        MirrorDefinition.misfitsColumn, "text[]", .text, "Columns whose values could not be converted.")
 
     /// The columns after the keys of a table of changes.
     static let changeColumns: [Column] =
         [
             own(
                 MirrorDefinition.seqColumn, "bigint", .int8, isNotNull: true,
-                "The entry of the log that made the change."),
-            own("_at", "timestamptz", .timestamptz, "When that entry was committed."),
-            own("_operation", "text", .text, isNotNull: true, "insert, update, delete; begin: so it was before."),
+                "The log entry that made the change."),
+            own("_at", "timestamptz", .timestamptz, "When the log entry was committed."),
+            own(
+                "_operation", "text", .text, isNotNull: true,
+                "insert, update or delete; begin: the row at the beginning of the history."),
         ] + authorColumns + [
-            own("_old", "jsonb", .jsonb, "The row before."), own("_new", "jsonb", .jsonb, "The row from then on."),
+            own("_old", "jsonb", .jsonb, "The row before the change."),
+            own("_new", "jsonb", .jsonb, "The row after the change."),
             misfits,
         ]
 

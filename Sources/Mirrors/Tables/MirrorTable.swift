@@ -76,7 +76,7 @@ struct MirrorTable: Sendable {
         }
     }
 
-    static let restComment = "What no other column takes."
+    static let restComment = "The values that no other column stores."
 
     /// Returns the definition's columns and the rest column.
     private static func values(_ definition: MirrorDefinition) -> [Column] {
@@ -98,14 +98,14 @@ struct MirrorTable: Sendable {
         [
             Column(
                 name: MirrorDefinition.seqColumn, sqlType: "bigint", carrier: .int8, isNotNull: true,
-                comment: "The entry of the log that wrote the row last, or at which the table was filled.", isKey: false
+                comment: "The log entry that last wrote the row, or at which the table was filled.", isKey: false
             ),
             Column(
                 name: MirrorDefinition.updatedAtColumn, sqlType: "timestamptz", carrier: .timestamptz,
                 isNotNull: false, comment: "When the last entry that wrote the record was committed.", isKey: false),
             Column(
                 name: MirrorDefinition.misfitsColumn, sqlType: "text[]", carrier: .text, isNotNull: false,
-                comment: "Columns whose values did not fit; see pathmirror.mirror_misfit.", isKey: false),
+                comment: "Columns whose values could not be converted; see pathmirror.mirror_misfit.", isKey: false),
         ]
     }
 

@@ -39,13 +39,13 @@ enum TableReaders {
         guard !views.isEmpty else {
             let what = refusal.detail.map { " (\($0))" } ?? ""
             return .refused(
-                "Something in the database depends on \(names)\(what): drop that first, then drop the mirror \"\(mirror)\" again. Nothing was changed."
+                "An object in the database depends on \(names)\(what): drop that object first, then drop the mirror \"\(mirror)\" again. Nothing was changed."
             )
         }
         let statements = views.map { "drop \($0.kind) \($0.name);" }.joined(separator: " ")
         return .refused(
             "\(views.map { "The \($0.kind) \($0.name)" }.joined(separator: ", ")) \(views.count == 1 ? "reads" : "read") \(names). "
-                + "Drop \(views.count == 1 ? "it" : "them") first, or let \(views.count == 1 ? "it" : "them") read something else, "
+                + "Drop \(views.count == 1 ? "it" : "them") first, or make \(views.count == 1 ? "it" : "them") read another table, "
                 + "then drop the mirror \"\(mirror)\" again. Nothing was changed. In SQL: \(statements)")
     }
 
@@ -70,7 +70,7 @@ enum TableReaders {
         let table = MirrorTable(old, name: old.table, label: "")
         if old.tableName != new.tableName, let view = try views(of: table, target).last {
             throw MirrorError.refused(
-                "The view \(view.name) reads \(old.tableName), which becomes \(new.tableName): drop the view, and make it anew afterwards."
+                "The view \(view.name) reads \(old.tableName), which becomes \(new.tableName): drop the view, and create it again afterwards."
             )
         }
         // The table's own objects are dropped with it.
@@ -87,14 +87,14 @@ enum TableReaders {
         guard found.rowCount > 0 else { return try refuseDependents(of: old, target) }
         let kind = try found.string(0, 0)
         throw MirrorError.refused(
-            "The \(kind) \(try found.string(0, 1)) of \(try found.string(0, 2)) refers to \(old.tableName), which can't be replaced under it: drop the \(kind), and make it anew afterwards."
+            "The \(kind) \(try found.string(0, 1)) of \(try found.string(0, 2)) refers to \(old.tableName), which can't be replaced before: drop the \(kind), and create it again afterwards."
         )
     }
 
     /// Returns the error for a materialized view that reads a table to be rebuilt.
     static func refusal(ofMaterializedView name: String, on table: String) -> MirrorError {
         .refused(
-            "The materialized view \(name) reads \(table), which can't be replaced under it: drop it, and make it anew afterwards."
+            "The materialized view \(name) reads \(table), which can't be replaced before: drop the view, and create it again afterwards."
         )
     }
 
@@ -125,14 +125,14 @@ extension TableReaders {
         let found = try target.execute(dependentsSQL, [.text(table.qualifiedName)])
         guard found.rowCount > 0 else { return }
         let (kind, name) = (try found.string(0, 0), try found.string(0, 1))
-        let more = found.rowCount == 1 ? "" : " \(found.rowCount - 1) more depend on it."
+        let more = found.rowCount == 1 ? "" : " \(found.rowCount - 1) more objects depend on the table."
         guard kind != "inheritance" else {
             throw MirrorError.refused(
-                "The table \(name) inherits from \(definition.tableName), which can't be replaced under it: alter table \(name) no inherit \(table.qualifiedName), and let it inherit again afterwards.\(more)"
+                "The table \(name) inherits from \(definition.tableName), which can't be replaced before: alter table \(name) no inherit \(table.qualifiedName), and let \(name) inherit again afterwards.\(more)"
             )
         }
         throw MirrorError.refused(
-            "The \(kind) \(name) depends on \(definition.tableName) or on the type of its rows, which can't be replaced under it: drop the \(kind), and create it again afterwards.\(more)"
+            "The \(kind) \(name) depends on \(definition.tableName) or on the type of its rows, which can't be replaced before: drop the \(kind), and create it again afterwards.\(more)"
         )
     }
 

@@ -33,10 +33,10 @@ final class HistoryComparison {
     func finish() throws {
         try compareRecords()
         let known = try mirror.versions.count(connection)
-        if known > recordCount { note("\(known - recordCount) records are kept as if they were there, and are not") }
+        if known > recordCount { note("\(known - recordCount) records are stored as present, but are not in the tree") }
         try compareRows()
         let count = try connection.execute("select count(*) from \(mirror.table.qualifiedName)").int64(0, 0)
-        if count > rowCount { note("it has \(count - rowCount) rows that should not be there") }
+        if count > rowCount { note("the table has \(count - rowCount) rows that should not be there") }
         try noteUnkeptErrors()
     }
 
@@ -45,7 +45,7 @@ final class HistoryComparison {
             if known?.record != nil { recordCount += 1 }
             // A record that was too large to be stored can't be compared.
             guard let kept = try StoredRecord.decode(known?.record), kept != batch[index].value else { return }
-            note("\(mirror.definition.pattern.path(of: batch[index].keys)): what is kept is not what the tree has")
+            note("\(mirror.definition.pattern.path(of: batch[index].keys)): the stored version differs from the tree")
         }
         batch.removeAll(keepingCapacity: true)
     }
@@ -103,7 +103,7 @@ final class HistoryComparison {
         let unkept = try MirrorErrors.unkept(connection, mirror.asGeneration)
         guard unkept > 0 else { return }
         differences.append(
-            "\(missingCount) rows are missing; the table may have refused some, as \(unkept) errors were not kept (see \"keep errors\")"
+            "\(missingCount) rows are missing; the table may have refused some, because \(unkept) errors were not kept (see \"keep errors\")"
         )
     }
 

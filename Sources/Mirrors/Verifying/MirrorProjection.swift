@@ -100,7 +100,7 @@ public final class MirrorProjection: VerifiableProjection {
     /// Compares the table with the projection of the tree. Returns a line for each difference, up to a limit.
     public func compare(with root: Node, at seq: Int64, _ log: LogConnection) throws -> [String] {
         guard let active else { return [] }
-        guard isThere else { return ["its table \(active.definition.tableName) is not there"] }
+        guard isThere else { return ["its table \(active.definition.tableName) does not exist"] }
         let connection = elsewhere ?? log.forOtherTables
         // Connections that write mirrors have this setting, too. This session belongs to the caller.
         try connection.executeScript("set local plan_cache_mode = force_custom_plan; savepoint mirror_compare")

@@ -151,7 +151,7 @@ final class TableComparison {
             if scan.some.count >= Self.rowsAtOnce { try look(&scan, records) }
         }
         try look(&scan, records)
-        if scan.left != 0 { note("it has \(scan.left) rows that could not be told from the others") }
+        if scan.left != 0 { note("the table has \(scan.left) more rows than expected, which could not be identified") }
     }
 
     /// The progress of the search for unexpected rows.
@@ -168,7 +168,7 @@ final class TableComparison {
             scan.last = keys
             guard isSecond || row(of: keys, record) == nil else { continue }
             scan.left -= 1
-            note("\(text(keys)) \(isSecond ? "is there twice" : "should not be there")")
+            note("\(text(keys)) \(isSecond ? "occurs twice" : "should not be there")")
         }
         scan.some.removeAll(keepingCapacity: true)
     }
@@ -179,7 +179,7 @@ final class TableComparison {
         let unkept = try MirrorErrors.unkept(connection, mirror.asGeneration)
         guard unkept > 0 else { return }
         differences.append(
-            "\(missingCount) rows are missing; the table may have refused some, as \(unkept) errors were not kept (see \"keep errors\")"
+            "\(missingCount) rows are missing; the table may have refused some, because \(unkept) errors were not kept (see \"keep errors\")"
         )
     }
 

@@ -26,7 +26,7 @@ import Testing
     @Test(arguments: [
         (#""more": 1"#, "2:1: more: is unknown here; known are \(members)"),
         (#""namespace": 1"#, "2:14: namespace: this should be a string, but is a number"),
-        (#""namespace": "a\u0000""#, "2:14: namespace: PostgreSQL can't hold U+0000"),
+        (#""namespace": "a\u0000""#, "2:14: namespace: PostgreSQL can't store U+0000"),
         (#""comment": null"#, "2:12: comment: this should be a string, but is null"),
         (#""comment": true"#, "2:12: comment: this should be a string, but is a boolean"),
         (#""comment": []"#, "2:12: comment: this should be a string, but is an array"),
@@ -39,19 +39,19 @@ import Testing
         (#""filter": "$other == 'x'""#, "2:11: filter: Unknown variable '$other'."),
         (
             #""filter": "auth != null && now > 5""#,
-            "2:11: filter: names auth and now; a filter sees the record, as data, and its keys only"
+            "2:11: filter: names auth and now; a filter sees only the record, as data, and its keys"
         ),
         (
             #""filter": "root.child('a').exists()""#,
-            "2:11: filter: names root; a filter sees the record, as data, and its keys only"
+            "2:11: filter: names root; a filter sees only the record, as data, and its keys"
         ),
         (
             #""filter": "data.parent().child('a').exists()""#,
-            "2:11: filter: names parent(); a filter sees the record, as data, and its keys only"
+            "2:11: filter: names parent(); a filter sees only the record, as data, and its keys"
         ),
         (
             #""filter": "query.orderByKey""#,
-            "2:11: filter: names query; a filter sees the record, as data, and its keys only"
+            "2:11: filter: names query; a filter sees only the record, as data, and its keys"
         ),
         (#""table": "a.b.c""#, #"2:10: table: "a.b.c" is neither a table nor schema.table"#),
         (#""table": "a.""#, #"2:10: table: "a." is neither a table nor schema.table"#),
@@ -59,12 +59,12 @@ import Testing
         (#""table": 5"#, "2:10: table: this should be a string, but is a number"),
         (
             #""table": "pathmirror.a""#,
-            "2:10: table: the schema pathmirror is the system's; choose another, such as mirror"
+            "2:10: table: the schema pathmirror is reserved; choose another schema, such as mirror"
         ),
-        (#""table": "pg_x.a""#, "2:10: table: the schema pg_x is the system's; choose another, such as mirror"),
+        (#""table": "pg_x.a""#, "2:10: table: the schema pg_x is reserved; choose another schema, such as mirror"),
         (
             #""table": "information_schema.a""#,
-            "2:10: table: the schema information_schema is the system's; choose another, such as mirror"
+            "2:10: table: the schema information_schema is reserved; choose another schema, such as mirror"
         ),
         (#""target": 5"#, "2:11: target: this should be a string, but is a number"),
         (#""target": "env:""#, "2:11: target: env: needs the name of an environment variable"),
@@ -73,18 +73,18 @@ import Testing
         (#""keep errors": "5""#, "2:16: keep errors: this should be a whole number up to 100000"),
         (#""history": "changes""#, "2:12: history: this should be true or false, but is a string"),
         (#""history": ["changes"]"#, "2:12: history: this should be true or false, but is an array"),
-        (#""keeps": "versions""#, #"2:10: keeps: makes the mirror itself a history: "changes""#),
+        (#""keeps": "versions""#, #"2:10: keeps: this should be "changes", which makes the mirror a history"#),
         (
             #""history": true, "keeps": "changes""#,
-            #"2:12: history: this mirror is a history itself, by "keeps""#
+            #"2:12: history: "keeps" already makes this mirror a history"#
         ),
         (
             #""deleted": "hard""#,
-            #"2:12: deleted: says what becomes of the rows of records that are gone: "soft""#
+            #"2:12: deleted: this should be "soft", which keeps the rows of removed records"#
         ),
         (
             #""keeps": "changes", "deleted": "soft""#,
-            "2:32: deleted: a history has its own rows for what is gone: leave this out"
+            "2:32: deleted: a history has its own rows for removed records: leave this out"
         ),
         (#""keeps": "changes", "indexes": ["_updated_at"]"#, #"2:33: indexes[0]: there is no column "_updated_at""#),
         (#""keys": []"#, "2:9: keys: this should be an object, but is an array"),
@@ -133,15 +133,15 @@ import Testing
         (#""columns": {"a.b": "text"}"#, #"2:20: columns.a.b: the path's part "a.b" contains ".""#),
         (
             #""columns": {"x": {"type": "text", "default": []}}"#,
-            "2:46: columns.x.default: a default is a string, a number or a boolean"
+            "2:46: columns.x.default: a default must be a string, a number or a boolean"
         ),
         (
             #""columns": {"x": {"type": "text[]", "default": {}}}"#,
-            "2:48: columns.x.default: a default is a string, a number or a boolean"
+            "2:48: columns.x.default: a default must be a string, a number or a boolean"
         ),
         (
             #""columns": {"x": {"type": "bigint", "default": 1.5}}"#,
-            "2:48: columns.x.default: the default doesn't fit bigint: the number is not a whole one of 64 bits"
+            "2:48: columns.x.default: the default doesn't fit bigint: the number is not a whole number of 64 bits"
         ),
         (
             #""columns": {"x": {"type": "date", "default": "x"}}"#,
@@ -153,7 +153,7 @@ import Testing
         ),
         (
             #""columns": {"x": {"type": "text", "not null": "no"}}"#,
-            #"2:47: columns.x.not null: says what becomes of a record without the value: "skip", "error", "default""#
+            #"2:47: columns.x.not null: this should be one of "skip", "error", "default", for records without the value"#
         ),
         (
             #""columns": {"x": {"type": "text", "not null": true}}"#,
@@ -168,10 +168,10 @@ import Testing
             "2:46: columns.x.comment: this should be a string, but is a number"
         ),
         (#""columns": {"k": "text"}"#, "2:12: columns.k: there are two columns with this name"),
-        (#""columns": {"_seq": "text"}"#, "2:12: columns._seq: names that begin with _ are Pathmirror's own"),
+        (#""columns": {"_seq": "text"}"#, "2:12: columns._seq: names that begin with _ are reserved for Pathmirror"),
         (
             #""columns": {"\#(String(repeating: "é", count: 32))": "text"}"#,
-            #"2:12: columns: "\#(String(repeating: "é", count: 32))" has 64 bytes; PostgreSQL's names end at 63"#
+            #"2:12: columns: "\#(String(repeating: "é", count: 32))" has 64 bytes; a name in PostgreSQL has at most 63"#
         ),
     ])
     func ofColumns(member: String, mistake: String) { #expect(with(member) == [mistake]) }
@@ -195,7 +195,7 @@ import Testing
         ),
         (
             #""indexes": [{"columns": ["k"], "using": "gin"}]"#,
-            "2:25: indexes[0]: a gin index is for columns of jsonb and arrays alone"
+            "2:25: indexes[0]: a gin index accepts only columns of jsonb and arrays"
         ),
         (
             #""indexes": [{"columns": ["k"], "with": 1}]"#,

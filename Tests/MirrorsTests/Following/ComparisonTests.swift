@@ -51,9 +51,9 @@ import Testing
             ("insert into mirror.m (j, k, _seq) values ('9', 'é', 1)", [#"row j "9", k "é" should not be there"#]),
             (
                 "alter table mirror.m drop constraint m_pkey; insert into mirror.m select * from mirror.m where k = 'b'",
-                [#"row j "1", k "b" is there twice"#]
+                [#"row j "1", k "b" occurs twice"#]
             ),
-            ("drop table mirror.m", ["its table mirror.m is not there"]),
+            ("drop table mirror.m", ["its table mirror.m does not exist"]),
         ] as [(String, [String])])
     func aTableThatWasChanged(statement: String, differences: [String]) throws {
         try MirrorBench.with { bench in

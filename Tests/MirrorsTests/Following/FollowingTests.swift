@@ -255,7 +255,7 @@ import Tree
                 #expect(try eventually { try bench.status("posts").state == "broken" })
                 #expect(
                     service.reports.first?.message
-                        == "The mirror is at seq 0, but the log begins at 4: make it anew with 'pathmirror replay mirror'."
+                        == "The mirror is at seq 0, but the log begins at 4: rebuild the mirror with 'pathmirror replay mirror'."
                 )
                 _ = try bench.operators.rebuild(try bench.mirror("posts"))
                 try bench.catchUp("posts")

@@ -47,11 +47,11 @@ import Testing
                 // Another error replaces the first.
                 try bench.set("/v/a/x", "1.5")
                 try after([
-                    "x of /v/a: the number is not a whole one of 64 bits",
+                    "x of /v/a: the number is not a whole number of 64 bits",
                     "x of /v/b: a boolean where a whole number should be",
                 ])
                 try bench.set("/v/b", "null")
-                try after(["x of /v/a: the number is not a whole one of 64 bits"])
+                try after(["x of /v/a: the number is not a whole number of 64 bits"])
                 try bench.set("/v", #"{"c": {"x": []}, "d": {"x": "t"}}"#)
                 try after(["x of /v/d: \(unfit)"])
                 try bench.set("/v", "null")

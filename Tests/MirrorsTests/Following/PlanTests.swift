@@ -25,7 +25,7 @@ import Testing
             ),
             (
                 #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "keep errors": 1}"#, "alter",
-                ["how many errors are kept"]
+                ["the number of kept errors"]
             ),
             (
                 #"{"name": "m", "path": "/v/{k}", "columns": {"x": "text"}}"#, "rebuild",
@@ -103,7 +103,7 @@ import Testing
             ),
             (
                 #""path": "/v/{k}", "columns": {"n": {"type": "text", "path": "x"}, "t": "text"}"#, "rebuild",
-                ["the new column n", "x is gone"]
+                ["the new column n", "x is removed"]
             ),
             (
                 #""path": "/v/{k}", "columns": {"t": "text", "n": {"type": "bigint", "path": "x"}}"#, "rebuild",
@@ -117,7 +117,7 @@ import Testing
             ),
             (
                 #""path": "/v/{rest}", "columns": {"x": "bigint", "t": "text"}, "rest": "k""#, "rebuild",
-                ["the path: /v/{k} → /v/{rest}", "the column of the rest"]
+                ["the path: /v/{k} → /v/{rest}", "the column \"rest\""]
             ),
         ] as [(String, String, [String])])
     func renames(members: String, name: String, reasons: [String]) throws {
@@ -258,7 +258,7 @@ import Testing
             let made = try #require(try bench.operators.execute(plan))
             #expect(
                 Array(made.lost.suffix(2)) == others
-                    && made.lost.contains { $0.hasPrefix("The index by_x can't be kept") })
+                    && made.lost.contains { $0.hasPrefix("The index by_x can't be created on the new table") })
             #expect(try bench.lines("select indexname from pg_indexes where indexname like 'by_%'") == ["by_y"])
         }
     }
@@ -319,7 +319,7 @@ import Testing
             #expect(plan.reasons == ["an earlier attempt was interrupted"])
             try log.removeMirror(namespace.id, id)
             #expect(
-                refusal { _ = try bench.operators.execute(plan) }.contains("was removed by somebody else meanwhile"))
+                refusal { _ = try bench.operators.execute(plan) }.contains("Another process removed mirror"))
             #expect(
                 try bench.lines(
                     "select to_regclass('mirror.m') is null and not exists (select from pathmirror.mirror_cursor)") == [
@@ -328,7 +328,7 @@ import Testing
             // It is not built either if another session has just added it.
             let both = try bench.operators.plan(one, namespace: "test")
             _ = try log.addMirror(namespace.id, name: "m", definition: one.json, target: nil)
-            #expect(refusal { _ = try bench.operators.execute(both) }.contains("was added by somebody else since"))
+            #expect(refusal { _ = try bench.operators.execute(both) }.contains("Another process added mirror"))
             try bench.apply(text)
             #expect(try bench.problems() == [])
         }
@@ -361,7 +361,7 @@ import Testing
             let plan = try bench.operators.plan(try definition(text), namespace: "test")
             #expect(
                 plan.consequences.last
-                    == "mirror.seen reads the column x, which gets another type: where it does not fit that, no new table comes."
+                    == "mirror.seen reads the column x, whose type changes: the rebuild fails if mirror.seen does not accept the new type."
             )
             _ = try bench.operators.execute(plan)
         }
@@ -411,11 +411,11 @@ import Testing
                 ),
                 (
                     #"{"name": "n", "path": "/v/{k}", "table": "taken"}"#,
-                    "mirror.taken exists and is no mirror's table: rename it, or choose another name."
+                    "mirror.taken exists and belongs to no mirror: rename that table, or choose another name."
                 ),
                 (
                     #"{"name": "m", "path": "/v/{k}", "table": "taken"}"#,
-                    "mirror.taken exists and is no mirror's table: rename it, or choose another name."
+                    "mirror.taken exists and belongs to no mirror: rename that table, or choose another name."
                 ),
                 (
                     #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "target": "postgresql://x@127.0.0.1:1/y"}"#,
@@ -439,7 +439,7 @@ import Testing
             try bench.apply(Self.first)
             try bench.script("drop table mirror.m")
             let plan = try bench.operators.plan(try definition(Self.first), namespace: "test")
-            #expect(plan.actionName == "rebuild" && plan.reasons == ["the table is gone"])
+            #expect(plan.actionName == "rebuild" && plan.reasons == ["the table is missing"])
             #expect(try bench.operators.execute(plan)?.rows == 1)
             #expect(try bench.lines("select x from mirror.m") == ["1"])
         }

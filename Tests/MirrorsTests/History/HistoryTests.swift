@@ -337,11 +337,12 @@ import Tree
             for (text, reason) in [
                 (changes.replacing("/posts/{id}", with: "/other/{id}"), "The path of \"posts_changes\" can't change"),
                 (
-                    changes.replacing(#""keeps": "changes", "#, with: ""), "is a history and can't become no history"
+                    changes.replacing(#""keeps": "changes", "#, with: ""),
+                    "can't change from a history to a mirror of the current records"
                 ),
                 (
                     #"{"name": "posts", "path": "/posts/{id}", "keeps": "changes"}"#,
-                    "is no history and can't become a history"
+                    "can't change from a mirror of the current records to a history"
                 ),
                 (changes.replacing(#""keeps""#, with: #""keys": {"id": "bigint"}, "keeps""#), "The types of the keys"),
             ] {
@@ -462,7 +463,7 @@ import Tree
             try bench.script("drop view mirror.now; drop view mirror.posts_versions")
             let plan = try bench.operators.plan(
                 try #require(try MirrorDefinition.read(Array(more.utf8), source: "test").last), namespace: "test")
-            #expect(plan.actionName == "rebuild" && plan.reasons == ["the view of versions is gone"])
+            #expect(plan.actionName == "rebuild" && plan.reasons == ["the view of versions is missing"])
             _ = try bench.operators.execute(plan)
             #expect(try bench.lines("select id, title, by from mirror.posts_versions") == ["a|A|"])
             #expect(try bench.problems() == [])

@@ -23,7 +23,7 @@ import Tree
     private static let skip = #""x": {"type": "bigint", "not null": "skip"}"#
     private static let skipDefault = #""x": {"type": "bigint", "default": 5, "not null": "skip"}"#
     private static let error = #""x": {"type": "bigint", "not null": "error"}"#
-    private static let missing = "there is no value where one must be"
+    private static let missing = "a required value is missing"
     private static let unfit = "a text where a whole number should be"
 
     /// Checks each option with a value that is present, absent, or of the wrong type. A nil row means no row.
@@ -163,7 +163,7 @@ import Tree
         #expect((row != nil) == fits)
         #expect(
             errors.map(\.reason)
-                == (fits ? [] : ["the captured keys have 2401 bytes together; a row's key ends at 2400"]))
+                == (fits ? [] : ["the captured keys have 2401 bytes together; a row's key has at most 2400"]))
         #expect(errors.allSatisfy { $0.column == "" && $0.path == $0.record && $0.value == #"{"x":1}"# })
     }
 

@@ -112,7 +112,7 @@ import Tree
                 try Set(bench.errors("n"))
                     == Set(
                         ["007", "9223372036854775808", "-0", "+7", "x"].map {
-                            " of /n/\($0): the key k is no bigint as PostgreSQL writes one"
+                            " of /n/\($0): the key k is not a bigint as PostgreSQL writes it"
                         }))
             #expect(try bench.errors("u").count == 2)
             #expect(try bench.errors("t") == [])
@@ -142,7 +142,7 @@ import Tree
                 ])
             #expect(try bench.lines("select count(*) from mirror.d_versions") == ["4"])
             #expect(
-                try bench.errors("now") == [" of /d/2026-02-30/ada: the key day is no date as PostgreSQL writes one"])
+                try bench.errors("now") == [" of /d/2026-02-30/ada: the key day is not a date as PostgreSQL writes it"])
             #expect(try bench.problems() == [])
             // An extra row is found by its key.
             try bench.script("insert into mirror.now (day, who, _seq) values ('2000-12-24', 'x', 1)")
