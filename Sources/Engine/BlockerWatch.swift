@@ -46,7 +46,7 @@ final class BlockerWatch: Sendable {
         case .end(let blocker):
             core.metrics.endedBlockers.add()
             core.logger.warning(
-                "a connection held a namespace's writers up and heard nothing of its client; it was ended",
+                "a connection that blocked a namespace's writers and waited for its client was ended",
                 [("pid", "\(blocker.pid)"), ("application", blocker.application), ("client", blocker.client)])
             try connection.stop(blocker, endingSession: true)
         }

@@ -97,8 +97,10 @@ final class Committer {
         } catch {
             let facts = [("namespace", namespace.name), ("error", "\(error)")]
             switch error {
-            // The event of the namespace's end, such as its move, has been logged already.
-            case .unknownNamespace, .stopped: core.logger.debug("a namespace is not read any more", facts)
+            // The removal or the loss has already been logged.
+            case .unknownNamespace:
+                core.logger.notice("the log no longer exists: its namespace was removed or lost", facts)
+            case .stopped: core.logger.debug("a namespace is no longer read", facts)
             default: core.logger.error("the log can't be read", facts)
             }
             context.answers.fail(task.batch, namespace.meaning(of: error))

@@ -78,7 +78,7 @@ final class Tail: AnnouncementListener {
             guard found != newerSchema else { return }
             newerSchema = found
             core.logger.warning(
-                "the database has been migrated by a newer version: replace this gateway soon, it will not start again",
+                "the database has been migrated by a newer version: update this gateway soon, because it will not start again",
                 [("schema", "\(found)"), ("known", "\(known)")])
         }
     }
@@ -140,7 +140,7 @@ final class Tail: AnnouncementListener {
             guard !isUnheard else { return }
             isUnheard = true
             core.logger.warning(
-                "commits can't be announced: others find them by looking at the heads", [("error", "\(error)")])
+                "commits can't be announced: other gateways find them by polling the heads", [("error", "\(error)")])
         }
     }
 

@@ -45,7 +45,7 @@ public enum KafkaProperty {
 
     /// Returns the mistake in a property or its value, as the end of a sentence that begins with the name, or nil if it is valid.
     public static func fault(_ name: String, _ value: String) -> String? {
-        guard allowed.contains(name) else { return "is none that can be set here" }
+        guard allowed.contains(name) else { return "can't be set here" }
         guard let configuration = rd_kafka_conf_new() else { return nil }
         defer { rd_kafka_conf_destroy(configuration) }
         return set(configuration, name, value)

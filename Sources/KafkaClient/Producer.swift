@@ -44,7 +44,7 @@ final class Producer: @unchecked Sendable {
     private static func configure(_ configuration: OpaquePointer, _ settings: KafkaSettings) throws(KafkaError) {
         for (name, value) in settings.properties {
             guard KafkaProperty.allowed.contains(name) else {
-                throw .badProperty(name: name, "is none that can be set here")
+                throw .badProperty(name: name, "can't be set here")
             }
             if let fault = KafkaProperty.set(configuration, name, value.revealed()) {
                 throw .badProperty(name: name, fault)

@@ -3,53 +3,57 @@
 enum LogEventTable {
     /// By message, with `…` for what is interpolated.
     static let advice: [String: String] = [
-        "a connection held a namespace's writers up and heard nothing of its client; it was ended":
+        "a connection that blocked a namespace's writers and waited for its client was ended":
             "None once. Often: find out what kills gateways or cuts their connections.",
         """
-        the database has committed a batch alone, without its synchronous standby; its outcome is open until a \
-        commit after it is on a standby
+        the database has committed a batch without its synchronous standby; the outcome is unknown until a standby \
+        has a later commit
         """:
             "Repair the standby ([runbook](../high-availability.md#runbook)).",
         "commit failed": "Act on `error`. The clients of these writes got an error.",
-        "the log can't be read": "Act on `error`. Listeners of the namespace stand still until it is repaired.",
-        "connections given up, as the database is silent": "Look whether PostgreSQL and the network to it answer.",
+        "the log no longer exists: its namespace was removed or lost": "None if the namespace was removed.",
+        "the log can't be read":
+            "Act on `error`. Listeners of the namespace get no events until the cause is repaired.",
+        "connections closed because the database does not answer":
+            "Check whether PostgreSQL and the network path to PostgreSQL answer.",
         "database lost": "Act on `error`. Writes get 503 until `database connected`.",
         "database connected": "None.",
-        "a namespace takes more memory than --tree-memory, and is kept all the same": "Raise `--tree-memory`.",
+        "a namespace takes more memory than --tree-memory and stays in memory": "Raise `--tree-memory`.",
         "the trees in use take more memory than --tree-memory": "Raise `--tree-memory`, or move namespaces.",
-        "THE DATABASE HAS LOST ENTRIES: this gateway had them, and has gone back to what the database has":
+        "THE DATABASE HAS LOST ENTRIES that this gateway had: the gateway has reloaded the namespace":
             "Find out what failed over or was restored ([what was lost](../high-availability.md#what-was-lost)).",
         "namespace moved to another database": "None.",
         "namespace removed": "None.",
-        "THE DATABASE HAS LOST A NAMESPACE: this gateway had it": "The same as for lost entries.",
+        "THE DATABASE HAS LOST A NAMESPACE that this gateway had": "Act as for lost entries.",
         "namespace loaded": "None.",
-        "the stored rules can't be used; nobody is let in": "Set rules that compile: `pathmirror rules set`.",
-        "a gateway gives no sign of life: its sessions are ended": "Look what became of that gateway.",
-        "the page file takes no more, and trees stay in memory beyond --tree-memory":
-            "Make room on the disk of `--page-directory`.",
-        "the database has been migrated by a newer version: replace this gateway soon, it will not start again":
+        "the stored rules can't be used; the gateway denies all access":
+            "Set rules that compile: `pathmirror rules set`.",
+        "a gateway has stopped its heartbeats: its sessions are ended": "Find out what happened to that gateway.",
+        "the page file accepts no more pages, and trees stay in memory beyond --tree-memory":
+            "Free space on the disk of `--page-directory`.",
+        "the database has been migrated by a newer version: update this gateway soon, because it will not start again":
             "Finish the [update](../operations.md#updates).",
-        "commits can't be announced: others find them by looking at the heads":
+        "commits can't be announced: other gateways find them by polling the heads":
             "Act on `error`. Other gateways follow up to a second later.",
-        "feeds can't read the log": "Act on `error`. Feeds deliver nothing until it is repaired.",
-        "a feed's tree could not be kept": "None: it is tried again. Until then a takeover of the feed takes longer.",
-        "a feed has no room for more dead letters: retry or drop some": "`pathmirror feed dead ls` shows them.",
-        "a feed has room for dead letters again": "None.",
-        "others have taken this gateway's feeds over, as it gave no sign of life":
+        "feeds can't read the log": "Act on `error`. Feeds deliver nothing until the cause is repaired.",
+        "a feed's tree could not be stored":
+            "None: the gateway tries again. Until then a takeover of the feed takes longer.",
+        "a feed has reached its limit of dead letters: retry or drop some": "`pathmirror feed dead ls` shows them.",
+        "a feed is below its limit of dead letters again": "None.",
+        "other gateways have taken over this gateway's feeds because its heartbeats stopped":
             "Find out what stopped this gateway: processor, memory, its connection to PostgreSQL.",
-        "a gateway that works feeds gives no sign of life: they are taken over": "Look what became of that gateway.",
-        "a feed was not started, as the connection to the database was lost: it is claimed again": "None.",
-        "THE DATABASE HAS LOST ENTRIES that a feed has delivered: it goes on with those that are there":
-            "Consumers have messages of entries that no longer exist: correct what they did with them.",
+        "a gateway has stopped its heartbeats: its feeds are taken over": "Find out what happened to that gateway.",
+        "a feed was not started because the connection to the database was lost: the gateway claims the feed again":
+            "None.",
+        "THE DATABASE HAS LOST ENTRIES that a feed has delivered: the feed continues with the remaining entries":
+            "Consumers have messages of entries that no longer exist: correct the effects of these messages.",
         "feed is broken": "[PathmirrorFeedNotRunning](../operations.md#pathmirrorfeednotrunning).",
-        "feeds can't write down their progress":
+        "the progress of feeds can't be stored":
             "Act on `error`. After a restart messages since then are delivered again.",
-        "the last progress of feeds was not written down": "None: some messages are delivered again.",
-        "the rules of a namespace deny requests: sign in, send 'Authorization: Bearer owner', or remove the rules":
-            "`show` prints the rules, `remove` removes them; [rules explain](../rules.md) judges one request.",
+        "the last progress of feeds was not stored": "None: some messages are delivered again.",
         "keys fetched": "None.",
         "the issuer's keys can't be fetched":
-            "Make `--jwks-url` reachable from here. Tokens are checked with the last keys while those are valid.",
+            "Make `--jwks-url` reachable from here. The gateway checks tokens with the last keys while these are valid.",
         """
         what realtime sessions want done is not this gateway's any more (others took it for dead, or the \
         database has lost entries); closing them all
@@ -60,18 +64,18 @@ enum LogEventTable {
         "the database was promoted": "None, if a failover was meant to happen.",
         "another database cluster answers": "Check the address of the database: it is a different installation.",
         "mirror rebuilt": "None. Create again what `lost` names.",
-        "mirror can't be rebuilt now": "Act on `error`. It is tried again.",
+        "mirror can't be rebuilt now": "Act on `error`. The gateway tries again.",
         "THE DATABASE HAS LOST ENTRIES that a mirror's table has: the table is rebuilt from …":
-            "None: the table is built again. Reports may have shown what was lost.",
-        "mirrors stopped": "Act on `error`. They are tried again.",
-        "mirrors can't be read": "Act on `error`. Mirrors do not start or change until it is repaired.",
+            "None: the gateway rebuilds the table. Reports may have shown lost entries.",
+        "mirrors stopped": "Act on `error`. The gateway starts the mirrors again.",
+        "mirrors can't be read": "Act on `error`. Mirrors do not start or change until the cause is repaired.",
         "mirror is broken because its definition can't be used: apply another definition":
             "`pathmirror mirror apply` with a corrected definition.",
         "mirror runs again": "None.",
-        "mirror is broken": "Act on `error`; `pathmirror mirror status` has it as well. It is tried again.",
-        "logs can't be shortened": "Act on `reason`. Logs grow until it is repaired.",
+        "mirror is broken": "Act on `error`; `pathmirror mirror status` shows it too. The gateway tries again.",
+        "logs can't be shortened": "Act on `reason`. Logs grow until the cause is repaired.",
         "names of writes can't be forgotten": "Act on `reason`.",
-        "a log was not shortened": "`pathmirror retention ls` says what holds it.",
+        "a log was not shortened": "`pathmirror retention ls` names the reader that needs the log.",
         "log shortened": "None.",
         "kept from all else for too long":
             "Once: none. Often: the machine lacks processor time or memory; `by` names the step.",

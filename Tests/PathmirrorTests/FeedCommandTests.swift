@@ -302,8 +302,8 @@ import Testing
             let late = #"{"name": "late", "path": "/orders/{id}", "start": "beginning"}"#
             #expect(
                 try database.failure("feed", "apply", "-", input: late).contains(
-                    #"the oldest is 3. {"seq":2} begins with that one, "snapshot" with"#))
-            #expect(try database.output("feed", "seek", "orders", "--seq", "2", "--yes").contains("is at seq 2"))
+                    #"the oldest entry is 3. {"seq":2} begins with the oldest entry, "snapshot" with"#))
+            #expect(try database.output("feed", "seek", "orders", "--seq", "2").contains("is at seq 2"))
         }
     }
 

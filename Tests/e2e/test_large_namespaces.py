@@ -71,7 +71,7 @@ def test_all_of_it_is_read_and_written(large):
     assert numbers == [content["numbers"][str(number)] for number in range(3_000)]
     assert whole == {key: content[key] for key in ("messages", "notes")}
     within(gateway)
-    assert "is kept all the same" not in gateway.process.tail()
+    assert "than --tree-memory and stays in memory" not in gateway.process.tail()
 
 
 def test_requests_alone_do_not_have_it_read_again(large):

@@ -46,12 +46,12 @@ def titles(mirrored):
     ("delete from mirror.posts where post_id = 'b'", 'row post_id "b" is missing'),
     ("insert into mirror.posts (post_id, author, _seq) values ('a\"/', 'x', 1)", 'row post_id "a\\"/" should not be there'),
     ("alter table mirror.posts drop constraint posts_pkey; insert into mirror.posts select * from mirror.posts where post_id = 'b'",
-     'row post_id "b" is there twice'),
+     'row post_id "b" occurs twice'),
     ("update mirror.messages set price = 1.51 where number = 1", 'mirror messages: row room "x", number "1": price differs'),
     ("update mirror.messages set sent = sent + interval '1 us' where number = 2", 'row room "x", number "2": sent differs'),
     ("delete from mirror.messages where room = 'x!'", 'row room "x!", number "10" is missing'),
     ("alter table mirror.posts drop column title", "mirror posts: its table mirror.posts can't be compared: "),
-    ("alter table mirror.posts rename to elsewhere", "mirror posts: its table mirror.posts is not there"),
+    ("alter table mirror.posts rename to elsewhere", "mirror posts: its table mirror.posts does not exist"),
     ("update pathmirror.mirror_cursor set seq = 4", 'row post_id "d" is missing' "|" "should not be there"),
 ])
 def test_verify_finds_damage(posts, damage, said):

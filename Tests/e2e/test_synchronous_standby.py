@@ -17,7 +17,7 @@ from harness.waiting import Late, wait_until
 from harness.websocket import Closed
 from harness.websocket_client import RealtimeClient
 
-ALONE = "has committed a batch alone"
+ALONE = "has committed a batch without its synchronous standby"
 
 
 class Pair:
@@ -111,7 +111,7 @@ def test_what_the_primary_committed_alone_is_not_acknowledged(pair, scratch, log
             asking.join(0.05)
         answer = asking.wait()
         assert answer.status == 503, "acknowledged what only the primary had"
-        assert "may have been written" in answer.body.decode()
+        assert "may have been committed" in answer.body.decode()
         assert function == "pg_terminate_backend" or ALONE in gateway.process.stderr()
         pair.fail_over()
         answer = wait_until(lambda: (tried := rest.put("after", True)).status == 200 and tried, "writes by the new primary", 30)

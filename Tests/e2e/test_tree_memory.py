@@ -125,7 +125,7 @@ def test_one_that_is_larger_than_all_of_it_is_served_without_a_page_file(serve):
     here = serve(*SHORT, "--page-directory", "none")
     here.rest.set("a", "y" * 2_000_000, ns="giant")
     here.rest.get("a", ns="giant")
-    wait_until(lambda: "is kept all the same" in here.process.tail(), "the warning")
+    wait_until(lambda: "than --tree-memory and stays in memory" in here.process.tail(), "the warning")
     crowd_out(here, "other-0-0-0", 1)
     assert is_loaded(here, "giant")
     assert len(here.rest.value("a", ns="giant")) == 2_000_000

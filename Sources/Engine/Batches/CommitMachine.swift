@@ -240,7 +240,7 @@ struct CommitMachine: Hashable, Sendable {
         case (.keepingLost(let recovery), .done): return recover(recovery)
         case (.recovering(let recovery), .done): return recovered(recovery)
         case (.pausing, .done): return tryAgain(isRetry: false)
-        default: preconditionFailure("\(event) is no answer in the state \(state)")
+        default: preconditionFailure("\(event) is not an answer in the state \(state)")
         }
     }
 

@@ -76,8 +76,8 @@ struct BatchCommit {
         guard error.isLocalCommit, !progress.wasLocal else { return }
         progress.wasLocal = true
         context.core.logger.warning(
-            "the database has committed a batch alone, without its synchronous standby; its outcome is open until "
-                + "a commit after it is on a standby", [("namespace", namespace.name)])
+            "the database has committed a batch without its synchronous standby; the outcome is unknown "
+                + "until a standby has a later commit", [("namespace", namespace.name)])
     }
 
     private mutating func outcome(of effect: CommitMachine.Effect) -> CommitMachine.Event? {

@@ -192,7 +192,7 @@ extension BatchCommit {
 
     /// Sends the batch after those in flight on the committer's connection.
     mutating func sendAhead() throws(LogStoreError) {
-        guard let connection, let current = progress.current else { preconditionFailure("it is not evaluated") }
+        guard let connection, let current = progress.current else { preconditionFailure("the batch is not evaluated") }
         // If the batch is evaluated again, its base has been published by then, or never will be.
         progress.base = nil
         try connection.sendCommit(current.batch)

@@ -22,8 +22,8 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
         case .unknownNamespace(let name): "There is no namespace \"\(name)\"."
         case .unavailable(let reason): "The database is unavailable: \(reason)"
         case .outcomeUnknown:
-            "The database was lost while the write was committed: it may have been written or not. Read it before trying again."
-        case .moving: "The namespace moves to another database. Try again later."
+            "The connection to the database was lost during the commit: the write may have been committed or not. Read the data before trying again."
+        case .moving: "The namespace is being moved to another database. Try again later."
         case .overloaded: "Too many writes are waiting. Try again later."
         case .stopping: "The gateway is shutting down."
         case .corrupt(let what): "The stored data is damaged: \(what)"

@@ -184,7 +184,9 @@ extension EngineCore {
     func databaseIsSilent(since moment: Int64, _ error: LogStoreError) {
         databaseFailed(error, isSilent: true)
         let count = connections.abandonSilent(since: moment)
-        if count > 0 { logger.warning("connections given up, as the database is silent", [("count", "\(count)")]) }
+        if count > 0 {
+            logger.warning("connections closed because the database does not answer", [("count", "\(count)")])
+        }
     }
 }
 

@@ -37,7 +37,7 @@ struct StoredRulesCompiler {
             return RulesVersion(seq: stored.seq, set: set)
         } catch {
             logger.error(
-                "the stored rules can't be used; nobody is let in",
+                "the stored rules can't be used; the gateway denies all access",
                 [("namespace", namespace), ("seq", "\(stored.seq)"), ("error", "\(error)")])
             return RulesVersion(seq: stored.seq, set: .denyAll)
         }

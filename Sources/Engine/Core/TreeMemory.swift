@@ -86,7 +86,7 @@ final class TreeMemory: Sendable {
         guard fixedBytes(of: namespace.memory) > budget, namespaces.keep(namespace), namespace.memory.isFirstKept()
         else { return }
         logger.warning(
-            "a namespace takes more memory than --tree-memory, and is kept all the same",
+            "a namespace takes more memory than --tree-memory and stays in memory",
             [("namespace", namespace.name), ("bytes", "\(bytes)"), ("budget", "\(budget)")])
     }
 
@@ -118,7 +118,7 @@ final class TreeMemory: Sendable {
                 continue
             }
             metrics.evictions.add()
-            logger.debug("namespace let go", [("namespace", namespace.name), ("bytes", "\(namespace.memory.bytes)")])
+            logger.debug("namespace evicted", [("namespace", namespace.name), ("bytes", "\(namespace.memory.bytes)")])
         }
     }
 

@@ -54,7 +54,7 @@ struct NamespaceFollower {
             case .takenBack:
                 guard !wasTakenBack else {
                     throw .corrupt(
-                        "the head of namespace \"\(namespace.name)\" is of another batch than the log has there")
+                        "the head of namespace \"\(namespace.name)\" names another batch than the log")
                 }
                 wasTakenBack = true
                 try takeBack(namespace, connection)
@@ -216,7 +216,7 @@ extension NamespaceFollower {
         let count = lost.seq - first + 1
         core.metrics.takenBackEntries.add(Int(max(0, count)))
         core.logger.error(
-            "THE DATABASE HAS LOST ENTRIES: this gateway had them, and has gone back to what the database has",
+            "THE DATABASE HAS LOST ENTRIES that this gateway had: the gateway has reloaded the namespace",
             [
                 ("namespace", namespace.name), ("lost", "\(first)...\(lost.seq)"),
                 ("entries", common == nil ? "at least \(count)" : "\(count)"), ("head", "\(now.seq)"),
@@ -253,7 +253,7 @@ extension NamespaceFollower {
             } else {
                 core.noteOtherHistory()
                 core.logger.error(
-                    "THE DATABASE HAS LOST A NAMESPACE: this gateway had it", [("namespace", namespace.name)])
+                    "THE DATABASE HAS LOST A NAMESPACE that this gateway had", [("namespace", namespace.name)])
             }
             throw .unknownNamespace(namespace.name)
         }

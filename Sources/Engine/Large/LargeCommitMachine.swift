@@ -115,7 +115,7 @@ struct LargeCommitMachine: Hashable, Sendable {
         case (.pausing, .waited(let now, let isStopping)): return search(now, isStopping)
         case (.following, .failed), (.locking, .failed), (.takingIn, .failed), (.committing, .failed):
             return end(.giveUp)
-        default: preconditionFailure("\(event) is no answer in the state \(state)")
+        default: preconditionFailure("\(event) is not an answer in the state \(state)")
         }
     }
 

@@ -46,7 +46,7 @@ final class LargeWriter: Sendable {
                     connection?.close()
                     connection = nil
                 }
-                core.logger.debug("a large write is prepared anew", [("error", "\(error)")])
+                core.logger.debug("a large write is prepared again", [("error", "\(error)")])
                 core.pause(milliseconds: 20 + Int64.random(in: 0...100))
             }
         }

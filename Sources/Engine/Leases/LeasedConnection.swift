@@ -100,7 +100,7 @@ final class LeasedConnection {
         for expired in watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds) {
             if try connection.endLease(of: expired) {
                 core.logger.warning(
-                    "a gateway gives no sign of life: its sessions are ended", [("lease", expired.gateway)])
+                    "a gateway has stopped its heartbeats: its sessions are ended", [("lease", expired.gateway)])
             }
         }
     }

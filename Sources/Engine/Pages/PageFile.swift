@@ -48,7 +48,7 @@ public final class PageFile: Sendable {
     func write(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
         let count = bytes.count + Self.sumBytes
         guard let length = Int32(exactly: bytes.count), let offset = extents.withLock({ $0.take(count) }) else {
-            refused("it has all that it may have (four times --tree-memory)")
+            refused("the file has reached its limit (four times --tree-memory)")
             return nil
         }
         let whole = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 8)
@@ -80,7 +80,7 @@ public final class PageFile: Sendable {
         let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
         guard buffer.loadUnaligned(fromByteOffset: count, as: UInt64.self) == CheckSum.of(bytes, at: place.offset)
         else {
-            throw .unreadable("the disk gave back other bytes than were written")
+            throw .unreadable("the disk returned other bytes than were written")
         }
         return body(bytes)
     }
@@ -109,7 +109,7 @@ public final class PageFile: Sendable {
             toldAt.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
         else { return }
         logger.warning(
-            "the page file takes no more, and trees stay in memory beyond --tree-memory",
+            "the page file accepts no more pages, and trees stay in memory beyond --tree-memory",
             [("reason", reason), ("bytes", "\(usedBytes)")])
     }
 }

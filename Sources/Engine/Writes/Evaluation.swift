@@ -75,8 +75,8 @@ struct Evaluation {
         }
     }
 
-    private static let passedOver = "It was refused when it came first, and later writes of the client have been done."
-    private static let neverDone = "It was not done."
+    private static let passedOver = "The write was refused before, and later writes of the client have been committed."
+    private static let neverDone = "The write was not committed."
 
     /// Returns the outcome of a named write, before this batch or in it: a connection that was considered lost and the
     /// next one may both have delivered the write.
@@ -258,7 +258,7 @@ enum PriorityCheck {
         let made = MadePlaces(changes)
         for change in homeless {
             guard let parent = change.path.parent, !made.touches(parent) else { continue }
-            return "There is nothing at \(parent) that could have a priority."
+            return "There is no value at \(parent) that could have a priority."
         }
         return nil
     }

@@ -123,7 +123,7 @@ struct FeedDefinitionReader: DefinitionNoting {
 
     private mutating func pattern(_ value: SourceValue?, _ place: SourcePlace) -> PathPattern? {
         guard let value else {
-            note(place, "path", "is missing: it says which records the feed is of, such as /orders/{order_id}")
+            note(place, "path", "is missing: name the records of the feed, such as /orders/{order_id}")
             return nil
         }
         guard let text = text(value, "path") else { return nil }
@@ -132,7 +132,8 @@ struct FeedDefinitionReader: DefinitionNoting {
             for name in pattern.captures where !RuleSet.isVariable(name) {
                 note(
                     value.place, "path",
-                    "{\(name)} can't be a capture: its name has letters, digits and _, and begins with no digit")
+                    "{\(name)} can't be a capture: the name of a capture has letters, digits and _, and does not begin with a digit"
+                )
             }
             return pattern
         } catch {
@@ -167,7 +168,7 @@ struct FeedDefinitionReader: DefinitionNoting {
                 let filter = try FeedFilter(text, for: definition.pattern)
                 definition.filter = filter
                 if filter.asksWhoWrites {
-                    note(value.place, "filter", "names auth, which a feed's filter does not have")
+                    note(value.place, "filter", "names auth, which a feed's filter can't use")
                 }
             } catch {
                 note(value.place, "filter", error.problems.first.map(\.message) ?? "\(error)")
@@ -192,7 +193,7 @@ struct FeedDefinitionReader: DefinitionNoting {
                 guard case .time = try LogPosition(text) else { throw .badPosition(text) }
                 return .time(text)
             } catch {
-                note(members[0].value.place, "start.time", "\"\(text)\" is no time, such as 2026-11-22T10:00:00Z")
+                note(members[0].value.place, "start.time", "\"\(text)\" is not a time such as 2026-11-22T10:00:00Z")
                 return nil
             }
         default:
@@ -225,7 +226,7 @@ struct FeedDefinitionReader: DefinitionNoting {
             } else {
                 note(
                     value.place, "retention",
-                    "\"\(text)\" is no duration such as 7d, 12h or 45m, from 1s to 999999d and at most 999999 of its unit"
+                    "\"\(text)\" is not a duration such as 7d, 12h or 45m, from 1s to 999999d and at most 999999 of the unit"
                 )
             }
         }
@@ -259,8 +260,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         let given = FeedDestination.members.compactMap { name in members[name].map { (name: name, value: $0) } }
         if given.count > 1 {
             note(
-                given[0].value.place, given[0].name,
-                "messages go to one place only: say one of \(given.map(\.name).joined(separator: ", "))")
+                value.place, member, "messages have one destination: give only one of \(given.joined(separator: ", "))")
         }
         var found: FeedDestination?
         for (name, value) in given {
@@ -288,7 +288,7 @@ struct FeedDefinitionReader: DefinitionNoting {
             return nil
         }
         guard !text.utf8.contains(0), text.utf8.count <= 10_000 else {
-            note(value.place, part, "this is too long, or holds U+0000")
+            note(value.place, part, "this is too long, or contains U+0000")
             return nil
         }
         return text
@@ -332,7 +332,7 @@ struct FeedDefinitionReader: DefinitionNoting {
             }
             found.append(word)
         }
-        if values.isEmpty, !mayBeEmpty { note(value.place, part, "names nothing: the feed would have no message") }
+        if values.isEmpty, !mayBeEmpty { note(value.place, part, "is empty: the feed would have no messages") }
         return found
     }
 }

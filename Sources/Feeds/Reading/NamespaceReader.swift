@@ -228,7 +228,7 @@ final class NamespaceReader {
             return false
         case .missing(let range, _):
             let claims = Set(readings[index].lane.feeds.map(\.claim))
-            restart(claims, "entries from seq \(range.lowerBound) on are not in the log any more")
+            restart(claims, "the entries from seq \(range.lowerBound) on are no longer in the log")
             readings[index].isAtEnd = true
             return false
         case .takenBack:

@@ -64,7 +64,8 @@ final class FeedAdministrator: Sendable {
                 try result.get().keep(tree, of: namespace)
             } catch {
                 // The next snapshot that is due may succeed. Without a snapshot, a takeover takes longer.
-                core.logger.warning("a feed's tree could not be kept", [("seq", "\(tree.seq)"), ("error", "\(error)")])
+                core.logger.warning(
+                    "a feed's tree could not be stored", [("seq", "\(tree.seq)"), ("error", "\(error)")])
             }
             return .done
         }

@@ -485,9 +485,9 @@ final class FeedDesk {
         run.saysShortOfRoom = run.machine.isShortOfRoom
         let fields = [("feed", "\(run.name.namespace)/\(run.name.name)"), ("stored", "\(run.machine.stored.count)")]
         if run.saysShortOfRoom {
-            core.logger.warning("a feed has no room for more dead letters: retry or drop some", fields)
+            core.logger.warning("a feed has reached its limit of dead letters: retry or drop some", fields)
         } else {
-            core.logger.info("a feed has room for dead letters again", fields)
+            core.logger.info("a feed is below its limit of dead letters again", fields)
         }
     }
 

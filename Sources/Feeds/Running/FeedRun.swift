@@ -198,7 +198,7 @@ final class FeedRun {
         // No message was sent, so the delivery says nothing about the sink. This feed or others may be using all slots and clients.
         breaker.notSent(at: now)
         sinkWaitsUntil = now + Self.sinkPauseMilliseconds
-        if trouble == nil { trouble = "Its messages wait for a slot or a client of the gateway." }
+        if trouble == nil { trouble = "The feed's messages wait for a free slot or client of the gateway." }
     }
 
     /// The pause after a delivery that sent no message.
@@ -233,7 +233,7 @@ final class FeedRun {
     private var failure: String? {
         guard machine.isShortOfRoom else { return trouble }
         return
-            "There is no room for more dead letters: they are \(machine.stored.count), with \(machine.stored.bytes) bytes. "
+            "The feed has reached its limit of dead letters: \(machine.stored.count), with \(machine.stored.bytes) bytes. "
             + "Retry or drop some."
     }
 

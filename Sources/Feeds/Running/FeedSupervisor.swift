@@ -79,7 +79,7 @@ final class FeedSupervisor: AnnouncementListener {
     func failed(_ error: any Error, askedAt: Int64) {
         watch.forget()
         guard !core.stopsNow else { return }
-        core.logger.debug("feeds have lost the database", [("error", "\(error)")])
+        core.logger.debug("feeds have lost the connection to the database", [("error", "\(error)")])
     }
 
     func close(_ connection: LogConnection) { connection.close() }
@@ -114,7 +114,7 @@ final class FeedSupervisor: AnnouncementListener {
                 try renewPin(of: worker, connection)
                 return worker
             }
-            core.logger.warning("others have taken this gateway's feeds over, as it gave no sign of life")
+            core.logger.warning("other gateways have taken over this gateway's feeds because its heartbeats stopped")
             core.lease.lost()
             dispatcher.post(.endAll)
             mine = [:]
@@ -143,7 +143,7 @@ final class FeedSupervisor: AnnouncementListener {
         for dead in watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds) {
             if try connection.endFeedWorker(dead) {
                 core.logger.warning(
-                    "a gateway that works feeds gives no sign of life: they are taken over", [("worker", dead.gateway)])
+                    "a gateway has stopped its heartbeats: its feeds are taken over", [("worker", dead.gateway)])
             }
         }
     }
@@ -187,7 +187,7 @@ final class FeedSupervisor: AnnouncementListener {
             } catch {
                 guard connection.isOpen else {
                     core.logger.warning(
-                        "a feed was not started, as the connection to the database was lost: it is claimed again",
+                        "a feed was not started because the connection to the database was lost: the gateway claims the feed again",
                         [("namespace", record.namespace), ("feed", record.name), ("error", "\(error)")])
                     throw error
                 }
@@ -284,7 +284,7 @@ final class FeedSupervisor: AnnouncementListener {
             history.relation(of: progress.readTo.seq, batch: progress.readTo.batch) == .takenBack
         else { return progress }
         core.logger.error(
-            "THE DATABASE HAS LOST ENTRIES that a feed has delivered: it goes on with those that are there",
+            "THE DATABASE HAS LOST ENTRIES that a feed has delivered: the feed continues with the remaining entries",
             [
                 ("namespace", record.namespace), ("feed", record.name), ("read", "\(progress.readTo.seq)"),
                 ("head", "\(history.head)"),

@@ -59,7 +59,7 @@ final class FeedWriter: Sendable {
                     isAgain = true
                     // Repeating the job is safe: it writes the same state.
                     guard !core.stopsNow else { return }
-                    core.logger.warning("feeds can't write down their progress", [("error", "\(error)")])
+                    core.logger.warning("the progress of feeds can't be stored", [("error", "\(error)")])
                     core.pause(milliseconds: backoff.nextMilliseconds())
                 }
             }
@@ -111,7 +111,7 @@ final class FeedWriter: Sendable {
             connection.statementTimeoutMilliseconds = 2_000
             _ = try connection.moveFeeds(commits.map(Self.move))
         } catch {
-            core.logger.warning("the last progress of feeds was not written down", [("error", "\(error)")])
+            core.logger.warning("the last progress of feeds was not stored", [("error", "\(error)")])
         }
     }
 

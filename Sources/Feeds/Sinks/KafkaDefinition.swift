@@ -27,13 +27,15 @@ public struct KafkaDefinition: Sendable, Equatable {
             problems += reader.problems
             return nil
         }
-        let brokers = reader.texts("brokers", orMissing: "it says where Kafka is, such as localhost:9092")
-            .flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
+        let brokers = reader.texts(
+            "brokers", orMissing: "give the addresses of Kafka's brokers, such as localhost:9092"
+        )
+        .flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
         if brokers.count > SinkDefinitionReader.maxServers {
-            reader.note("brokers", "these are more than \(SinkDefinitionReader.maxServers)")
+            reader.note("brokers", "there are more than \(SinkDefinitionReader.maxServers)")
         }
         for broker in brokers where !isBroker(broker) { reader.note("brokers", "\"\(broker)\" is not HOST:PORT") }
-        let topic = reader.text("topic", orMissing: "it says where the messages go")
+        let topic = reader.text("topic", orMissing: "name the topic of the messages")
         if let topic, !isTopic(topic) {
             reader.note("topic", "a topic's name has 1 to 249 letters, digits, points, _ and -")
         }
@@ -74,7 +76,7 @@ public struct KafkaDefinition: Sendable, Equatable {
             guard KafkaProperty.allowed.contains(name) else {
                 reader.note(
                     part,
-                    "is none that can be set here; those are \(KafkaProperty.allowed.sorted().joined(separator: ", "))")
+                    "can't be set here; allowed are \(KafkaProperty.allowed.sorted().joined(separator: ", "))")
                 continue
             }
             if let fault = value.fault { reader.note(part, fault) }

@@ -36,11 +36,11 @@ public struct NATSDefinition: Sendable, Equatable {
             problems += reader.problems
             return nil
         }
-        let servers = reader.texts("url", orMissing: "it says where NATS is, such as nats://localhost:4222")
+        let servers = reader.texts("url", orMissing: "give the address of NATS, such as nats://localhost:4222")
         for server in servers {
             if let fault = serverFault(server) { reader.note("url", fault) }
         }
-        let template = reader.text("subject", orMissing: "it says what messages are published to, such as orders.{key}")
+        let template = reader.text("subject", orMissing: "give the subject of the messages, such as orders.{key}")
         var subject: NATSSubject?
         if let template {
             do throws(SinkError) { subject = try NATSSubject(template) } catch {
@@ -49,7 +49,7 @@ public struct NATSDefinition: Sendable, Equatable {
         }
         let stream = reader.text("stream")
         if let stream, stream.contains(where: { " .*>/\\".contains($0) }) {
-            reader.note("stream", "\"\(stream)\" can't be a stream's name")
+            reader.note("stream", "\"\(stream)\" is not a valid stream name")
         }
         let credentials = credentials(&reader)
         let authorities = reader.variable("ca", holding: "the name of a PEM file")
@@ -67,7 +67,9 @@ public struct NATSDefinition: Sendable, Equatable {
         }
         let rest = server.dropFirst(scheme.count)
         // Addresses are visible to all users who may see the definition.
-        if rest.contains("@") { return "an address holds no credentials here; they have members of their own" }
+        if rest.contains("@") {
+            return "an address must not contain credentials: use user and password, token, or credentials"
+        }
         let isPlain = rest.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x2F && $0 != 0x2C }
         return rest.isEmpty || !isPlain ? "an address of NATS is nats://HOST:PORT" : nil
     }
@@ -84,7 +86,7 @@ public struct NATSDefinition: Sendable, Equatable {
             reader.note(user == nil ? "user" : "password", "user and password go together")
         }
         if [user != nil, token != nil, file != nil].count(where: { $0 }) > 1 {
-            reader.note("credentials", "there are several: give user and password, or token, or credentials")
+            reader.note("credentials", "there are several logins: give user and password, or token, or credentials")
         }
         if let user, let password { return .password(user: user, password) }
         if let token { return .token(token) }
@@ -152,7 +154,7 @@ public struct NATSSubject: Sendable, Equatable {
         while let first = rest.first {
             if first == "{" {
                 guard let end = rest.firstIndex(of: "}"), let part = Self.names[String(rest[..<end].dropFirst())] else {
-                    throw SinkError("has braces around something else than key, feed or namespace")
+                    throw SinkError("has braces around a name other than key, feed or namespace")
                 }
                 parts.append(part)
                 rest = rest[end...].dropFirst()
@@ -164,9 +166,11 @@ public struct NATSSubject: Sendable, Equatable {
         }
         self.parts = parts
         self.template = template
-        guard case .text(let beginning)? = parts.first else { throw SinkError("should begin with a name of its own") }
+        guard case .text(let beginning)? = parts.first else {
+            throw SinkError("should begin with a name outside braces")
+        }
         guard !beginning.hasPrefix("$"), !beginning.hasPrefix("_INBOX") else {
-            throw SinkError("begins like the subjects that NATS has for itself")
+            throw SinkError("begins like the subjects that NATS reserves")
         }
         let sample = subject(key: "k", feed: "f", namespace: "n")
         let isPlain = parts.allSatisfy { part in

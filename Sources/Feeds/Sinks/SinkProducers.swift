@@ -312,7 +312,7 @@ struct ProducerWork: Sendable {
     mutating func nextToOpen() -> OpenJob? {
         guard let next = toOpen.next() else { return isStopped ? .stop : nil }
         // Deliveries that wait for a client receive this error.
-        let stopping: Make = { () throws(SinkError) -> any SinkClient in throw SinkError("The gateway stops.") }
+        let stopping: Make = { () throws(SinkError) -> any SinkClient in throw SinkError("The gateway is stopping.") }
         return .run(next.member, isStopped ? stopping : next.item)
     }
 

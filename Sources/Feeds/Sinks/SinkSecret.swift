@@ -40,7 +40,7 @@ public enum SinkSecret: Sendable, Equatable {
         case .text(let secret):
             switch secret.revealed() {
             case Self.mask:
-                "\"\(Self.mask)\" stands for a secret that is not shown; write the secret itself or env:NAME"
+                "\"\(Self.mask)\" stands for a hidden secret; write the secret itself or env:NAME"
             case "": "is empty"
             default: nil
             }

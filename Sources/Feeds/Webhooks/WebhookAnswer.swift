@@ -24,7 +24,7 @@ enum WebhookAnswer {
         case .success(let response) where (200...299).contains(response.status):
             return accepted(response, messages, isBatch: isBatch, isOneLane)
         case .success(let response) where response.status == 410:
-            return all(messages, .refused(reason: "The endpoint is gone: it answered with status 410."))
+            return all(messages, .refused(reason: "The endpoint no longer exists: it answered with status 410."))
         case .success(let response):
             let pause = response.header("retry-after").flatMap {
                 RetryAfter.milliseconds($0, nowUnixMilliseconds: nowUnixMilliseconds)
@@ -55,7 +55,7 @@ enum WebhookAnswer {
             // For a single message, the status is sufficient.
             guard isBatch else { return all(messages, .delivered) }
             let reason =
-                "The endpoint's answer is longer than \(maxBytes) bytes, so it can't be seen which messages failed."
+                "The endpoint's answer is longer than \(maxBytes) bytes, so the failed messages are unknown."
             return all(messages, .failed(reason: reason, retryAfterMilliseconds: nil))
         }
         let failed: Set<String>
@@ -65,7 +65,7 @@ enum WebhookAnswer {
         case .named(let ids): failed = ids
         case .unreadable(let reason):
             guard isBatch else { return all(messages, .delivered) }
-            let sentence = "The endpoint's answer \(reason), so it can't be seen which messages failed."
+            let sentence = "The endpoint's answer \(reason), so the failed messages are unknown."
             return all(messages, .failed(reason: sentence, retryAfterMilliseconds: nil))
         }
         // Messages of the same key after a failed one are delivered again after it, to preserve the order of the key.
@@ -176,7 +176,7 @@ enum FailedMessages: Equatable {
             guard let list = members.first(where: { $0.key == "failed" })?.value else { return .named([]) }
             return ids(list, sent)
         // A list without an object around it may be a list of failed messages.
-        case .array(let elements) where !elements.isEmpty: return .unreadable(reason: "is a list, and not an object")
+        case .array(let elements) where !elements.isEmpty: return .unreadable(reason: "is a list instead of an object")
         case .array, .null, .bool, .number, .string: return .named([])
         }
     }

@@ -66,7 +66,7 @@ private struct WebhookReader {
 
     private mutating func url(_ value: SourceValue?, _ place: SourcePlace) -> String {
         guard let value else {
-            note(place, "url", "is missing: it says where messages are sent, such as https://example.com/hooks")
+            note(place, "url", "is missing: give the address of the endpoint, such as https://example.com/hooks")
             return ""
         }
         guard let text = text(value, "url") else { return "" }
@@ -74,11 +74,11 @@ private struct WebhookReader {
         if text.utf8.count > WebhookDefinition.maxURLBytes {
             note(value.place, "url", "is longer than \(WebhookDefinition.maxURLBytes) bytes")
         } else if !isPlain || !text.contains("://") {
-            note(value.place, "url", "is no address, such as https://example.com/hooks (other characters as %XX)")
+            note(value.place, "url", "is not an address such as https://example.com/hooks (other characters as %XX)")
         } else if let url = ClientURL(text), ["https", "http"].contains(url.scheme) {
             if url.hasCredentials { note(value.place, "url", "holds a name or password: put it into headers") }
         } else {
-            note(value.place, "url", "is no address that begins with https:// (or http://, for allowed private ones)")
+            note(value.place, "url", "must begin with https:// (or http:// for allowed private addresses)")
         }
         return text
     }
@@ -88,7 +88,7 @@ private struct WebhookReader {
         guard let value else {
             note(
                 place, "secrets",
-                "are missing: an array of what messages are signed with, such as [\"env:\(SinkSecret.variablePrefix)ORDERS\"]"
+                "are missing: give an array of secrets that sign the messages, such as [\"env:\(SinkSecret.variablePrefix)ORDERS\"]"
             )
             return []
         }
@@ -105,7 +105,7 @@ private struct WebhookReader {
                     note(element.place, member, error.reason)
                 }
             }
-            if found.contains(secret) { note(element.place, member, "is there twice") }
+            if found.contains(secret) { note(element.place, member, "is listed twice") }
             found.append(secret)
         }
         return found
@@ -128,8 +128,8 @@ private struct WebhookReader {
                     "a header's name has 1 to 128 letters, digits, and - _ . ! # $ % & ' * + ^ ` | ~")
                 continue
             }
-            if WebhookDefinition.isOurs(member.key) { note(member.place, name, "is Pathmirror's own to set") }
-            if !seen.insert(member.key.lowercased()).inserted { note(member.place, name, "is there twice") }
+            if WebhookDefinition.isOurs(member.key) { note(member.place, name, "is reserved for Pathmirror") }
+            if !seen.insert(member.key.lowercased()).inserted { note(member.place, name, "is listed twice") }
             guard let text = secret(member.value, name) else { continue }
             if case .text(let given) = text, !WebhookDefinition.isHeaderValue(given.revealed()) {
                 note(

@@ -114,7 +114,8 @@ enum WebhookSignature {
     /// Returns the key in a secret's text.
     static func key(_ text: String) throws(BadSecret) -> [UInt8] {
         guard text.hasPrefix(secretPrefix) else {
-            throw BadSecret(reason: "a secret is \(secretPrefix) and Base64, as openssl rand -base64 32 makes it")
+            throw BadSecret(
+                reason: "a secret is \(secretPrefix) and Base64, such as the output of openssl rand -base64 32")
         }
         let digits = text.utf8.dropFirst(secretPrefix.utf8.count)
         // Libraries that skip unknown characters would derive another key from the URL-safe alphabet.
@@ -127,7 +128,7 @@ enum WebhookSignature {
             }
         }
         guard isStandard, digits.count % 4 == 0, digits.count - bare.count < 3, let key = Base64URL.decode(bare) else {
-            throw BadSecret(reason: "what follows \(secretPrefix) is not Base64 with its padding")
+            throw BadSecret(reason: "the text after \(secretPrefix) is not Base64 with padding")
         }
         guard secretBytes.contains(key.count) else {
             let (least, most) = (secretBytes.lowerBound, secretBytes.upperBound)

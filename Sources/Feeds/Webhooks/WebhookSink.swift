@@ -57,7 +57,7 @@ public final class WebhookSink: Sink {
                 keys.append(Secret(try WebhookSignature.key(text.revealed())))
             } catch {
                 throw SinkError(
-                    "\(secret.definitionText(showsSecrets: false)) holds no secret of a webhook: \(error.reason).")
+                    "\(secret.definitionText(showsSecrets: false)) is not a secret of a webhook: \(error.reason).")
             }
         }
         return keys
@@ -72,7 +72,8 @@ public final class WebhookSink: Sink {
             guard WebhookDefinition.isHeaderValue(text) else {
                 let source = header.value.definitionText(showsSecrets: false)
                 throw SinkError(
-                    "\(source) holds what the header \(header.name) can't: control characters, or too much.")
+                    "\(source) can't be the value of the header \(header.name): it has control characters or is too long."
+                )
             }
             found.append((header.name, text))
         }

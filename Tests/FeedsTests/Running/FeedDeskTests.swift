@@ -303,7 +303,7 @@ import Testing
             #expect(sink.deliveries.withLock { $0 } == 1)
             let report = try #require(bench.report(orders))
             #expect(report.pending == 1 && report.held == 0 && report.state == "failing")
-            #expect(report.message == "Its messages wait for a slot or a client of the gateway.")
+            #expect(report.message == "The feed's messages wait for a free slot or client of the gateway.")
             while sink.deliveries.withLock({ $0 }) == 1 { bench.handle() }
             #expect(bench.report(orders)?.held == 1)
         }

@@ -42,7 +42,10 @@ import Testing
 
     @Test(arguments: [
         (#""a""#, ["kafka: this should be an object, but is a string"]),
-        (#"{"topic":"t"}"#, ["kafka.brokers: is missing: it says where Kafka is, such as localhost:9092"]),
+        (
+            #"{"topic":"t"}"#,
+            ["kafka.brokers: is missing: give the addresses of Kafka's brokers, such as localhost:9092"]
+        ),
         (#"{"brokers":"a","topic":"t"}"#, [#"kafka.brokers: "a" is not HOST:PORT"#]),
         (
             #"{"brokers":["a:1","b:0",":2","u@c:1"],"topic":"t"}"#,
@@ -51,7 +54,7 @@ import Testing
                 #"kafka.brokers: "u@c:1" is not HOST:PORT"#,
             ]
         ),
-        (#"{"brokers":"a:1"}"#, ["kafka.topic: is missing: it says where the messages go"]),
+        (#"{"brokers":"a:1"}"#, ["kafka.topic: is missing: name the topic of the messages"]),
         (
             #"{"brokers":"a:1","topic":"a b"}"#,
             ["kafka.topic: a topic's name has 1 to 249 letters, digits, points, _ and -"]
@@ -81,7 +84,7 @@ import Testing
         (
             #"{"brokers":"a:1","topic":"t","properties":{"sasl.password":"(set)"}}"#,
             [
-                #"kafka.properties.sasl.password: "(set)" stands for a secret that is not shown; write the secret itself or env:NAME"#
+                #"kafka.properties.sasl.password: "(set)" stands for a hidden secret; write the secret itself or env:NAME"#
             ]
         ),
     ])
@@ -100,6 +103,6 @@ import Testing
             KafkaDefinition.read($0, part: $1, problems: &$2)
         }
         #expect(definition == nil)
-        #expect(problems.count == 1 && problems[0].hasPrefix("kafka.properties.\(name): is none that can be set here"))
+        #expect(problems.count == 1 && problems[0].hasPrefix("kafka.properties.\(name): can't be set here"))
     }
 }

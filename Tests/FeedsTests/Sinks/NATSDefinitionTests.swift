@@ -50,22 +50,22 @@ import Testing
 
     @Test(arguments: [
         ("[]", ["nats: this should be an object, but is an array"]),
-        (#"{"subject":"a"}"#, ["nats.url: is missing: it says where NATS is, such as nats://localhost:4222"]),
+        (#"{"subject":"a"}"#, ["nats.url: is missing: give the address of NATS, such as nats://localhost:4222"]),
         (#"{"url":"http://a","subject":"a"}"#, ["nats.url: an address of NATS begins with nats:// or tls://"]),
         (
             #"{"url":"nats://u:p@a","subject":"a"}"#,
-            ["nats.url: an address holds no credentials here; they have members of their own"]
+            ["nats.url: an address must not contain credentials: use user and password, token, or credentials"]
         ),
         (#"{"url":"nats://","subject":"a"}"#, ["nats.url: an address of NATS is nats://HOST:PORT"]),
         (#"{"url":"nats://a,b","subject":"a"}"#, ["nats.url: an address of NATS is nats://HOST:PORT"]),
         (#"{"url":[],"subject":"a"}"#, ["nats.url: this should be 1 to 20 strings"]),
         (#"{"url":["nats://a",1],"subject":"a"}"#, ["nats.url: this should be 1 to 20 strings"]),
-        (#"{"url":"nats://a","subject":"a","stream":"A.B"}"#, ["nats.stream: \"A.B\" can't be a stream's name"]),
+        (#"{"url":"nats://a","subject":"a","stream":"A.B"}"#, ["nats.stream: \"A.B\" is not a valid stream name"]),
         (#"{"url":"nats://a","subject":"a","user":"u"}"#, ["nats.password: user and password go together"]),
         (#"{"url":"nats://a","subject":"a","password":"u"}"#, ["nats.user: user and password go together"]),
         (
             #"{"url":"nats://a","subject":"a","user":"u","password":"p","token":"t"}"#,
-            ["nats.credentials: there are several: give user and password, or token, or credentials"]
+            ["nats.credentials: there are several logins: give user and password, or token, or credentials"]
         ),
         (
             #"{"url":"nats://a","subject":"a","credentials":"/etc/shadow"}"#,
@@ -83,7 +83,7 @@ import Testing
         ),
         (
             #"{"url":"nats://a","subject":"a","token":"(set)"}"#,
-            ["nats.token: \"(set)\" stands for a secret that is not shown; write the secret itself or env:NAME"]
+            ["nats.token: \"(set)\" stands for a hidden secret; write the secret itself or env:NAME"]
         ),
         (#"{"url":"nats://a","subject":"a","token":7}"#, ["nats.token: this should be a string, but is a number"]),
         (

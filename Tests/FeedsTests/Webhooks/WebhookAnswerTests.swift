@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func whoIsGoneIsNotAskedAgain() {
-        let outcome = SinkOutcome.refused(reason: "The endpoint is gone: it answered with status 410.")
+        let outcome = SinkOutcome.refused(reason: "The endpoint no longer exists: it answered with status 410.")
         #expect(Self.outcomes(410, [("retry-after", "7")]) == Array(repeating: outcome, count: 4))
     }
 
@@ -101,10 +101,10 @@ import Testing
         (#"{"failed":[default:1:0]}"#, "is not JSON (line 1, column 12)"),
         (#"{"failed":[],"failed":["default:1:0"]}"#, "is not JSON (line 1, column 14)"),
         ("\n\t{", "is not JSON (line 2, column 3)"),
-        (#"["default:1:0"]"#, "is a list, and not an object"),
+        (#"["default:1:0"]"#, "is a list instead of an object"),
         ("\u{FEFF}{\"failed\":[]}", "begins with a byte-order mark"), ("\u{FEFF}ok", "begins with a byte-order mark"),
     ]) func listsThatCannotBeRead(_ body: String, _ reason: String) {
-        let sentence = "The endpoint's answer \(reason), so it can't be seen which messages failed."
+        let sentence = "The endpoint's answer \(reason), so the failed messages are unknown."
         #expect(Self.outcomes(200, [], body) == Array(repeating: Self.failed(sentence), count: 4))
         // This includes a batch of one. Without batches the list is ignored.
         #expect(Self.outcomes(200, [], body, for: [Self.messages[0]]) == [Self.failed(sentence)])

@@ -96,7 +96,8 @@ import Tree
         #expect(row.map { shown($0.cells[1]) } == #"{"deep":{"ok":[1,null,3],"yes":true}}"#)
         #expect(errors.map(\.column) == ["rest"] && errors[0].path == "/a/r/bad" && errors[0].value == #""a\u0000""#)
         #expect(
-            errors[0].reason == "the text holds U+0000, which jsonb can't store, and so do 2 more in it: left out")
+            errors[0].reason
+                == "the text holds U+0000, which jsonb can't store, and so do 2 more in the value: left out")
     }
 
     @Test func onlyTheTextIsLeftOutOfAColumn() throws {
