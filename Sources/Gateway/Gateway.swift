@@ -77,7 +77,7 @@ public final class Gateway: Sendable {
     private func closeSessionsWhenLeaseExpires(in database: Databases.Member) {
         database.engine.leases.onExpired { [directory = realtime.directory, logger] in
             logger.warning(
-                "what realtime sessions want done is not this gateway's any more (others took it for dead, or the database has lost entries); closing them all"
+                "this gateway has lost its lease (its heartbeats stopped, or the database has lost entries): closing all realtime sessions"
             )
             directory.closeAll(in: database.number)
         }

@@ -184,7 +184,7 @@ struct PagePolicyTests {
     @Test func errorsNameTheFix() {
         #expect(
             PageRefusal.name("db.test:9000").text(isSecure: false)
-                == "\"db.test:9000\" is no name of this machine, and pathmirror dev answers to no other: use localhost, "
+                == "\"db.test:9000\" is not a name of this machine, and pathmirror dev accepts no other names: use localhost, "
                 + "or start it with --allow-origin http://db.test:9000")
         #expect(PageRefusal.name("db.test").text(isSecure: true).hasSuffix("--allow-origin https://db.test"))
         #expect(!PageRefusal.name("a b").text(isSecure: true).contains("--allow-origin"))
@@ -196,7 +196,7 @@ struct PagePolicyTests {
         }
         #expect(
             PageRefusal.page("http://evil.example").text(isSecure: false)
-                == "Pages of \"http://evil.example\" may not use this gateway: to let them, start it with "
+                == "Pages of \"http://evil.example\" may not use this gateway: to allow them, start it with "
                 + "--allow-origin http://evil.example")
         #expect(PageRefusal.page("null").text(isSecure: false).contains("--allow-origin null"))
         #expect(PageRefusal.unnamedPage.text(isSecure: false).contains("--allow-origin null"))

@@ -55,8 +55,8 @@ enum LogEventTable {
         "the issuer's keys can't be fetched":
             "Make `--jwks-url` reachable from here. The gateway checks tokens with the last keys while these are valid.",
         """
-        what realtime sessions want done is not this gateway's any more (others took it for dead, or the \
-        database has lost entries); closing them all
+        this gateway has lost its lease (its heartbeats stopped, or the database has lost entries): closing all \
+        realtime sessions
         """:
             "Find out what stopped this gateway, or what the database lost. Clients connect again.",
         "a realtime message is larger than --max-user-body: its connection is closed":

@@ -109,7 +109,7 @@ import Testing
                 #expect(try run.json().first?["namespace"] == "other")
             }
             #expect(try database.run(["feed", "show", "other/a", "--ns", "default"]).exitCode == 2)
-            #expect(try database.failure("feed", "show", "none/a").contains("no feed \"a\" in the database \"none\""))
+            #expect(try database.failure("feed", "show", "none/a").contains("no feed \"a\" in the namespace \"none\""))
             #expect(try database.failure("feed", "ls", "--ns", "none").contains("There is no namespace \"none\""))
         }
     }
@@ -420,7 +420,7 @@ import Testing
         try Self.withOrders { database, _ in
             let run = try database.run(["feed"] + words)
             #expect(run.exitCode == 1)
-            #expect(run.errors == "pathmirror: There is no feed \"none\" in the database \"default\".\n")
+            #expect(run.errors == "pathmirror: There is no feed \"none\" in the namespace \"default\".\n")
         }
     }
 }

@@ -209,7 +209,7 @@ def test_how_the_gateway_does_is_for_operators(serve):
 def test_namespaces_that_are_not_there(worlds, caller):
     """That a namespace is not there is no secret, and it is told to all alike."""
     gateway = worlds["known"].gateway
-    text = {"error": 'There is no database "elsewhere" here'}
+    text = {"error": 'There is no namespace "elsewhere" here'}
     for method, headers in (("GET", {}), ("PUT", {}), ("PUT", {"if-match": "x"}), ("DELETE", {"if-match": "null_etag"}),
                             ("GET", {"Accept": "text/event-stream"}), ("GET", {"X-Pathmirror-Min-Seq": "9"})):
         response = gateway.rest.at(ns="elsewhere", **caller.params)._call(

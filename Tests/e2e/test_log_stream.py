@@ -547,7 +547,7 @@ def test_a_feeds_token_is_good_for_nothing_else(gateway, scratch):
     headers = minted(scratch, "--feed", "orders")
     for method, target in (("GET", "/a.json"), ("PUT", "/a.json"), ("GET", "/.settings/rules.json")):
         answer = gateway.rest.send(method, target, b"1" if method == "PUT" else None, headers)
-        assert (answer.status, answer.error) == (401, "This token is for a feed, and for nothing else")
+        assert (answer.status, answer.error) == (401, "This token is valid only for a feed")
 
 
 def test_a_feeds_token_reads_the_log_below_its_feed(gateway, scratch):

@@ -65,9 +65,9 @@ def test_pages_from_elsewhere_get_nothing_at_any_door(closed, door, stranger):
 
 def test_the_error_and_the_log_name_the_fix(closed):
     assert closed.rest.get("x", headers={"Origin": "https://a.example:8443"}).error == \
-        'Pages of "https://a.example:8443" may not use this gateway: to let them, start it with --allow-origin https://a.example:8443'
+        'Pages of "https://a.example:8443" may not use this gateway: to allow them, start it with --allow-origin https://a.example:8443'
     assert closed.rest.get("x", headers={"Host": "b.example:9000"}).error == \
-        '"b.example:9000" is no name of this machine, and pathmirror dev answers to no other: use localhost, or start it with --allow-origin http://b.example:9000'
+        '"b.example:9000" is not a name of this machine, and pathmirror dev accepts no other names: use localhost, or start it with --allow-origin http://b.example:9000'
     log = closed.process.stderr()
     assert log.count("--allow-origin https://a.example:8443") == 1 and log.count("--allow-origin http://b.example:9000") == 1
     # However many names somebody makes up.

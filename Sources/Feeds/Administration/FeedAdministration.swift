@@ -329,13 +329,13 @@ public enum FeedError: Error, Sendable, Equatable, CustomStringConvertible {
 
     public var description: String {
         switch self {
-        case .unknownFeed(let name): "There is no feed \"\(name.name)\" in the database \"\(name.namespace)\"."
+        case .unknownFeed(let name): "There is no feed \"\(name.name)\" in the namespace \"\(name.namespace)\"."
         case .notAdmitted(let name): "The token is for an earlier feed \"\(name.name)\": make a new token."
         case .moving(let namespace):
             "The namespace \"\(namespace)\" is being moved to another database. Try again later."
         case .pruned(let wanted, let oldest):
             "Entry \(wanted) is no longer in the log; the oldest entry is \(oldest). {\"seq\":\(oldest - 1)} begins with the oldest entry, \"snapshot\" with the current tree."
-        case .tooManyFeeds(let most): "A database has at most \(most) feeds."
+        case .tooManyFeeds(let most): "A namespace has at most \(most) feeds."
         case .differentPaths(let one, let other):
             "Feed \"\(other)\" has another path than feed \"\(one)\", whose messages it can't deliver."
         }

@@ -101,7 +101,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         var definition = FeedDefinition(name: name, pattern: readPattern)
         definition.namespace = members["namespace"].flatMap { text($0, "namespace") }
         if let said = definition.namespace, let knownNamespace, said != knownNamespace {
-            note(value.place, "namespace", "is \"\(said)\", but the request is about the database \(knownNamespace)")
+            note(value.place, "namespace", "is \"\(said)\", but the request is about the namespace \(knownNamespace)")
         }
         readSelection(members, &definition, hasPath: pattern != nil)
         readDelivery(members, &definition)

@@ -83,7 +83,9 @@ final class Authenticator: Sendable {
         if acceptsOwner, credentials.isLoopback, credential == "owner" {
             return .identity(Identity(.admin, power: .everything))
         }
-        guard credential.utf8.count <= Self.maxCredentialBytes else { throw .unparsable(reason: "it is too long") }
+        guard credential.utf8.count <= Self.maxCredentialBytes else {
+            throw .unparsable(reason: "the credential is too long")
+        }
         guard JWT.looksLikeToken(credential) else { return .identity(try secret(credential, credentials.namespace)) }
         if let identity = idTokens?.knownIdentity(of: credential, now: now) { return .identity(identity) }
         // The algorithm decides which keys are tried, and each kind of key accepts its own algorithm only: the public
@@ -98,7 +100,7 @@ final class Authenticator: Sendable {
             return .identity(try customTokens.identity(of: token, secrets, namespace: credentials.namespace, now: now))
         case .none:
             guard acceptsUnsignedTokens, credentials.isLoopback else {
-                throw .unparsable(reason: "nobody signed the token")
+                throw .unparsable(reason: "the token is not signed")
             }
             // Emulators' tokens may be long expired (reference: rtdb-protocol 10.2).
             return .identity(Identity(AuthContext(auth: try IDTokens.auth(token.claims))))
@@ -112,7 +114,7 @@ final class Authenticator: Sendable {
         if let administrator {
             return Identity(.admin, power: .everything, basis: .administratorSecret(administrator.id))
         }
-        guard let database else { throw .unparsable(reason: "the secret is not known") }
+        guard let database else { throw .unparsable(reason: "the secret is unknown") }
         return Identity(.admin, power: .namespace, basis: .databaseSecret(database.id, namespace: namespace))
     }
 

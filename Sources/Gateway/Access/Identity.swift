@@ -136,7 +136,7 @@ enum AuthFailure: Error, Sendable, Equatable {
         case .unavailable: RESTError(503, "The auth token can't be checked at the moment. Try again later.")
         case .badOverride: RESTError(400, "auth_variable_override must be a JSON object or null")
         case .overrideRefused: RESTError(401, "auth_variable_override is for administrators only")
-        case .forFeedOnly: RESTError(401, "This token is for a feed, and for nothing else")
+        case .forFeedOnly: RESTError(401, "This token is valid only for a feed")
         }
     }
 

@@ -15,7 +15,7 @@ enum NamespaceName {
     ) throws(RESTError) -> String {
         if let name = named {
             guard isValid(name.utf8) else {
-                throw RESTError(400, "ns must be a database name: letters, digits, - and _, at most 64")
+                throw RESTError(400, "ns must be a namespace: letters, digits, - and _, at most 64")
             }
             return name
         }

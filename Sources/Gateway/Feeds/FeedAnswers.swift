@@ -68,14 +68,15 @@ struct FeedAnswer: Sendable {
 
     init(_ refusal: FeedRefusal, of feed: FeedName) {
         switch refusal {
-        case .unknownFeed: self.init(RESTError(404, "There is no feed \"\(feed.name)\" in this database"))
+        case .unknownFeed: self.init(RESTError(404, "There is no feed \"\(feed.name)\" in this namespace"))
         case .notAdmitted: self.init(RESTError.permissionDenied)
         case .moving:
-            self.init(RESTError(503, "The namespace moves to another database. Try again later."), retryAfter: 1)
+            self.init(
+                RESTError(503, "The namespace is being moved to another database. Try again later."), retryAfter: 1)
         case .elsewhere, .noOwner:
-            self.init(RESTError(503, "No gateway works this feed at the moment. Try again later."), retryAfter: 1)
+            self.init(RESTError(503, "No gateway runs this feed at the moment. Try again later."), retryAfter: 1)
         case .isPushed:
-            self.init(RESTError(409, "The feed sends its messages to a webhook or sink: it can't be pulled"))
+            self.init(RESTError(409, "The feed sends its messages to a webhook or sink: consumers can't pull them"))
         case .tooManyWaiting: self.init(RESTError(429, "Too many requests wait for messages"), retryAfter: 1)
         case .stopping: self.init(RESTError(503, "The gateway is stopping"), retryAfter: 1)
         }
@@ -99,10 +100,10 @@ struct FeedAnswer: Sendable {
         case let error as DefinitionError: self.init(RESTError(400, error.description))
         // The error's advice is for command lines: in a body, seqs, times and positions are separate members.
         case ReplayError.badPosition(let text):
-            self.init(RESTError(400, "\"\(text)\" is no time, such as 2026-01-31T12:00:00Z"))
+            self.init(RESTError(400, "\"\(text)\" is not a time such as 2026-01-31T12:00:00Z"))
         case let error as ReplayError: self.init(RESTError(400, "\(error)"))
         case LogStoreError.unknownNamespace(let name):
-            self.init(RESTError(404, "There is no database \"\(name)\" here"))
+            self.init(RESTError(404, "There is no namespace \"\(name)\" here"))
         default: self.init(RESTError(503, "The database is unavailable. Try again later."), retryAfter: 1)
         }
     }

@@ -105,7 +105,7 @@ enum FeedBodies {
         case (nil, nil, "snapshot"): return .snapshot
         default:
             throw RESTError(
-                400, "Say one of seq, time, and to, which is \"beginning\", \"now\" or \"snapshot\"")
+                400, "Give one of seq, time and to; to is \"beginning\", \"now\" or \"snapshot\"")
         }
     }
 
@@ -125,7 +125,7 @@ enum FeedBodies {
         case (let ids?, nil, nil): return .ids(ids)
         case (nil, let key?, nil): return .key(key)
         case (nil, nil, true): return .all
-        default: throw RESTError(400, "Say one of ids, key, and all, which is true")
+        default: throw RESTError(400, "Give one of ids, key and all; all must be true")
         }
     }
 

@@ -156,12 +156,14 @@ struct LogRefusal {
         case .pruned(let oldest):
             exchange.commonHeaders.add("X-Pathmirror-Oldest-Seq", "\(oldest)")
             responder.respond(
-                RESTError(410, "What follows is not in the log any more: it begins with entry \(oldest)"), to: exchange)
+                RESTError(
+                    410, "The entries after this offset are no longer in the log, which begins with entry \(oldest)"),
+                to: exchange)
         case .otherHistory(let head):
             responder.respond(
                 RESTError(
                     410,
-                    "The log has no such place: it ends with entry \(head), or entries were taken back and written anew"
+                    "The log does not have this offset: it ends with entry \(head), or entries were lost and others written"
                 ),
                 to: exchange)
         case .damaged(let next):
@@ -169,7 +171,7 @@ struct LogRefusal {
             responder.respond(
                 RESTError(
                     410,
-                    "Entry \(next.seq) is damaged: parts of it are missing. Begin with a copy of the tree, or continue after the entry, at Stream-Next-Offset"
+                    "Entry \(next.seq) is damaged: some of its parts are missing. Begin with a copy of the tree, or continue after the entry, at Stream-Next-Offset"
                 ),
                 to: exchange)
         }

@@ -99,7 +99,7 @@ final class LogHandler {
             }
             guard let seat = hub.seats.take(for: identity, in: name) else {
                 return services.responder.respond(
-                    RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
+                    RESTError(503, "Too many clients are reading the log"), to: exchange, retryAfter: 5)
             }
             withPath(parameters.path, right, seat, exchange) { [self] path in
                 whenThere(name, seat, exchange) { [self] namespace in

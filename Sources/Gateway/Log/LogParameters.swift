@@ -77,7 +77,7 @@ struct LogParameters: Equatable {
         case "now": return .head
         case let text?:
             guard let place = LogPlaceText.place(offset: text) else {
-                throw RESTError(400, "offset must be -1, now, or one that an answer gave")
+                throw RESTError(400, "offset must be -1, now, or the Stream-Next-Offset of an answer")
             }
             return .behind(place)
         }

@@ -13,13 +13,13 @@ extension Metric {
         ) { $0.gateway.streams.current },
         .counter(
             "streams_opened_total", "Event streams that were opened.",
-            action: "Grows faster than clients come: a proxy ends idle streams. Raise its timeout."
+            action: "Grows faster than the number of clients: a proxy ends idle streams. Raise its timeout."
         ) { $0.gateway.streamsOpened.current },
         .counters(
             "stream_resumes_total", by: "outcome",
             """
             Event streams and listens that named the entry they had seen: `continued` after it; `compared` by hashes, \
-            as that is less work for a small value; or `fresh` with the whole value.
+            which is less work for a small value; or `fresh` with the whole value.
             """,
             action: """
                 Mostly `fresh`: the log is kept for too short a time for clients that return. Raise the namespace's \
@@ -50,7 +50,7 @@ extension Metric {
         .counter(
             "sessions_opened_total", "Realtime sessions that were opened.",
             action: """
-                Grows faster than clients come: clients reconnect. Look at `pathmirror_rate_limited_total` and at \
+                Grows faster than the number of clients: clients reconnect. Look at `pathmirror_rate_limited_total` and at \
                 the proxy.
                 """
         ) { $0.gateway.sessionsOpened.current },
@@ -104,10 +104,10 @@ extension Metric {
             ]
         },
         .counter(
-            "received_bytes_total", "Bytes that were received from clients.", action: "Traffic, and what it costs."
+            "received_bytes_total", "Bytes that were received from clients.", action: "Traffic, and its cost."
         ) { $0.server.bytesIn },
         .counter(
-            "sent_bytes_total", "Bytes that were sent to clients.", action: "Traffic, and what it costs."
+            "sent_bytes_total", "Bytes that were sent to clients.", action: "Traffic, and its cost."
         ) { $0.server.bytesOut },
         .counters(
             "tls_handshakes_total", by: "outcome", "TLS handshakes.",
@@ -139,11 +139,12 @@ extension Metric {
             action: "Over 0.1: the machine lacks processor time or memory (swap). The log names the step."
         ) { sources in sources.stalls.map { ($0.thread, $0.seconds) } },
         .gauge(
-            "request_memory_bytes", "Memory that bodies, messages and what was parsed of them take.",
+            "request_memory_bytes", "Memory of request bodies, messages and their parsed values.",
             action: "Near `--request-memory`: raise it, or lower `--max-body`."
         ) { $0.requestMemory.taken },
         .counter(
-            "request_memory_refused_total", "Requests and messages that were refused for lack of such memory.",
+            "request_memory_refused_total",
+            "Requests and messages that were refused because this memory was exhausted.",
             action: "Grows: see `pathmirror_request_memory_bytes`."
         ) { $0.requestMemory.refused },
         .gauge(
@@ -152,7 +153,7 @@ extension Metric {
         ) { $0.output.queued },
         .counter(
             "output_refused_total",
-            "Responses that were refused, and connections that were closed, because too many such bytes waited.",
+            "Responses that were refused, and connections that were closed, because too many unread bytes were queued.",
             action: "Grows: see `pathmirror_output_queued_bytes`."
         ) { $0.output.refused },
     ]

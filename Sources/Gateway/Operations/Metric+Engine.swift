@@ -33,7 +33,7 @@ extension Metric {
             "pipelined_batches_total",
             "Batches that were sent before the previous batch of their namespace was answered.",
             action: """
-                Grows as fast as batches while commits are slow: the way to PostgreSQL is long. Place the gateway \
+                Grows as fast as batches while commits are slow: the round trip to PostgreSQL is long. Place the gateway \
                 nearer to it.
                 """
         ) { $0.engine.batchesBehind.current },
@@ -66,17 +66,17 @@ extension Metric {
         ) { $0.engine.takenBack.current },
         .counter(
             "taken_back_entries_total", "Entries that this gateway had and the database lost.",
-            action: "How many; the log names them."
+            action: "The extent of the loss; the gateway's log names the entries."
         ) { $0.engine.takenBackEntries.current },
     ]
 
     static let namespaces: [Metric] = [
         .gauge(
             "namespaces", "Namespaces in memory.",
-            action: "With `pathmirror_tree_bytes`: whether `--tree-memory` fits the use."
+            action: "Shows, with `pathmirror_tree_bytes`, whether `--tree-memory` fits the use."
         ) { $0.namespaces.count },
         .gauge(
-            "tree_bytes", "Memory that namespaces take, by estimate.",
+            "tree_bytes", "Estimated memory of namespaces.",
             action: """
                 Alert `PathmirrorTreesOverMemory` when over `pathmirror_tree_limit_bytes`: raise `--tree-memory`, or \
                 move namespaces.
@@ -97,12 +97,12 @@ extension Metric {
         .counter(
             "namespace_loads_total", "Namespaces that were loaded from the database.",
             action: """
-                Alert `PathmirrorNamespacesComeAndGo` when it and `pathmirror_namespaces_evicted_total` grow fast: \
+                Alert `PathmirrorNamespacesComeAndGo` when this counter and `pathmirror_namespaces_evicted_total` grow fast: \
                 raise `--tree-memory`.
                 """
         ) { $0.engine.loads.current },
         .counter(
-            "namespaces_evicted_total", "Namespaces that left memory because it was short.",
+            "namespaces_evicted_total", "Namespaces that were evicted because memory was short.",
             action: "See `pathmirror_namespace_loads_total`."
         ) { $0.engine.evictions.current },
         .histogram(
@@ -115,11 +115,11 @@ extension Metric {
         ) { $0.memory?.waitingLoads },
         .gauges(
             "tree_rows", by: "namespace", "Leaves and priorities in the tree.",
-            action: "Which namespace grows."
+            action: "Shows which namespace grows."
         ) { sources in sources.namespaces.facts.map { ($0.name, $0.rows) } },
         .gauges(
             "writes_waiting", by: "namespace", "Writes that wait for a batch.",
-            action: "Which namespace's writers wait. When 50,000 wait, writes are refused."
+            action: "Shows in which namespace writers wait. When 50,000 wait, writes are refused."
         ) { sources in sources.namespaces.facts.map { ($0.name, $0.waiting) } },
     ]
 

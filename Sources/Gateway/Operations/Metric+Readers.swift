@@ -4,7 +4,7 @@ extension Metric {
     static let retention: [Metric] = [
         .counter(
             "retention_dropped_entries_total", "Entries of logs that were dropped by retention.",
-            action: "Stands still while the log grows: see the next two."
+            action: "Stands still while the log grows: see the next two metrics."
         ) { $0.retention.dropped },
         .counter(
             "retention_failures_total", "Times that a log could not be shortened.",

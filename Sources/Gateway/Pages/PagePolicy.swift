@@ -126,16 +126,16 @@ enum PageRefusal: Hashable, Sendable {
             let fix = (Self.quoted(name).hasPrefix("\"") ? Authority(name[...]) : nil).map { _ in
                 ", or start it with --allow-origin \(isSecure ? "https" : "http")://\(name)"
             }
-            return "\(Self.quoted(name)) is no name of this machine, and pathmirror dev answers to no other: "
+            return "\(Self.quoted(name)) is not a name of this machine, and pathmirror dev accepts no other names: "
                 + "use localhost\(Self.short(fix ?? ""))"
         case .page("null"), .unnamedPage:
             return
-                "A page that doesn't say where it comes from may not use this gateway: serve it from an address that may, "
-                + "or start the gateway with --allow-origin null, which lets every page in that hides its origin"
+                "A page without an origin may not use this gateway: serve the page from an allowed address, "
+                + "or start the gateway with --allow-origin null, which allows every page that hides its origin"
         case .page(let origin):
             let isOrigin = WebOrigin(origin) != nil && Self.quoted(origin).hasPrefix("\"")
             return "Pages of \(Self.quoted(origin)) may not use this gateway"
-                + (isOrigin ? ": to let them, start it with --allow-origin \(Self.short(origin))" : "")
+                + (isOrigin ? ": to allow them, start it with --allow-origin \(Self.short(origin))" : "")
         }
     }
 
@@ -154,7 +154,7 @@ enum PageRefusal: Hashable, Sendable {
         let hasShortLabels = text.split(whereSeparator: { $0 == "." || $0 == "/" || $0 == ":" }).allSatisfy {
             $0.utf8.count <= 63
         }
-        guard isPlain, hasShortLabels else { return "a name of \(text.utf8.count) bytes that is none" }
+        guard isPlain, hasShortLabels else { return "an invalid name of \(text.utf8.count) bytes" }
         return "\"\(short(text))\""
     }
 

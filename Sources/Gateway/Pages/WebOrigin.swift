@@ -58,18 +58,18 @@ public struct AllowedOrigin: Sendable, Hashable {
         // Text copied from an address bar ends with a slash.
         let text = text.hasSuffix("/") ? String(text.dropLast()) : text
         guard text != "*" else {
-            throw Mistake(text: "\"*\" would let every page in: name those that may")
+            throw Mistake(text: "\"*\" would allow every page: name the allowed origins")
         }
         let starred = WebOrigin.split(text).flatMap { scheme, rest -> String? in
             rest.hasPrefix("*.") ? "\(scheme)://\(rest.dropFirst(2))" : nil
         }
         guard let origin = WebOrigin(starred ?? text) else {
             throw Mistake(
-                text: "\"\(text)\" is no origin: write scheme, host and, unless it is the scheme's own, port, "
+                text: "\"\(text)\" is not an origin: give scheme, host and, unless it is the scheme's default, port, "
                     + "such as http://app.test:3000 or https://*.app.example")
         }
         if starred != nil, case .site(_, let authority) = origin, authority.host.address != nil {
-            throw Mistake(text: "\"\(text)\" is no origin: there is nothing below an address")
+            throw Mistake(text: "\"\(text)\" is not an origin: an IP address has no subdomains")
         }
         self.origin = origin
         isBelow = starred != nil

@@ -134,7 +134,7 @@ final class RESTWrites {
         case .committed(let seq, let changes): answer(call, .committed(changes), seq)
         case .preconditionFailed(let seq, let current?): answer(call, .stale(current), seq)
         case .preconditionFailed(_, nil):
-            respond(RESTError(412, "The value is not the one that if-match names"), to: call)
+            respond(RESTError(412, "The value does not have the ETag of if-match"), to: call)
         case .denied: respond(.permissionDenied, to: call)
         case .tooLarge: respond(RESTError(400, AnswerText.tooBig), to: call)
         case .refused(let reason): respond(RESTError(400, reason), to: call)

@@ -36,7 +36,7 @@ struct RealtimeReading: Sendable {
             let permission = snapshot.map { WritePermission($0.rules.set, auth, now: now) }
             // The parsed value may take a hundred times the bytes of the text.
             guard share.grow(by: JSONSize.estimate(message)) else {
-                throw MessageError(reason: "no room for what would be parsed")
+                throw MessageError(reason: "no memory for the parsed message")
             }
             let parsed = try ClientMessageParser.parse(message) { path, isMerge in
                 guard let permission, let snapshot else { return true }

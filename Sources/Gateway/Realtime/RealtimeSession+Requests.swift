@@ -60,7 +60,7 @@ extension RealtimeSession {
 
     private func takeLong(_ message: [UInt8]) -> Bool {
         guard let share = context.memory.take(message.count, for: memoryAddress) else {
-            context.logger.debug("no room for a realtime message", [("session", id)])
+            context.logger.debug("no memory for a realtime message", [("session", id)])
             return false
         }
         if !isHeldByTransaction { sendWaitingTransaction() }

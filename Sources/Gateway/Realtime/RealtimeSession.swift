@@ -252,7 +252,7 @@ extension RealtimeSession {
         guard isExtended else { return answer(number, "failure", .text("Unknown action")) }
         guard mayWait(path) else { return answer(number, "permission_denied", .text("Permission denied")) }
         guard waits.count < Self.maxWaits else {
-            return answer(number, "unavailable", .text("Too many waits are under way."))
+            return answer(number, "unavailable", .text("Too many waits are in progress."))
         }
         let milliseconds = settings.minSeqWaitMilliseconds
         let timer = loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.giveUpWait(number) }
@@ -278,7 +278,7 @@ extension RealtimeSession {
 
     private func giveUpWait(_ number: Int64) {
         guard waits.removeValue(forKey: number) != nil else { return }
-        answer(number, "unavailable", .text("This gateway has not come to that entry yet."))
+        answer(number, "unavailable", .text("This gateway has not applied the entry yet."))
     }
 
     /// Cancels all waits at the end of the session.

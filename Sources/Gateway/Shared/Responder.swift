@@ -36,7 +36,7 @@ struct Responder: Sendable {
     /// Returns the answer to an error of the engine, and the seconds after which the client may retry.
     static func answer(to error: EngineError) -> (error: RESTError, retryAfter: Int?) {
         switch error {
-        case .unknownNamespace(let name): (RESTError(404, "There is no database \"\(name)\" here"), nil)
+        case .unknownNamespace(let name): (RESTError(404, "There is no namespace \"\(name)\" here"), nil)
         case .unavailable, .moving, .overloaded, .stopping, .outcomeUnknown: (RESTError(503, publicText(error)), 1)
         case .corrupt: (RESTError(500, "Internal server error"), nil)
         }

@@ -121,7 +121,7 @@ final class StreamOpener: StreamHost {
     }
 
     private static let repeatsNote =
-        ": this gateway has not come to the event that was named: what follows may repeat\n"
+        ": this gateway has not reached the named event: the following events may repeat\n"
 }
 
 /// A client's request to open an event stream.

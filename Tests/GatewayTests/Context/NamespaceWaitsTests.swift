@@ -67,7 +67,7 @@ import Testing
             try test.on { waits.content.whenLoaded("none", exchange.content) { _ in isCalled.content = true } }
             let answer = try client.answer()
             #expect(answer.status == 404)
-            #expect(answer.text.contains("There is no database \\\"none\\\" here"))
+            #expect(answer.text.contains("There is no namespace \\\"none\\\" here"))
             #expect(try test.on { !isCalled.content })
         }
     }

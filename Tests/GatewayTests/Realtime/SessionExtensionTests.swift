@@ -99,9 +99,10 @@ import Wire
             let waiting = (action: "pm-wait", body: #"{"seq":999,"p":"/open"}"#)
             let numbers = try client.askTogether(Array(repeating: waiting, count: 17))
             try expect(
-                client, ScriptedClient.answer(numbers[16], "unavailable", #""Too many waits are under way.""#), at: nil)
+                client, ScriptedClient.answer(numbers[16], "unavailable", #""Too many waits are in progress.""#),
+                at: nil)
             let given = try Set(numbers.dropLast().map { _ in try client.next() })
-            let text = #""This gateway has not come to that entry yet.""#
+            let text = #""This gateway has not applied the entry yet.""#
             #expect(given == Set(numbers.dropLast().map { ScriptedClient.answer($0, "unavailable", text) }))
             number = try client.ask("pm-wait", #"{"seq":\#(seq),"p":"/open"}"#)
             try expect(client, ScriptedClient.ok(number), at: seq)

@@ -239,7 +239,7 @@ import Wire
             let client = try bench.open(lastEventID: bench.id(6))
             #expect(try client.head().status == 200)
             let note = try client.read(through: "\n")
-            #expect(note == ": this gateway has not come to the event that was named: what follows may repeat\n")
+            #expect(note == ": this gateway has not reached the named event: the following events may repeat\n")
             #expect(try client.event().id == 5)
         }
     }

@@ -15,7 +15,7 @@ from .sessions import LOST
 # that it has not come to.
 SILENCE = 14.0
 # The end of the comment that precedes a fresh `put` of an older entry.
-REPEATS = "what follows may repeat"
+REPEATS = "the following events may repeat"
 
 
 @dataclass(frozen=True)
