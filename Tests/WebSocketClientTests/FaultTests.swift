@@ -78,7 +78,7 @@ import Wire
             let write = PendingWrite(id: WriteID(rawValue: 1), path: Self.root, content: .overwrite(.int(1)))
             machine.write(write, now: now)
         }
-        #expect(driver.wait { $0.contains(.disconnected(reason: "the server gives no sign of life")) })
+        #expect(driver.wait { $0.contains(.disconnected(reason: "the server does not respond")) })
         proxy.setSilent(false)
         #expect(driver.wait { Self.answers($0).count == 1 })
         #expect(gateway.tree[Self.root] == .int(1))

@@ -75,7 +75,7 @@ extension ConnectionMachine {
     /// Follows the server's request to connect to another host.
     private mutating func sendElsewhere(_ host: String, now: Int64) {
         guard let next = ServerPlace(host, isSecure: settings.isSecure) else {
-            return fail("it sends the client to what is no host: \(host)", now: now)
+            return fail("a redirect to the invalid host \(host)", now: now)
         }
         // A greeting alone does not end the sequence of redirects: a server that greets and redirects at once could
         // otherwise redirect the client forever.
@@ -83,10 +83,10 @@ extension ConnectionMachine {
         redirects += 1
         guard redirects <= Self.mostRedirects else {
             redirects = 0
-            return end(reason: "the servers send the client round in a circle", closes: true, .later, now: now)
+            return end(reason: "the servers redirect the client in a circle", closes: true, .later, now: now)
         }
         place = next
-        end(reason: "the server sends the client to another host", closes: true, .atOnce, now: now)
+        end(reason: "the server redirects the client to another host", closes: true, .atOnce, now: now)
     }
 
     private static var mostRedirects: Int { 5 }
@@ -95,7 +95,7 @@ extension ConnectionMachine {
 
     private mutating func handle(_ answer: ServerResponse, now: Int64) throws(MessageError) {
         guard let request = connection?.requests.removeValue(forKey: answer.number) else {
-            return note("the server answered a request that it was not asked")
+            return note("the server answered an unknown request")
         }
         connection?.owedSince = now
         connection?.ending[answer.number] = nil
@@ -196,7 +196,7 @@ extension ConnectionMachine {
     private mutating func listenRevoked(_ path: Path, _ queries: [RawJSON]?) {
         let revoked = queries.map { $0.compactMap { Query(object: $0) } } ?? [Query()]
         let serials = listens.serials(at: path) { query in revoked.contains { $0 == query } }
-        if serials.isEmpty { note("the server revoked a listen that there is not") }
+        if serials.isEmpty { note("the server revoked an unknown listen") }
         for serial in serials {
             guard let listen = listens.remove(serial) else { continue }
             let failure = RequestFailure(status: .permissionDenied, explanation: nil)

@@ -256,7 +256,7 @@ extension ConnectionMachine {
     /// Closes the connection because the server violated the protocol.
     mutating func fail(_ reason: String, now: Int64) {
         end(
-            reason: "the server sent what is no message of the protocol: \(Self.bounded(reason))", closes: true, .later,
+            reason: "the server sent an invalid message: \(Self.bounded(reason))", closes: true, .later,
             now: now)
     }
 
@@ -287,11 +287,11 @@ extension ConnectionMachine {
         case .pausing(let until): if now >= until { open(now: now) }
         case .opening(let since):
             guard now >= since + settings.connectTimeout else { return }
-            end(reason: "the server did not greet in time", closes: true, .later, now: now)
+            end(reason: "the server did not send its greeting in time", closes: true, .later, now: now)
         case .signingIn(let since):
             guard now >= since + settings.connectTimeout else { return }
             if case .asked = login.token {
-                tokenFailed(reason: "it did not come in time", now: now)
+                tokenFailed(reason: "the token did not arrive in time", now: now)
             } else {
                 end(reason: "the server did not answer the login in time", closes: true, .later, now: now)
             }
@@ -303,7 +303,7 @@ extension ConnectionMachine {
         guard let open = connection else { return }
         if now >= open.silenceEnds(settings) {
             guard open.pingedAt == nil else {
-                return end(reason: "the server gives no sign of life", closes: true, .later, now: now)
+                return end(reason: "the server does not respond", closes: true, .later, now: now)
             }
             connection?.pingedAt = now
             sendText(ClientMessage.ping.text ?? [], now: now)

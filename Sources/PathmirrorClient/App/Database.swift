@@ -52,7 +52,7 @@ public final class Database: Sendable {
 
     private static func defaultApp(_ function: String) -> PathmirrorApp {
         guard let app = PathmirrorApp.app() else {
-            Misuse.stop(function, "call PathmirrorApp.configure(url:) first, where the app starts")
+            Misuse.stop(function, "call PathmirrorApp.configure(url:) first, at the start of the app")
         }
         return app
     }
@@ -79,7 +79,7 @@ public final class Database: Sendable {
                 && (address.namespace == own.namespace || !DatabaseAddress.namesDatabase(databaseUrl))
             guard isOwn else {
                 throw InvalidArgument(
-                    "\"\(DatabaseAddress.shown(databaseUrl))\" is not of this database, \(own.url(of: .root))")
+                    "\"\(DatabaseAddress.shown(databaseUrl))\" is not a URL of this database, \(own.url(of: .root))")
             }
             return path
         }
@@ -109,11 +109,11 @@ public final class Database: Sendable {
     public func useEmulator(withHost host: String, port: Int) {
         change("useEmulator(withHost:port:)") { state in
             guard let port = UInt16(exactly: port), port > 0 else {
-                Misuse.stop("useEmulator(withHost:port:)", "there is no port \(port)")
+                Misuse.stop("useEmulator(withHost:port:)", "\(port) is not a port")
             }
             let host = DatabaseAddress.plain(host)
             guard DatabaseAddress.isHost(host) else {
-                Misuse.stop("useEmulator(withHost:port:)", "\"\(host)\" is no host: a name or an IP address is")
+                Misuse.stop("useEmulator(withHost:port:)", "\"\(host)\" is not a host: give a name or an IP address")
             }
             state.address.host = host
             state.address.port = port
@@ -175,7 +175,7 @@ public final class Database: Sendable {
 
     private func change(_ name: String, _ body: (inout State) -> Void) {
         state.withLock { state in
-            if state.repository != nil { Misuse.stop(name, "it must be set before the database is first used") }
+            if state.repository != nil { Misuse.stop(name, "set this before the database is first used") }
             body(&state)
         }
     }

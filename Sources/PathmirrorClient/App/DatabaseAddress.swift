@@ -20,7 +20,7 @@ struct DatabaseAddress: Sendable, Hashable {
             case "http", "ws": isSecure = false
             default:
                 throw InvalidArgument(
-                    "\"\(shown(text))\" is no URL of a database: it begins with neither https:// nor http://")
+                    "\"\(shown(text))\" is not the URL of a database: it begins with neither https:// nor http://")
             }
             rest = rest[end.upperBound...]
         }
@@ -33,7 +33,7 @@ struct DatabaseAddress: Sendable, Hashable {
         let name = try named.map { (part) throws(InvalidArgument) in try decoded(part) } ?? Self.namespace(of: host)
         guard named == nil || isName(name) else {
             throw InvalidArgument(
-                "\"\(text)\" names no database: ns is made of letters, digits, - and _, and has 64 of them at most")
+                "\"\(text)\" names no database: ns has 1 to 64 letters, digits, - and _")
         }
         var keys: [Key] = []
         for part in pathText.split(separator: "/") { keys.append(Key(try decoded(part))) }
@@ -47,7 +47,7 @@ struct DatabaseAddress: Sendable, Hashable {
         let (address, path) = try parse(text)
         guard path.isRoot else {
             throw InvalidArgument(
-                "\"\(shown(text))\" has a path: leave it out here, and use reference(withPath:) or reference(fromURL:) for places"
+                "\"\(shown(text))\" has a path: leave the path out here, and use reference(withPath:) or reference(fromURL:)"
             )
         }
         return address
@@ -79,11 +79,11 @@ struct DatabaseAddress: Sendable, Hashable {
             portText = authority[authority.index(after: colon)...]
         }
         guard isHost(String(host)) else {
-            throw InvalidArgument("\"\(shown(text))\" is no URL of a database: it has no host")
+            throw InvalidArgument("\"\(shown(text))\" is not the URL of a database: it has no host")
         }
         guard let portText else { return (host.lowercased(), isSecure ? 443 : 80) }
         guard let port = UInt16(portText), port > 0 else {
-            throw InvalidArgument("\"\(shown(text))\" has a port that is none")
+            throw InvalidArgument("\"\(shown(text))\" has an invalid port")
         }
         return (host.lowercased(), port)
     }
@@ -97,7 +97,7 @@ struct DatabaseAddress: Sendable, Hashable {
     /// Returns a decoded part of a URL. A `+` is a space, as in Firebase's SDKs and in the gateway's REST API.
     private static func decoded(_ part: Substring) throws(InvalidArgument) -> String {
         guard let bytes = PercentEncoding.decode(part.utf8, plusIsSpace: true) else {
-            throw InvalidArgument("\"\(part)\" is not percent-encoded as URLs are")
+            throw InvalidArgument("\"\(part)\" is not percent-encoded correctly")
         }
         return String(decoding: bytes, as: UTF8.self)
     }

@@ -36,7 +36,7 @@ extension Database {
                 return try JSONParser.parse(Array(text)).node
             } catch {
                 let context = EncodingError.Context(
-                    codingPath: [], debugDescription: "The database can't store it: \(error.reason)",
+                    codingPath: [], debugDescription: "The database can't store the value: \(error.reason)",
                     underlyingError: error)
                 throw EncodingError.invalidValue(value, context)
             }

@@ -69,8 +69,8 @@ extension DatabaseError {
         switch outcome {
         case .done: return nil
         case .refused(let failure): self.init(failure, what)
-        case .lost: self.init(.disconnected, "The connection ended before an answer came: \(what).")
-        case .purged: self.init(.writeCanceled, "It was taken back by purgeOutstandingWrites(): \(what).")
+        case .lost: self.init(.disconnected, "The connection ended before the server answered: \(what).")
+        case .purged: self.init(.writeCanceled, "purgeOutstandingWrites() removed \(what).")
         }
     }
 
@@ -80,7 +80,7 @@ extension DatabaseError {
         switch failure.status.rawValue {
         case "permission_denied": self.init(.permissionDenied, "The rules don't allow \(what).")
         case "expired_token", "invalid_token": self.init(.expiredToken, "The login was refused for \(what): \(reason)")
-        case "unavailable": self.init(.unavailable, "The server can't do it now: \(what): \(reason)")
+        case "unavailable": self.init(.unavailable, "The server is unavailable for \(what): \(reason)")
         default: self.init(.unknown, "The server refused \(what): \(reason)")
         }
     }

@@ -177,7 +177,7 @@ extension DatabaseQuery {
                 if let snapshot {
                     answer.give(.success(snapshot))
                 } else {
-                    answer.give(.failure(error ?? DatabaseError(.unknown, "There is no answer.")))
+                    answer.give(.failure(error ?? DatabaseError(.unknown, "The server did not answer.")))
                 }
             }
         }

@@ -10,7 +10,7 @@ struct QueryBuilder: Sendable, Equatable {
     // MARK: Order
 
     func ordered(by index: Query.Index) throws(InvalidArgument) -> QueryBuilder {
-        guard !hasOrder else { throw InvalidArgument("the query has an order already; it can have one only") }
+        guard !hasOrder else { throw InvalidArgument("the query already has an order") }
         var copy = self
         copy.query.index = index
         copy.hasOrder = true
@@ -26,14 +26,14 @@ struct QueryBuilder: Sendable, Equatable {
         default: break
         }
         let path = try PathText.path(name)
-        guard !path.isRoot, !path.isInfo else { throw InvalidArgument("\"\(name)\" is no path of a child") }
+        guard !path.isRoot, !path.isInfo else { throw InvalidArgument("\"\(name)\" is not the path of a child") }
         return try ordered(by: .child(path))
     }
 
     // MARK: Bounds
 
     func starting(at value: Any?, key: String?, isInclusive: Bool) throws(InvalidArgument) -> QueryBuilder {
-        guard query.start == nil else { throw InvalidArgument("the query has a start already") }
+        guard query.start == nil else { throw InvalidArgument("the query already has a start") }
         var copy = self
         copy.query.start = try bound(value, key, isInclusive: isInclusive)
         try copy.checkBounds()
@@ -41,7 +41,7 @@ struct QueryBuilder: Sendable, Equatable {
     }
 
     func ending(at value: Any?, key: String?, isInclusive: Bool) throws(InvalidArgument) -> QueryBuilder {
-        guard query.end == nil else { throw InvalidArgument("the query has an end already") }
+        guard query.end == nil else { throw InvalidArgument("the query already has an end") }
         var copy = self
         copy.query.end = try bound(value, key, isInclusive: isInclusive)
         try copy.checkBounds()
@@ -59,7 +59,7 @@ struct QueryBuilder: Sendable, Equatable {
         default: throw InvalidArgument("a bound must be null, a Boolean, a number or a string")
         }
         if let key {
-            guard KeyRules.violation(in: Key(key)) == nil else { throw InvalidArgument("\"\(key)\" is no key") }
+            guard KeyRules.violation(in: Key(key)) == nil else { throw InvalidArgument("\"\(key)\" is not a key") }
         }
         return Query.Bound(value: .init(node), key: key.map(Key.init), isInclusive: isInclusive)
     }
@@ -86,7 +86,7 @@ struct QueryBuilder: Sendable, Equatable {
     // MARK: Limit
 
     func limited(to limit: Query.Limit) throws(InvalidArgument) -> QueryBuilder {
-        guard query.limit == nil else { throw InvalidArgument("the query has a limit already") }
+        guard query.limit == nil else { throw InvalidArgument("the query already has a limit") }
         let count =
             switch limit {
             case .first(let count), .last(let count): count

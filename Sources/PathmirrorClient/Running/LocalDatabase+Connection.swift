@@ -19,7 +19,7 @@ extension LocalDatabase {
         case .send(let text): channel?.channel.send(text)
         case .sendListen(let request): send(request)
         case .close(let reason):
-            ClientLog.info("closes the connection: \(reason)")
+            ClientLog.info("closing the connection: \(reason)")
             channel?.channel.close()
             channel = nil
         case .askForToken(let isForced): askForToken(isForced: isForced)
@@ -106,9 +106,9 @@ extension LocalDatabase {
         case .signInFailed(let failure, let count):
             ClientLog.warning(
                 "The server does not accept the login (\(failure.status.rawValue), \(count) times): "
-                    + (failure.explanation ?? "it gives no reason"))
+                    + (failure.explanation ?? "the server gives no reason"))
         case .tokenMissing(let reason): ClientLog.warning("There is no token to sign in with: \(reason)")
-        case .shutDown(let reason): ClientLog.warning("The server asks not to be connected to again: \(reason)")
+        case .shutDown(let reason): ClientLog.warning("The server asked this client not to connect again: \(reason)")
         case .securityDebug(let text), .note(let text): ClientLog.info(text)
         }
     }
@@ -117,7 +117,7 @@ extension LocalDatabase {
         ClientLog.info("no connection: \(reason); next try in \(delay) ms")
         guard outageNotices.isNews(reason) else { return }
         ClientLog.warning(
-            "There is no connection to \(origin): \(reason). It is tried again; until then the database goes on with what it has."
+            "There is no connection to \(origin): \(reason). The client tries again; until then the database uses its local data."
         )
     }
 

@@ -34,7 +34,7 @@ extension LocalDatabase {
         for registration in registrations {
             guard let listener = listeners.removeValue(forKey: registration.id) else { continue }
             outside.forget(listener)
-            if !listener.wantsErrors { ClientLog.warning("A listener was ended: \(error.message)") }
+            if !listener.wantsErrors { ClientLog.warning("A listener was cancelled: \(error.message)") }
             callBack { listener.tellCancelled(error) }
         }
         raise(effects)

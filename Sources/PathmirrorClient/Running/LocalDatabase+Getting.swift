@@ -75,7 +75,7 @@ extension LocalDatabase {
         }
         let error = DatabaseError(
             .unavailable,
-            "There is no connection, and nothing is known of \(request.spec.path): nobody listens to it, and it is not in the cache."
+            "There is no connection, and the value of \(request.spec.path) is unknown: the path has no listener and is not in the cache."
         )
         callBack { request.tell(error) }
     }

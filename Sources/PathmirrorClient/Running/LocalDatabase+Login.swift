@@ -71,8 +71,8 @@ extension LocalDatabase {
         guard isHoldingRestored, !hasToldOfHeldWrites else { return }
         hasToldOfHeldWrites = true
         ClientLog.warning(
-            "Writes of an earlier run, by somebody who was signed in, and all after them wait until somebody is signed in. "
-                + "purgeOutstandingWrites() gives them up.")
+            "Writes of an earlier run, made by a signed-in user, and all later writes wait until a user is signed in. "
+                + "purgeOutstandingWrites() discards them.")
     }
 
     /// Releases the writes that wait for a sign-in, after the restored writes were purged.

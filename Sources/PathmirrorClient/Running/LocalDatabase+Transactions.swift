@@ -49,7 +49,7 @@ extension LocalDatabase {
             callBack { request.tell(error, isCommitted: false, error == nil ? node : nil) }
         case .failed(let failure):
             let error = DatabaseError(failure, at: request.ref.path)
-            if !request.wantsErrors { ClientLog.warning("A transaction was not done: \(error.message)") }
+            if !request.wantsErrors { ClientLog.warning("A transaction failed: \(error.message)") }
             callBack { request.tell(error, isCommitted: false, nil) }
         }
     }
@@ -62,18 +62,19 @@ extension DatabaseError {
     init(_ failure: TransactionFailure, at path: Path) {
         switch failure {
         case .overridden:
-            self.init(.overriddenBySet, "The transaction at \(path) was given up: a plain write took its place.")
+            self.init(.overriddenBySet, "The transaction at \(path) was cancelled: a plain write replaced it.")
         case .tooManyRetries:
             self.init(
                 .maxRetries,
-                "The transaction at \(path) was given up: others changed the data each of \(TransactionQueue.maxSends) times."
+                "The transaction at \(path) was cancelled: other clients changed the data in each of \(TransactionQueue.maxSends) attempts."
             )
         case .connectionLost:
             self.init(
                 .disconnected,
-                "The connection ended before the transaction at \(path) was answered: it may have been done or not.")
+                "The connection ended before the transaction at \(path) was answered: the transaction may have been executed or not."
+            )
         case .purged:
-            self.init(.writeCanceled, "The transaction at \(path) was taken back by purgeOutstandingWrites().")
+            self.init(.writeCanceled, "The transaction at \(path) was removed by purgeOutstandingWrites().")
         case .refused(let failure): self.init(failure, "the transaction at \(path)")
         }
     }

@@ -12,7 +12,7 @@ extension LocalDatabase {
         let seq = wait.seq
         outside.perform(after: milliseconds) { database in
             let error = DatabaseError(
-                .timedOut, "The server has not come to entry \(seq) of its log within \(milliseconds) ms.")
+                .timedOut, "The server did not reach entry \(seq) of its log within \(milliseconds) ms.")
             database.endWait(id, error)
         }
     }
@@ -26,10 +26,10 @@ extension LocalDatabase {
             endWait(id, nil)
         case .unsupported:
             endWait(
-                id, DatabaseError(.unsupported, "The server has no log to wait for: it is no Pathmirror gateway."))
+                id, DatabaseError(.unsupported, "The server has no log to wait for: it is not a Pathmirror gateway."))
         case .refused(let failure):
             endWait(
-                id, DatabaseError(failure, "waiting for an entry of the log: listen to something, or read it, first"))
+                id, DatabaseError(failure, "waiting for an entry of the log: first listen to data or read data"))
         }
     }
 

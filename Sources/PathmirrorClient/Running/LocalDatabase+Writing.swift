@@ -44,7 +44,7 @@ extension LocalDatabase {
         if isRefused { dataChanged(at: path) }
         let completion = completions.removeValue(forKey: id)
         let error = DatabaseError(outcome, of: "the write at \(path)")
-        if let error, completion == nil { ClientLog.warning("A write was not done: \(error.message)") }
+        if let error, completion == nil { ClientLog.warning("A write failed: \(error.message)") }
         if let completion { callBack { completion.tell(error, seq: seq) } }
     }
 
@@ -77,8 +77,8 @@ extension LocalDatabase {
         guard let (path, completion) = disconnectRequests.removeValue(forKey: id) else { return }
         // An operation that the server refused must not be shown as executed when the connection ends.
         if case .refused = outcome { disconnectQueue.cancel(path) }
-        let error = DatabaseError(outcome, of: "the operation at \(path) for the connection's end")
-        if let error, completion == nil { ClientLog.warning("An operation was not taken: \(error.message)") }
+        let error = DatabaseError(outcome, of: "the onDisconnect operation at \(path)")
+        if let error, completion == nil { ClientLog.warning("An onDisconnect operation failed: \(error.message)") }
         if let completion { callBack { completion.tell(error) } }
     }
 

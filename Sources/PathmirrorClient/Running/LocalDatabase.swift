@@ -172,8 +172,8 @@ extension LocalDatabase {
             .disconnected,
             "The app was deleted before the server had answered. "
                 + (cache == nil
-                    ? "What was sent may have been done, the rest is lost."
-                    : "Plain writes are kept, and sent when it is there again; anything else may have been done or not.")
+                    ? "Sent requests may have been executed, the others are lost."
+                    : "Plain writes are stored, and sent when the app is configured again; other requests may have been executed or not.")
         )
         for id in completions.keys.sorted() {
             guard let completion = completions.removeValue(forKey: id) else { continue }

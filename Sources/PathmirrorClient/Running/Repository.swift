@@ -188,6 +188,6 @@ final class Repository: @unchecked Sendable {
 extension DatabaseError {
     /// The error of requests to a database whose app was deleted.
     static var appIsDeleted: DatabaseError {
-        DatabaseError(.unavailable, "The database's app was deleted: configure another one and take its database.")
+        DatabaseError(.unavailable, "The database's app was deleted: configure another app and use its database.")
     }
 }

@@ -275,10 +275,10 @@ package enum StorageError: Error, Sendable, Equatable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .inUse(let file):
-            "The database file \(file) is in use by another process; give each process a folder of its own, or end the "
-                + "other one"
+            "The database file \(file) is in use by another process; give each process its own folder, or end the "
+                + "other process"
         case .laterVersion(let file, let reason):
-            "The database file \(file) can't be read: \(reason). Use that version, or remove the file"
+            "The database file \(file) can't be read: \(reason). Use a newer version of the library, or remove the file"
         case .unavailable(let file, let reason):
             "The database file \(file) can't be opened: \(reason). Check its folder's permissions and space"
         }
@@ -300,15 +300,15 @@ package enum StorageNotice: Sendable, Equatable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .setAside(let file, let newName, let rescuedWrites, let reason):
-            "The database file \(file) is damaged (\(reason)). It was renamed to \(newName), and a new one was made with "
-                + "\(rescuedWrites) pending writes of it; other data is loaded from the server again"
+            "The database file \(file) is damaged (\(reason)). It was renamed to \(newName), and a new file was created with "
+                + "\(rescuedWrites) of its pending writes; other data is loaded from the server again"
         case .writesDamaged(let file, let count):
             "\(count) pending writes in \(file) are damaged and can't be sent"
         case .unavailable(let error):
-            "\(error). The database works in memory: what it has not sent when the process ends is lost"
+            "\(error). The database works in memory: writes that are not sent before the process ends are lost"
         case .stopped(let file, let reason):
-            "Nothing more can be kept in \(file): \(reason). The database goes on in memory: what it has not sent when "
-                + "the process ends is lost. Make space or repair the device, and start the program again"
+            "Nothing more can be stored in \(file): \(reason). The database continues in memory: writes that are not sent "
+                + "before the process ends are lost. Free space or repair the device, and start the program again"
         }
     }
 }

@@ -136,7 +136,8 @@ final class StoreFile {
 
     /// Returns the error for a row whose bytes are invalid: the file is damaged, even if SQLite accepts it.
     static func damage(_ what: String) -> SQLiteError {
-        SQLiteError(code: SQLiteError.damagedCode, operation: "read \(what)", reason: "its bytes are no \(what)")
+        SQLiteError(
+            code: SQLiteError.damagedCode, operation: "read \(what)", reason: "its bytes are not a valid \(what)")
     }
 }
 
@@ -159,7 +160,7 @@ enum StoreSchema {
         """,
         // The log entry at which a query's data holds.
         "ALTER TABLE queries ADD COLUMN mark TEXT",
-        "-- The content of a write may say which run of the app has made it: what older versions can't read.",
+        "-- A write may name the run of the app that made it, which older versions can't read.",
     ]
 
     /// Migrates an open file to the current version in one transaction. Throws an error of kind `misuse` for a file of a later version.

@@ -29,7 +29,7 @@ struct NodeReader {
         changes.reserveCapacity(values.count)
         for (name, value) in values {
             guard let text = name.base as? String else {
-                throw InvalidArgument("the update of \(path) has a key that is no string: \(name)")
+                throw InvalidArgument("the update of \(path) has a key that is not a string: \(name)")
             }
             let relative = Path(splitting: text)
             guard !relative.isRoot else { throw InvalidArgument("the update of \(path) has an empty path") }
@@ -62,7 +62,7 @@ struct NodeReader {
         case let members as [AnyHashable: Any]:
             var named: [(String, Any)] = []
             for (name, value) in members {
-                guard let text = name.base as? String else { throw error("has a key that is no string: \(name)") }
+                guard let text = name.base as? String else { throw error("has a key that is not a string: \(name)") }
                 named.append((text, value))
             }
             return try object(named)
@@ -99,7 +99,7 @@ struct NodeReader {
         }
         if let leaf {
             guard children.isEmpty else { throw error("has .value and other children") }
-            guard !leaf.isBranch else { throw error("has a .value that is no leaf") }
+            guard !leaf.isBranch else { throw error("has a .value that is not a leaf") }
             return leaf.withPriority(priority)
         }
         return Node(children: children, priority: priority)
@@ -135,14 +135,14 @@ struct NodeReader {
             let text = number.stringValue
             if let integer = Int64(text) { return .int(integer) }
             guard let double = Double(text), double.isFinite else {
-                throw error("is \(text), which is no finite number")
+                throw error("is \(text), which is not a finite number")
             }
             return Node(number: double)
         }
         switch UInt8(bitPattern: number.objCType.pointee) {
         case UInt8(ascii: "f"), UInt8(ascii: "d"):
             guard number.doubleValue.isFinite else {
-                throw error("is \(number.doubleValue), which is no finite number")
+                throw error("is \(number.doubleValue), which is not a finite number")
             }
             return Node(number: number.doubleValue)
         case UInt8(ascii: "Q"):
@@ -168,7 +168,7 @@ struct NodeReader {
         {
             return .serverValue(Tree.ServerValue(.increment(try number(delta))))
         }
-        throw error("has an .sv that is not known: use ServerValue.timestamp() or ServerValue.increment(_:)")
+        throw error("has an unknown .sv: use ServerValue.timestamp() or ServerValue.increment(_:)")
     }
 
     private func error(_ reason: String) -> InvalidArgument { InvalidArgument("the value at \(path) \(reason)") }

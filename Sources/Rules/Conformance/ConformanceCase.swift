@@ -98,7 +98,7 @@ struct ConformanceReader {
 
     private static func node(_ raw: [UInt8], at offset: Int) throws(TextError) -> Node {
         do { return try JSONParser.parse(raw).node } catch {
-            throw TextError(offset: offset, message: "The value is no data: \(error.reason).")
+            throw TextError(offset: offset, message: "The value is not valid data: \(error.reason).")
         }
     }
 

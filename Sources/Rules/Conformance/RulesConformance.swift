@@ -82,10 +82,12 @@ public enum RulesConformance {
             return "the upload was refused: \(error.problems.first?.description ?? "")"
         }
         let message = error.problems.map(\.message).joined(separator: "\n")
-        if let expected = row.error, expected != message { return "said \"\(message)\"; expected \"\(expected)\"" }
+        if let expected = row.error, expected != message {
+            return "the error is \"\(message)\"; expected \"\(expected)\""
+        }
         if let expected = row.errorPosition, let problem = error.problems.first {
             let position = "\(problem.line):\(problem.column)"
-            if position != expected { return "pointed at \(position); expected \(expected)" }
+            if position != expected { return "the position is \(position); expected \(expected)" }
         }
         return nil
     }

@@ -19,7 +19,7 @@ extension Evaluator {
         case .parent: return node(at: try location(ref))
         case .choose(let condition, let then, let otherwise): return try node(try test(condition) ? then : otherwise)
         default:
-            assertionFailure("the compiler made no snapshot of a snapshot")
+            assertionFailure("the compiled form of a snapshot is not a snapshot")
             return .null
         }
     }
@@ -71,7 +71,7 @@ extension Evaluator {
             default: throw EvaluationError(reason: .notJoinable, ref: part)
             }
         default:
-            assertionFailure("the compiler made no path part of a path part")
+            assertionFailure("the compiled form of a path part is not a path part")
             return ""
         }
     }
@@ -117,7 +117,7 @@ extension Evaluator {
         case .choose(let condition, let then, let otherwise):
             return try location(try test(condition) ? then : otherwise)
         default:
-            assertionFailure("the compiler made no snapshot of a snapshot")
+            assertionFailure("the compiled form of a snapshot is not a snapshot")
             return Location(version: .root, depth: 0)
         }
     }

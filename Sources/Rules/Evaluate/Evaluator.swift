@@ -155,7 +155,7 @@ struct Evaluator<Tracer: EvaluationTracer> {
         case .orderFlag(let order): return surroundings.query.isOrdered(by: order)
         case .choose(let condition, let then, let otherwise): return try test(try test(condition) ? then : otherwise)
         default:
-            assertionFailure("the compiler made no Boolean of a Boolean")
+            assertionFailure("the compiled form of a Boolean is not a Boolean")
             return false
         }
     }

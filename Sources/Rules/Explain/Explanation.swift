@@ -122,7 +122,7 @@ extension EvaluationError.Reason {
         case .notAString: "a string is needed"
         case .aboveTheRoot: "the root has no parent"
         case .outOfSteps: "the rule takes too many steps"
-        case .notKnown: "the rule depends on what is not known"
+        case .notKnown: "the rule depends on an unknown value"
         }
     }
 }
