@@ -67,7 +67,7 @@ enum Fuzz {
     private static func replay(_ path: String) -> Int32 {
         guard let (name, input) = CrashFile.read(path), let target = FuzzTarget.all.first(where: { $0.name == name })
         else {
-            Output.error("\(path) holds no input of this program")
+            Output.error("\(path) contains no input of this program")
             return 2
         }
         Output.line("\(name), input (hex): \(Output.hex(input))")
@@ -132,11 +132,11 @@ struct FuzzOptions {
         Usage: pathmirror-fuzz [PARSER…] [--only PARSER] [--seconds N] [--seed S] [--growth] [--crash-file FILE]
                pathmirror-fuzz --replay FILE
 
-        Parsers: \(names.joined(separator: ", ")); all of them without one.
-          --seconds N        how long to run in all (10)
+        Parsers: \(names.joined(separator: ", ")); without a PARSER, all parsers run.
+          --seconds N        total run time in seconds (10)
           --seed S           repeats a run: the same seed makes the same inputs in the same order
-          --growth           also looks for inputs whose time grows faster than they do, and prints them: for somebody to look at
-          --crash-file FILE  keeps the current input there, so that a crash leaves it behind
+          --growth           also prints inputs whose time grows faster than their size, for manual inspection
+          --crash-file FILE  stores the current input in FILE, so that it is available after a crash
           --replay FILE      runs the input of a crash file
 
         Exit status: 0 nothing found, 1 a finding (its input is printed in hex), 2 wrong usage.

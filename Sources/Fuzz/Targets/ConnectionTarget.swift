@@ -55,7 +55,9 @@ extension FuzzTarget {
         summary.note(Int(whole.violation?.code ?? 0))
         for size in [1, 3, 7] {
             let pieces = frames(input, of: size)
-            if pieces.events != whole.events || pieces.violation != whole.violation { return "pieces are other frames" }
+            if pieces.events != whole.events || pieces.violation != whole.violation {
+                return "pieces give other frames"
+            }
         }
         return nil
     }.measuring { _ = frames($0, of: 64) }
@@ -137,10 +139,10 @@ private struct ConnectionTrial {
     mutating func finish() -> String? {
         machine.goOffline(now: now)
         carryOut()
-        if machine.isConnected || machine.deadline != nil { return "offline, and something is still to be done" }
+        if machine.isConnected || machine.deadline != nil { return "offline, but work remains" }
         machine.purgeWrites(now: now)
         carryOut()
-        if gets != 1 { return "a question was answered \(gets) times" }
+        if gets != 1 { return "a request was answered \(gets) times" }
         for id in Self.writeIDs where answered[WriteID(rawValue: id)] != 1 {
             return "write \(id) was answered \(answered[WriteID(rawValue: id)] ?? 0) times"
         }

@@ -41,15 +41,15 @@ extension FuzzTarget {
             summary.note(error == .damaged ? 1 : 2)
             unpacked = nil
         }
-        if peakMemory() - before > 16 << 20 { return "unpacking took more than 16 MiB beyond its limit" }
+        if peakMemory() - before > 16 << 20 { return "decompression took more than 16 MiB beyond its limit" }
         if let unpacked {
             summary.noteSize(unpacked.count)
             if unpacked.count > limit { return "\(unpacked.count) bytes beyond a limit of \(limit)" }
         }
         guard let pieces = inPieces(packed, of: 1 + packed.count / 3) else {
-            return unpacked == nil ? nil : "pieces of it are refused"
+            return unpacked == nil ? nil : "pieces of the input are refused"
         }
-        return pieces == unpacked ? nil : "pieces of it unpack otherwise"
+        return pieces == unpacked ? nil : "pieces of the input decompress to other bytes"
     }
 
     private static func inPieces(_ packed: [UInt8], of size: Int) -> [UInt8]? {
@@ -64,20 +64,24 @@ extension FuzzTarget {
 
     /// Checks that a compressed body decompresses to itself, alone and concatenated, and that a truncated one does not.
     private static func whole(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
-        guard let packed = Gzip.compress(bytes, level: Int32(1 + bytes.count % 9)) else { return "it can't be packed" }
-        guard Gzip.isGzip(packed) else { return "what was packed does not look like it" }
-        guard (try? Gzip.decompress(packed, limit: bytes.count)) == bytes else { return "it unpacks to something else" }
+        guard let packed = Gzip.compress(bytes, level: Int32(1 + bytes.count % 9)) else {
+            return "the input can't be compressed"
+        }
+        guard Gzip.isGzip(packed) else { return "the compressed input is not recognized as gzip" }
+        guard (try? Gzip.decompress(packed, limit: bytes.count)) == bytes else {
+            return "the compressed input decompresses to other bytes"
+        }
         guard (try? Gzip.decompress(packed + packed, limit: 2 * bytes.count)) == bytes + bytes else {
-            return "two members unpack to something else"
+            return "two members decompress to other bytes"
         }
         summary.noteSize(packed.count)
         if !bytes.isEmpty, (try? Gzip.decompress(packed, limit: bytes.count - 1)) != nil {
-            return "the limit is passed"
+            return "the limit is exceeded"
         }
         // All truncations of short bodies, and some of longer ones. A header has ten bytes, a trailer eight.
         for end in stride(from: packed.count - 1, through: 0, by: -max(1, packed.count / 40)) {
             if (try? Gzip.decompress(Array(packed[..<end]), limit: limit)) != nil {
-                return "\(end) of \(packed.count) bytes are taken for all"
+                return "\(end) of \(packed.count) bytes are accepted as the whole body"
             }
         }
         return nil
@@ -88,16 +92,18 @@ extension FuzzTarget {
         guard let count = bytes.first, bytes.count > 1 else { return nil }
         let piece = Array(bytes.dropFirst())
         let large = Array(repeatElement(piece, count: 1 + Int(count) * 40).joined())
-        guard let packed = Gzip.compress(large) else { return "it can't be packed" }
+        guard let packed = Gzip.compress(large) else { return "the input can't be compressed" }
         summary.noteSize(large.count)
         let before = peakMemory()
         do throws(GzipError) {
             let unpacked = try Gzip.decompress(packed, limit: limit)
-            guard large.count <= limit, unpacked == large else { return "it unpacks to something else" }
+            guard large.count <= limit, unpacked == large else {
+                return "the compressed input decompresses to other bytes"
+            }
         } catch {
             guard error == .tooLarge(limit: limit), large.count > limit else { return "\(large.count) bytes: \(error)" }
         }
-        return peakMemory() - before > 16 << 20 ? "unpacking took more than 16 MiB beyond its limit" : nil
+        return peakMemory() - before > 16 << 20 ? "decompression took more than 16 MiB beyond its limit" : nil
     }
 
     /// Checks that a compressed body with a changed byte is rejected, or has the same result if that byte is not
@@ -110,7 +116,7 @@ extension FuzzTarget {
             summary.note(index)
             return nil
         }
-        return unpacked == bytes ? nil : "a damaged body is taken for another"
+        return unpacked == bytes ? nil : "a damaged body decompresses to other bytes"
     }
 
     /// Returns the peak memory of the process, in bytes.

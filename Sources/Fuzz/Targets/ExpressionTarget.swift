@@ -62,7 +62,7 @@ extension FuzzTarget {
             let decisions = sample.decisions(many)
             let seconds = Stopwatch.worked() - start
             if seconds > mostSeconds { return "\(decisions.count) answers took \(seconds) s" }
-            guard sample.decisions(many) == decisions else { return "the same question is answered otherwise" }
+            guard sample.decisions(many) == decisions else { return "the same request is decided differently" }
             guard sample.explains(decisions, of: many) else { return "the explanation comes to another decision" }
             summary.note(decisions.count { $0.isAllowed })
             // A rule that exceeds its steps counts as false.

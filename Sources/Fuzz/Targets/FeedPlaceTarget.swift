@@ -28,8 +28,10 @@ extension FuzzTarget {
             summary.noteSize(Int(range.upperBound.index))
             summary.note(range.lowerBound.isSnapshot ? 1 : 0)
         }
-        guard PlaceRanges(bytes: places.bytes) == places else { return "what is written reads as something else" }
-        guard places.bytes.count <= rest.count else { return "it is written longer than it was" }
+        guard PlaceRanges(bytes: places.bytes) == places else {
+            return "the written positions are read as other positions"
+        }
+        guard places.bytes.count <= rest.count else { return "the written form is longer than the input" }
         return order(places)
     }.measuring { _ = PlaceRanges(bytes: $0) }
 
@@ -38,14 +40,14 @@ extension FuzzTarget {
         for range in places.ranges {
             if let last, range.lowerBound <= last { return "ranges out of order" }
             for end in [range.lowerBound, range.upperBound] {
-                if end.seq < 0 || end.index < 0 { return "a place below the first" }
-                if !places.contains(end) { return "the end of a range is not in it" }
-                if FeedPosition(id: end.id(in: "n"), in: "n") != end { return "a place without an id: \(end)" }
+                if end.seq < 0 || end.index < 0 { return "a position before the first position" }
+                if !places.contains(end) { return "the end of a range is not in the range" }
+                if FeedPosition(id: end.id(in: "n"), in: "n") != end { return "a position without an id: \(end)" }
             }
             let behind = FeedPosition(
                 seq: range.upperBound.seq, index: range.upperBound.index + 1, isSnapshot: range.upperBound.isSnapshot)
             if places.contains(behind), !places.ranges.contains(where: { $0.contains(behind) }) {
-                return "a place behind a range is in it"
+                return "a position after a range is in the range"
             }
             last = range.upperBound
         }
@@ -69,8 +71,8 @@ extension FuzzTarget {
         }
         guard let places = PlaceRanges(ranges) else { return "ranges in order are refused" }
         summary.noteSize(ranges.count)
-        guard let again = PlaceRanges(bytes: places.bytes) else { return "what was written can't be read" }
-        guard again == places else { return "what was written reads as something else" }
+        guard let again = PlaceRanges(bytes: places.bytes) else { return "the written positions can't be read" }
+        guard again == places else { return "the written ranges are read as other ranges" }
         return order(places)
     }
 }

@@ -34,7 +34,7 @@ extension FuzzTarget {
         } catch {
             return definitionRefusal(error, of: input, &summary)
         }
-        guard RawJSON(input).isJSON else { return "what is no JSON is read" }
+        guard RawJSON(input).isJSON else { return "an input that is not JSON is read" }
         if definitions.isEmpty { return "a file without feeds is read" }
         for definition in definitions {
             summary.noteSize(definition.json(as: .stored).count)
@@ -61,7 +61,7 @@ extension FuzzTarget {
             return "the kept form is refused: \(error.description): \(text(kept))"
         }
         let shown = definition.json(as: .shown)
-        guard RawJSON(shown).isJSON else { return "what is shown is no JSON" }
+        guard RawJSON(shown).isJSON else { return "the shown definition is not JSON" }
         for secret in ["hushed", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"] {
             if isSecret(secret, in: definition), text(shown).contains(secret) {
                 return "a secret is shown: \(text(shown))"

@@ -14,9 +14,11 @@ extension FuzzTarget {
         let node = parsed.node
         if let wrong = Claims.value(node, &summary) { return wrong }
         let borrowed = input.withUnsafeBytes { try? JSONParser.parse($0) }
-        guard borrowed == node else { return "borrowed bytes read otherwise" }
+        guard borrowed == node else { return "borrowed bytes are read as another value" }
         // Surrounding whitespace must not change the value.
-        guard (try? JSONParser.parse([0x0A, 0x20] + input + [0x0D, 0x09]))?.node == node else { return "spaces matter" }
+        guard (try? JSONParser.parse([0x0A, 0x20] + input + [0x0D, 0x09]))?.node == node else {
+            return "spaces change the value"
+        }
         summary.note(parsed.hasServerValue ? 1 : 0)
         let base = node.replacing(Path([Key("a"), Key("b")]), with: .int(1))
         let resolved = node.resolved(existing: base, timestamp: 1_700_000_000_000)

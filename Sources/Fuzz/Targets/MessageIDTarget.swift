@@ -34,13 +34,13 @@ extension FuzzTarget {
         }
         summary.note(place.isSnapshot ? 2 : 3)
         summary.noteSize(Int(place.seq))
-        if place.seq < 0 || place.index < 0 { return "a place below the first" }
+        if place.seq < 0 || place.index < 0 { return "a position before the first position" }
         // Namespace names are ASCII. With other names, two spellings of é could be equal.
         guard parts[0].utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         // Each id has one spelling, because consumers compare ids.
         guard place.id(in: parts[0]).utf8.elementsEqual(parts[1].utf8) else { return "an id with two spellings" }
         if FeedPosition(id: parts[1], in: parts[0] + "x") != nil { return "another namespace's id is read" }
         let next = FeedPosition(seq: place.seq, index: place.index + 1, isSnapshot: place.isSnapshot)
-        return place < next ? nil : "the place behind it is not behind it"
+        return place < next ? nil : "the next position is not after the position"
     }.measuring { _ = FeedPosition(id: String(decoding: $0, as: UTF8.self), in: "default") }
 }

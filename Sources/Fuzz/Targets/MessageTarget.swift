@@ -26,12 +26,12 @@ extension FuzzTarget {
         do throws(MessageError) {
             guard case .request(let request) = try ClientMessageParser.parse(input) else { return nil }
             if case .refused(let reason) = request.action { summary.note(reason.utf8.count) }
-            if case .echo(let value) = request.action, !Self.isJSON(value.text) { return "an echo that is no JSON" }
+            if case .echo(let value) = request.action, !Self.isJSON(value.text) { return "an echo that is not JSON" }
             if case .listen(let listen, _, _, _) = request.action, let text = listen.queryText, !Self.isJSON(text) {
-                return "a query that goes back and is no JSON"
+                return "a returned query that is not JSON"
             }
             if case .merge(_, let changes, _, _, _) = request.action, Change.overlap(in: changes) != nil {
-                return "a merge whose places overlap"
+                return "a merge whose paths overlap"
             }
             if let wrong = ordered(request.action, &summary) { return wrong }
             // Escapes may make a long hash longer than the parser accepts.
@@ -44,7 +44,7 @@ extension FuzzTarget {
         var segments = SegmentAssembler(maxBytes: 64)
         for piece in input.split(separator: 0x7D, omittingEmptySubsequences: false) {
             if case .message(let message) = segments.take(Array(piece)), message.count > 64 {
-                return "a message over the bound"
+                return "a message over the limit"
             }
         }
         return nil
@@ -63,7 +63,7 @@ extension FuzzTarget {
         default: return nil
         }
         summary.note(queue.operations.count)
-        return queue.operations.contains { $0.changes.isEmpty } ? "an order of nothing" : nil
+        return queue.operations.contains { $0.changes.isEmpty } ? "an onDisconnect operation without changes" : nil
     }
 
     private static func isJSON(_ text: [UInt8]) -> Bool { RawJSON(text).isJSON }

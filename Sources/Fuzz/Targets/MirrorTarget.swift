@@ -31,7 +31,7 @@ extension FuzzTarget {
         } catch {
             return definitionRefusal(error, of: input, &summary)
         }
-        guard RawJSON(input).isJSON else { return "what is no JSON is read" }
+        guard RawJSON(input).isJSON else { return "an input that is not JSON is read" }
         if definitions.isEmpty { return "a file without mirrors is read" }
         for definition in definitions {
             summary.noteSize(definition.columns.count)
@@ -48,10 +48,10 @@ extension FuzzTarget {
         if error.problems.isEmpty || error.description.isEmpty { return "a refusal without a reason" }
         let lines = input.split(separator: 0x0A, omittingEmptySubsequences: false)
         for problem in error.problems {
-            if problem.reason.isEmpty { return "a problem without words" }
+            if problem.reason.isEmpty { return "a problem without a text" }
             guard let place = problem.place, (1...lines.count).contains(place.line), place.column >= 1,
                 place.column <= lines[place.line - 1].count + 1
-            else { return "a problem outside of the text: \(error)" }
+            else { return "a problem outside the text: \(error)" }
         }
         for problem in error.problems.prefix(2) { summary.noteWords(of: problem.reason) }
         return nil
@@ -67,12 +67,12 @@ extension FuzzTarget {
         guard definition.target != nil || again[0] == definition else { return "the kept form is another mirror" }
         guard let pretty = try? MirrorDefinition.read(definition.encoded(pretty: true), source: "f"), pretty == again
         else {
-            return "the form for people is another mirror"
+            return "the readable form is another mirror"
         }
         let pattern = definition.pattern
         guard (try? PathPattern(pattern.description)) == pattern else { return "the pattern's text is another pattern" }
         let path = pattern.path(of: pattern.captures.map { Key($0) })
-        guard path.depth == pattern.depth, pattern.base.contains(path) else { return "a record outside of its mirror" }
+        guard path.depth == pattern.depth, pattern.base.contains(path) else { return "a record outside its mirror" }
         return nil
     }
 }

@@ -25,7 +25,7 @@ extension FuzzTarget {
             return "the written request path reads as another"
         }
         for key in path.keys {
-            if key.text.isEmpty || key.text.utf8.contains(0x2F) { return "a key that is no part between slashes" }
+            if key.text.isEmpty || key.text.utf8.contains(0x2F) { return "a key that is not a part between slashes" }
             if let violation = KeyRules.violation(in: key) { summary.note(violation.reason.utf8.count) }
             if let integer = key.integerValue, Int32(key.text) != integer { return "an integer key of another value" }
         }
@@ -34,7 +34,7 @@ extension FuzzTarget {
         for depth in 0...start.depth {
             let above = start.prefix(depth)
             guard above.contains(start), above.appending(start.relative(to: above)) == start else {
-                return "a prefix is no ancestor"
+                return "a prefix that is not an ancestor"
             }
         }
         return order(Array(path.keys.prefix(6)))
@@ -45,11 +45,11 @@ extension FuzzTarget {
         for first in keys {
             for second in keys {
                 let order = first.order(against: second).signum()
-                if order != -second.order(against: first).signum() { return "an order that depends on the side" }
+                if order != -second.order(against: first).signum() { return "an order that is not antisymmetric" }
                 if (order == 0) != (Array(first.text.utf8) == Array(second.text.utf8)) {
-                    return "different keys that tie"
+                    return "different keys that compare as equal"
                 }
-                if order == 0, first.hashValue != second.hashValue { return "equal keys that hash apart" }
+                if order == 0, first.hashValue != second.hashValue { return "equal keys with different hashes" }
                 if first.integerValue == nil, second.integerValue == nil {
                     let units = first.text.utf16.lexicographicallyPrecedes(second.text.utf16)
                     if units != (order < 0) { return "another order than UTF-16's" }

@@ -34,7 +34,7 @@ extension FuzzTarget {
         summary.noteSize(rules.warnings.count)
         if let wrong = places(of: rules.warnings, in: input) { return wrong }
         let strict = rules.strictSource
-        guard RawJSON(strict).isJSON else { return "the strict source is no JSON" }
+        guard RawJSON(strict).isJSON else { return "the strict source is not JSON" }
         guard let again = try? RuleSet(json: strict) else { return "the strict source is refused" }
         guard again.strictSource == strict else { return "the strict source is not stable" }
         for path in RuleSamples.paths where rules.indexes(at: path) != again.indexes(at: path) {
@@ -43,10 +43,10 @@ extension FuzzTarget {
         for sample in RuleSamples.of(input) {
             let decisions = sample.decisions(rules)
             summary.note(decisions.count { $0.isAllowed })
-            guard sample.decisions(rules) == decisions else { return "the same question is answered otherwise" }
+            guard sample.decisions(rules) == decisions else { return "the same request is decided differently" }
             guard sample.explains(decisions, of: rules) else { return "the explanation comes to another decision" }
             // The rules have the same numbers in both documents, because they are counted in the order of the text.
-            guard sample.decisions(again) == decisions else { return "the strict source decides otherwise" }
+            guard sample.decisions(again) == decisions else { return "the strict source decides differently" }
             if let wrong = sample.steadiness(rules) { return wrong }
         }
         return nil
@@ -64,11 +64,11 @@ extension FuzzTarget {
         let lines = input.split(separator: 0x0A, omittingEmptySubsequences: false)
         var last = (line: 0, column: 0)
         for problem in problems {
-            if problem.message.isEmpty { return "a problem without words" }
+            if problem.message.isEmpty { return "a problem without a text" }
             guard (1...lines.count).contains(problem.line), problem.column >= 1,
                 problem.column <= lines[problem.line - 1].count + 1
-            else { return "a problem outside of the text: \(problem)" }
-            if (problem.line, problem.column) < last { return "problems in disorder" }
+            else { return "a problem outside the text: \(problem)" }
+            if (problem.line, problem.column) < last { return "problems that are not sorted" }
             last = (problem.line, problem.column)
         }
         return nil

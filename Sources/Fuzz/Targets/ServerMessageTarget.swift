@@ -31,7 +31,7 @@ extension FuzzTarget {
             return nil
         }
         let text = message.text
-        guard RawJSON(text).isJSON else { return "the written message is no JSON" }
+        guard RawJSON(text).isJSON else { return "the written message is not JSON" }
         guard let again = try? ServerMessageParser.parse(text), again == message else {
             return "the written message reads as another"
         }
@@ -64,9 +64,9 @@ extension FuzzTarget {
         ]
     ) { input, summary in
         let whole = events(input, of: input.count + 1)
-        for size in [1, 3, 7] where events(input, of: size) != whole { return "pieces of it are other events" }
+        for size in [1, 3, 7] where events(input, of: size) != whole { return "pieces of the input give other events" }
         for event in whole ?? [] {
-            if event.data.count > 256 { return "an event beyond the bound" }
+            if event.data.count > 256 { return "an event beyond the limit" }
             guard case .change(let change)? = try? StreamUpdate(event) else { continue }
             let text = StreamEvent.encode(change, id: "1", form: .export)
             guard let again = events(text, of: text.count, maxBytes: 1 << 20)?.first,

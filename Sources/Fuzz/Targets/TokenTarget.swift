@@ -22,7 +22,7 @@ extension FuzzTarget {
         ]
     ) { input, summary in
         let text = compact(input)
-        guard Base64URL.decode(Base64URL.encode(input).utf8) == input else { return "Base64 reads back otherwise" }
+        guard Base64URL.decode(Base64URL.encode(input).utf8) == input else { return "Base64 decodes to other bytes" }
         let token: JWT
         do throws(JWTError) {
             token = try JWT(text)
@@ -32,7 +32,7 @@ extension FuzzTarget {
         }
         summary.note(token.algorithm.rawValue)
         summary.noteSize(token.claims.members.count)
-        guard JWT.looksLikeToken(text) else { return "a token that does not look like one" }
+        guard JWT.looksLikeToken(text) else { return "a token that is not recognized as a token" }
         // Each part has one spelling, so that no other text is the same token.
         for part in text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
             guard let bytes = Base64URL.decode(part), Base64URL.encode(bytes).utf8.elementsEqual(part) else {
@@ -41,7 +41,7 @@ extension FuzzTarget {
         }
         // The secret has signed only the token in the corpus.
         if (try? token.verify(withSecret: secret)) != nil, token.claims != ["sub": "u", "iat": 1] {
-            return "a forged token is believed"
+            return "a forged token is accepted"
         }
         return minted(token.claims, input) ?? key(input, text, token)
     }.measuring { _ = try? JWT(String(decoding: $0, as: UTF8.self)) }
@@ -60,18 +60,18 @@ extension FuzzTarget {
         let text = JWT.mint(claims, secret: otherSecret)
         guard text.utf8.count <= JWT.maxBytes else { return nil }
         guard let token = try? JWT(text), token.claims == claims, (try? token.verify(withSecret: otherSecret)) != nil
-        else { return "a minted token is not believed" }
-        if (try? token.verify(withSecret: secret)) != nil { return "another secret's token is believed" }
+        else { return "a minted token is rejected" }
+        if (try? token.verify(withSecret: secret)) != nil { return "a token of another secret is accepted" }
         guard let unsigned = try? JWT(JWT.mintUnsigned(claims)), unsigned.claims == claims, unsigned.algorithm == .none
-        else { return "an unsigned token reads otherwise" }
-        if (try? unsigned.verify(withSecret: otherSecret)) != nil { return "an unsigned token is believed" }
+        else { return "an unsigned token is read differently" }
+        if (try? unsigned.verify(withSecret: otherSecret)) != nil { return "an unsigned token is accepted" }
         var bytes = Array(text.utf8)
         let place = (input.reduce(0) { ($0 &* 31) &+ Int($1) } & Int.max) % bytes.count
         bytes[place] = bytes[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
         if let changed = try? JWT(String(decoding: bytes, as: UTF8.self)),
             (try? changed.verify(withSecret: otherSecret)) != nil
         {
-            return "a changed token is believed"
+            return "a changed token is accepted"
         }
         return nil
     }
@@ -79,6 +79,6 @@ extension FuzzTarget {
     /// Checks that bytes of the input, used as an RSA key, do not verify the token. Most inputs are not valid keys.
     private static func key(_ input: [UInt8], _ text: String, _ token: JWT) -> String? {
         guard let key = try? RSAPublicKey(modulus: Array(input.prefix(256)), exponent: [1, 0, 1]) else { return nil }
-        return (try? token.verify(with: key)) == nil ? nil : "a key that signed nothing believes a token"
+        return (try? token.verify(with: key)) == nil ? nil : "a key accepts a token that it did not sign"
     }
 }

@@ -19,7 +19,7 @@ extension FuzzTarget {
         summary.noteSize(update.changes.count)
         guard let whole = try? JSONParser.parse(#"{"a":{"b":{".value":1,".priority":2},"c":3},"d":4,".priority":5}"#)
         else {
-            return "the value to begin with is refused"
+            return "the initial value is refused"
         }
         var tree = whole
         for change in update.changes {
