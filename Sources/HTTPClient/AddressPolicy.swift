@@ -131,7 +131,7 @@ final class AddressGuard {
         switch lastVerdict {
         case .outside, .excepted: return true
         case .refused: refusal = .addressNotAllowed(host: url.map { String($0.host.prefix(253)) } ?? "The server")
-        case .needsTLS: refusal = .insecure("plain HTTP is only for addresses that are allowed by name")
+        case .needsTLS: refusal = .insecure("plain HTTP is allowed only for addresses that are listed by name")
         }
         return false
     }

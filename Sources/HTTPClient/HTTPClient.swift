@@ -29,12 +29,14 @@ public final class HTTPClient: Sendable {
 
     /// Starts the thread, which waits without cost.
     public init(_ settings: Settings = Settings()) throws(HTTPClientError) {
-        guard Library.isReady, let multi = MultiHandle() else { throw .cannotStart("libcurl refuses") }
-        guard let poller = SocketPoller() else { throw .cannotStart("the system has no more descriptors") }
+        guard Library.isReady, let multi = MultiHandle() else { throw .cannotStart("libcurl can't be initialized") }
+        guard let poller = SocketPoller() else { throw .cannotStart("the system has no more file descriptors") }
         let inbox = Inbox(poller, slots: settings.maxConnections, places: settings.maxWaiting)
         self.inbox = inbox
         thread = Thread(name: "http-client", isVital: false) { TransferLoop(inbox, multi, poller, settings).run() }
-        guard thread.isStarted else { throw .cannotStart("no thread, for want of memory or of threads") }
+        guard thread.isStarted else {
+            throw .cannotStart("no thread could be created: memory or threads are exhausted")
+        }
     }
 
     deinit { stop() }
@@ -173,7 +175,7 @@ public enum HTTPClientError: Error, Equatable, Sendable, CustomStringConvertible
         case .badRequest(let what): "The request can't be sent: \(what)."
         case .timedOut: "The server took too long."
         case .unreachable(let what): "The server can't be reached: \(what)."
-        case .addressNotAllowed(let host): "\(host) has no public address, and is not among those that are allowed."
+        case .addressNotAllowed(let host): "\(host) has no public address, and is not an allowed address."
         case .insecure(let what): "The server can't be trusted: \(what)."
         case .tooManyRedirects: "The server redirects too often."
         case .responseTooLarge: "The response is too large."

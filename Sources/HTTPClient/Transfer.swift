@@ -81,7 +81,7 @@ final class Transfer {
         // With a proxy, the address of the connection would be the proxy's and not the server's.
         if request.avoidsProxies || request.addresses != .any { try set(CURLOPT_PROXY, "") }
         if !request.truncatesResponse { try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes) }
-        guard pool.attach(easy), connection.watch() else { throw .cannotStart("libcurl can't look at connections") }
+        guard pool.attach(easy), connection.watch() else { throw .cannotStart("libcurl can't check connections") }
         let context = Unmanaged.passUnretained(self).toOpaque()
         check(pathmirror_curl_set_pointer(easy, CURLOPT_PRIVATE, context))
         check(pathmirror_curl_set_pointer(easy, CURLOPT_WRITEDATA, context))
@@ -151,7 +151,7 @@ final class Transfer {
         var lines = hop.body.isEmpty ? [] : ["Expect:"]
         for (name, value) in hop.headers {
             guard !name.isEmpty, (name + value).utf8.allSatisfy({ $0 >= 0x20 || $0 == 0x09 }) else {
-                throw .badRequest("a header has a line break in it")
+                throw .badRequest("a header contains a line break")
             }
             // libcurl removes a header that is given as a name and a colon. A semicolon stands for an empty value.
             lines.append(value.isEmpty ? "\(name);" : "\(name): \(value)")

@@ -112,7 +112,7 @@ final class TransferLoop {
             let transfer = try Transfer(item, pool, settings)
             guard curl_multi_add_handle(multi.pointer, transfer.easy) == CURLM_OK else {
                 transfer.free()
-                throw .cannotStart("libcurl takes no more requests")
+                throw .cannotStart("libcurl accepts no more requests")
             }
             transfers[transfer.easy] = transfer
             handles[item.id] = transfer.easy
@@ -136,7 +136,7 @@ final class TransferLoop {
             do throws(HTTPClientError) {
                 if try transfer.continues(code) {
                     guard curl_multi_add_handle(multi.pointer, easy) == CURLM_OK else {
-                        throw .cannotStart("libcurl takes no more requests")
+                        throw .cannotStart("libcurl accepts no more requests")
                     }
                     continue
                 }

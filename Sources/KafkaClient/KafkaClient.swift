@@ -20,7 +20,7 @@ public final class KafkaClient: Sendable {
             core.close()
             // This frees the producer.
             core.run()
-            throw .cannotStart("no thread, for want of memory or of threads")
+            throw .cannotStart("no thread could be created: memory or threads are exhausted")
         }
     }
 
@@ -61,7 +61,7 @@ final class KafkaCore: Sendable {
     func publish(_ record: KafkaRecord, _ completion: @escaping KafkaClient.Completion) -> KafkaError? {
         state.withLock { state in
             guard !state.isStopped else { return .stopped }
-            guard let producer = state.producer else { return .cannotStart("a new producer could not be made yet") }
+            guard let producer = state.producer else { return .cannotStart("a new producer could not be created yet") }
             do throws(KafkaError) {
                 try producer.publish(record, completion)
                 return nil
@@ -189,8 +189,8 @@ public enum KafkaError: Error, Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .cannotStart(let what): "The Kafka client can't start: \(what)."
         case .badProperty(let name, let what): "Kafka's property \(name) \(what)."
-        case .failed(let code, let what): "Kafka did not take the record: \(what) (\(code.name))."
-        case .tooManyRecords: "Too many records are under way to Kafka."
+        case .failed(let code, let what): "Kafka did not accept the record: \(what) (\(code.name))."
+        case .tooManyRecords: "Too many records are in flight to Kafka."
         case .stopped: "The Kafka client has stopped."
         }
     }

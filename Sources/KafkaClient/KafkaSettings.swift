@@ -54,7 +54,7 @@ public enum KafkaProperty {
     /// Sets a property. Returns the mistake, or nil.
     /// The library's own message is not used, because it may contain a secret value.
     static func set(_ configuration: OpaquePointer, _ name: String, _ value: String) -> String? {
-        guard !value.utf8.contains(0) else { return "can't hold U+0000" }
+        guard !value.utf8.contains(0) else { return "can't contain U+0000" }
         switch rd_kafka_conf_set(configuration, name, value, nil, 0) {
         case RD_KAFKA_CONF_OK: return nil
         case RD_KAFKA_CONF_UNKNOWN: return "is unknown to this librdkafka"

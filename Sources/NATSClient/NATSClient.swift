@@ -17,7 +17,9 @@ public final class NATSClient: Sendable {
         let core = NATSCore(settings)
         self.core = core
         thread = Thread(name: "nats-client", isVital: false) { PublishLoop(core, settings).run() }
-        guard thread.isStarted else { throw .cannotStart("no thread, for want of memory or of threads") }
+        guard thread.isStarted else {
+            throw .cannotStart("no thread could be created: memory or threads are exhausted")
+        }
     }
 
     deinit { stop() }
@@ -132,14 +134,15 @@ public enum NATSError: Error, Equatable, Sendable, CustomStringConvertible {
         case .cannotStart(let what): "The NATS client can't start: \(what)."
         case .unreachable(let what): "NATS can't be reached: \(what)."
         case .notAuthorized(let what): "NATS refuses the credentials: \(what)."
-        case .insecure(let what): "The connection to NATS can't be made safe: \(what)."
+        case .insecure(let what): "The connection to NATS can't be secured: \(what)."
         case .connectionLost(let what): "The connection to NATS was lost: \(what)."
         case .timedOut(let what): "NATS did not acknowledge in time\(what.isEmpty ? "" : ": " + what)."
-        case .noStream(let subject): "No stream of JetStream takes the subject \(subject), or JetStream is not on."
-        case .rejected(let code, let what): "JetStream did not take the message: \(what) (\(code))."
-        case .tooLarge(let bytes, let limit): "The message has \(bytes) bytes; the NATS server takes \(limit)."
+        case .noStream(let subject): "No JetStream stream accepts the subject \(subject), or JetStream is disabled."
+        case .rejected(let code, let what): "JetStream did not accept the message: \(what) (\(code))."
+        case .tooLarge(let bytes, let limit):
+            "The message has \(bytes) bytes; the NATS server accepts at most \(limit)."
         case .badMessage(let what): "The message can't be sent to NATS: \(what)."
-        case .tooManyMessages: "Too many messages are under way to NATS."
+        case .tooManyMessages: "Too many messages are in flight to NATS."
         case .stopped: "The NATS client has stopped."
         }
     }

@@ -46,7 +46,7 @@ public struct NATSMessage: Sendable, Equatable {
         }
         guard parts.allSatisfy({ !$0.isEmpty && $0 != "*" && $0 != ">" }),
             subject.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F })
-        else { return .badMessage("\"\(subject)\" is not a subject that one can publish to") }
+        else { return .badMessage("\"\(subject)\" is not a subject for publishing") }
         for header in allHeaders {
             let isName = !header.name.isEmpty && header.name.utf8.allSatisfy { 0x21...0x7E ~= $0 && $0 != 0x3A }
             guard isName, header.value.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {

@@ -82,6 +82,6 @@ final class NATSOptions {
 
     private func check(_ status: natsStatus, _ what: String) throws(NATSError) {
         guard status != NATS_OK else { return }
-        throw .cannotStart("the library does not take \(what)")
+        throw .cannotStart("the library does not accept \(what)")
     }
 }

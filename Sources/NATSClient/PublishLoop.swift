@@ -83,7 +83,9 @@ final class PublishLoop {
         let reason = connection?.lastError ?? ""
         connection?.close()
         connection = nil
-        for item in items { item.completion(.failure(.connectionLost(reason.isEmpty ? "it was closed" : reason))) }
+        for item in items {
+            item.completion(.failure(.connectionLost(reason.isEmpty ? "the connection was closed" : reason)))
+        }
     }
 
     private func giveUp(_ items: [PublishTable.Item]) {

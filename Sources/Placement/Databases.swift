@@ -125,7 +125,7 @@ public final class Databases: Sendable {
         _ name: String, _ body: @escaping @Sendable (Result<LiveNamespace, EngineError>) -> Void
     ) {
         guard let member = member(of: name) else {
-            return body(.failure(.unavailable("it is not connected yet")))
+            return body(.failure(.unavailable("not connected yet")))
         }
         member.engine.withNamespace(name, body)
     }
@@ -140,7 +140,7 @@ public final class Databases: Sendable {
         _ body: @escaping @Sendable (Result<LiveNamespace?, EngineError>) -> Void
     ) {
         guard let member = member(of: name) else {
-            return body(.failure(.unavailable("it is not connected yet")))
+            return body(.failure(.unavailable("not connected yet")))
         }
         member.engine.withNamespace(name, unless: isRefused, body)
     }

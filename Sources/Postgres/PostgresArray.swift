@@ -114,7 +114,7 @@ public struct PostgresArray: Sendable {
     }
 
     private mutating func begin(_ type: PostgresType, length: Int) {
-        precondition(type == elementType, "an array of \(elementType) takes no \(type)")
+        precondition(type == elementType, "an array of \(elementType) can't contain \(type)")
         elements.appendBigEndian(Int32(clamping: length))
         count += 1
     }

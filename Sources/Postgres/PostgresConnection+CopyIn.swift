@@ -24,7 +24,7 @@ extension PostgresConnection {
         }
         // The text appears in the server's log and must not repeat the error, which may contain data. A COPY that the
         // server has stopped cannot be ended (-1): its error must then be read.
-        let ended = PQputCopyEnd(link.connection, bodyError == nil ? nil : "given up by the client")
+        let ended = PQputCopyEnd(link.connection, bodyError == nil ? nil : "cancelled by the client")
         guard ended != 0 else { throw link.failure(.connectionLost, link.message, statement: label) }
         var rowCount = 0
         do throws(PostgresError) {

@@ -46,7 +46,7 @@ extension PostgresConnection {
 
     /// Throws if the server is known to have closed the connection. Does not wait.
     public func checkConnection() throws(PostgresError) {
-        _ = try begin("a look at the connection", isSent: false)
+        _ = try begin("a check of the connection", isSent: false)
         defer { end() }
         // The first read returns the server's last data, and the second one reports the end.
         for _ in 0..<2 where PQconsumeInput(link.connection) != 1 {

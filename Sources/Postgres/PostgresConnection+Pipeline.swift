@@ -14,7 +14,7 @@ extension PostgresConnection {
         guard !steps.isEmpty else { return [] }
         guard pipelines.isEmpty else {
             throw PostgresError(
-                link.isLost ? .connectionLost : .protocol, "a pipeline is under way that was not received",
+                link.isLost ? .connectionLost : .protocol, "a pipeline is in flight whose results were not received",
                 statement: "pipeline")
         }
         try sendPipeline(steps)
@@ -100,7 +100,7 @@ extension PostgresConnection {
     public func receivePipeline() throws(PostgresError) -> [PostgresResult] {
         guard let first = pipelines.first else {
             throw PostgresError(
-                link.isLost ? .connectionLost : .protocol, "no pipeline is under way", statement: "pipeline")
+                link.isLost ? .connectionLost : .protocol, "no pipeline is in flight", statement: "pipeline")
         }
         let deadline = silence
         do throws(PostgresError) {

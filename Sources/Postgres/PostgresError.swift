@@ -89,7 +89,7 @@ public struct PostgresError: Error, Sendable, Equatable {
 
     static let readOnlyState = "25006"
     static let localCommitMessage =
-        "the server has committed this alone: its wait for the synchronous standby was cancelled, and a failover may take it back"
+        "the server has committed without its synchronous standby: the wait for the standby was cancelled, and a failover may lose the commit"
     static let changedPlanMessage = "cached plan must not change result type"
 }
 
@@ -194,7 +194,7 @@ extension PostgresError {
     public static func rowsKeptOut(sent: Int, written: Int, step: Int? = nil) -> PostgresError {
         var error = PostgresError(
             .server(sqlState: keptOutState),
-            sent == 1 ? "a trigger keeps it out" : "a trigger or a rule keeps out \(sent - written) of \(sent) rows")
+            sent == 1 ? "a trigger rejects the row" : "a trigger or a rule rejects \(sent - written) of \(sent) rows")
         error.step = step
         error.isRowsKeptOut = true
         return error
@@ -204,6 +204,6 @@ extension PostgresError {
     public static func replaced(by rule: String, on table: String) -> PostgresError {
         // object_not_in_prerequisite_state
         PostgresError(
-            .server(sqlState: "55000"), "the rule \(rule) replaces what is written to \(table): drop the rule")
+            .server(sqlState: "55000"), "the rule \(rule) replaces writes to \(table): drop the rule")
     }
 }

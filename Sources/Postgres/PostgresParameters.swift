@@ -196,12 +196,12 @@ extension PostgresParameters {
         }
         if count > parameterCountMax {
             throw PostgresError(
-                .invalidParameter, "\(count) parameters, but PostgreSQL takes \(parameterCountMax) at most",
+                .invalidParameter, "\(count) parameters, but PostgreSQL accepts \(parameterCountMax) at most",
                 hint: "send arrays and UNNEST them", statement: statement())
         }
         if bytes.count > messageBytesMax {
             throw PostgresError(
-                .invalidParameter, "parameters of \(bytes.count) bytes, but PostgreSQL takes less than 1 GiB",
+                .invalidParameter, "parameters of \(bytes.count) bytes, but PostgreSQL accepts less than 1 GiB",
                 hint: "send less at once", statement: statement())
         }
     }

@@ -49,7 +49,7 @@ struct ClusterCreation {
             ]))
         guard result.status == 0 else {
             let lines = result.output.split(whereSeparator: \.isNewline)
-            let reason = lines.first { $0.contains("error:") } ?? lines.last ?? "it said nothing"
+            let reason = lines.first { $0.contains("error:") } ?? lines.last ?? "no output"
             throw ClusterError(.creation, "initdb failed (exit status \(result.status)): \(reason)")
         }
     }

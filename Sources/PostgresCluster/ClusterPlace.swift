@@ -64,8 +64,8 @@ struct ClusterPlace: Equatable {
         guard try user.canEnter(root) else {
             throw ClusterError(
                 .system,
-                "the user \(user.name), who runs PostgreSQL, cannot reach the data directory \(root): "
-                    + "open the folders above it (chmod o+x) or move it")
+                "the user \(user.name), which runs PostgreSQL, cannot reach the data directory \(root): "
+                    + "open the folders above the directory (chmod o+x) or move the directory")
         }
     }
 
@@ -78,10 +78,11 @@ struct ClusterPlace: Equatable {
         else {
             throw ClusterError(
                 .system,
-                "\(path) is a symbolic link to a folder that does not exist: remove it to begin with an empty cluster")
+                "\(path) is a symbolic link to a folder that does not exist: remove the link to begin with an empty cluster"
+            )
         }
         if !Files.isDirectory(base) {
-            progress("the cluster in \(target) is gone; a new one is created there")
+            progress("the cluster in \(target) no longer exists; a new cluster is created there")
         }
         try Files.createDirectory(elsewhere, mode: 0o755)
         try Files.createDirectory(base, mode: 0o711)
@@ -115,7 +116,7 @@ struct ClusterPlace: Equatable {
         let data = base + "/pgdata"
         guard symlink(data, path) == 0 else { throw Files.fail("create the link \(path)") }
         progress(
-            "the user \(user.name), who runs PostgreSQL, cannot reach \(root): "
+            "the user \(user.name), which runs PostgreSQL, cannot reach \(root): "
                 + "the cluster is kept in \(base), linked from \(path)"
         )
         return data
@@ -182,7 +183,7 @@ final class DirectoryLock: Sendable {
             throw ClusterError(
                 .inUse(processID: holder),
                 "the data directory \(directory) is in use by another pathmirror\(who): "
-                    + "stop that one or name another directory"
+                    + "stop that process or name another directory"
             )
         }
         let text = Array("\(getpid())\n".utf8)

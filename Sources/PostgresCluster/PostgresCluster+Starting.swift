@@ -151,7 +151,7 @@ extension PostgresCluster {
     /// reports errors in a configuration file, returns the line before it.
     private static func reason(_ place: ClusterPlace, _ logStart: off_t) -> String {
         let lines = logTail(place, from: logStart).split(whereSeparator: \.isNewline)
-        var line = lines.last ?? "it logged nothing"
+        var line = lines.last ?? "no log output"
         if let fatal = lines.firstIndex(where: { $0.contains("FATAL:") }) {
             line = lines[fatal].contains("configuration file") && fatal > 0 ? lines[fatal - 1] : lines[fatal]
         }

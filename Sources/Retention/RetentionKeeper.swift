@@ -24,7 +24,7 @@ struct RetentionKeeper {
         var nextForgetting = time(after: settings.forgettingMilliseconds)
         while !stops(within: max(1, min(nextLook, nextForgetting) - Clock.monotonicMilliseconds)) {
             if Clock.monotonicMilliseconds >= nextForgetting {
-                forgets = attempt("names of writes can't be forgotten", after: forgets) { () throws(LogStoreError) in
+                forgets = attempt("names of writes can't be deleted", after: forgets) { () throws(LogStoreError) in
                     try forgetWriters()
                 }
                 nextForgetting = time(after: settings.forgettingMilliseconds)

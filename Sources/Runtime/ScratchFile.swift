@@ -28,7 +28,7 @@ public final class ScratchFile: Sendable {
         // Some file systems do not support files without names: this file loses its name at once.
         var name = Array("\(directory)/pathmirror-XXXXXX".utf8CString)
         let named = mkstemp(&name)
-        guard named >= 0 else { throw ScratchFileError(action: "a file can't be made in \(directory)", code: errno) }
+        guard named >= 0 else { throw ScratchFileError(action: "a file can't be created in \(directory)", code: errno) }
         unlink(name)
         _ = fcntl(named, F_SETFD, FD_CLOEXEC)
         descriptor = named

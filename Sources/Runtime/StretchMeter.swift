@@ -116,7 +116,7 @@ extension Logger {
     /// - Parameter count: the number of such stalls since the last warning.
     public func longStretch(of thread: String, _ kind: String, _ nanoseconds: UInt64, _ count: Int) {
         self.warning(
-            "kept from all else for too long",
+            "one step blocked a thread for too long",
             [
                 ("thread", thread), ("by", kind), ("milliseconds", "\(nanoseconds / 1_000_000)"),
                 ("times", "\(count)"),

@@ -33,7 +33,7 @@ public final class Thread: Sendable {
 
     private static func endProcess(withoutThread name: String) -> Never {
         var text =
-            "pathmirror: out of memory or of threads: the system made no thread \"\(name)\". Give the program more (ulimit -v and "
+            "pathmirror: out of memory or threads: the thread \"\(name)\" could not be created. Raise the limits (ulimit -v and "
             + "-u, the container's limits).\n"
         text.withUTF8 { _ = write(STDERR_FILENO, $0.baseAddress, $0.count) }
         _exit(1)

@@ -9,7 +9,7 @@ public enum PrivateFile {
         public let number: Int32
 
         public var description: String {
-            "\(path) could not be made or moved: \(String(cString: strerror(number))); check the folder's permissions"
+            "\(path) could not be created or renamed: \(String(cString: strerror(number))); check the folder's permissions"
         }
     }
 

@@ -42,7 +42,7 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
 extension SQLiteError {
     /// Creates the error for a database file that cannot be created or moved.
     public init(failure: PrivateFile.Failure) {
-        self.init(code: Self.cannotOpenCode, operation: "make or move \(failure.path)", reason: failure.description)
+        self.init(code: Self.cannotOpenCode, operation: "create or rename \(failure.path)", reason: failure.description)
     }
 }
 

@@ -111,13 +111,13 @@ public enum TLSError: Error, Equatable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .certificate(let file, let reason):
-            "The certificate in \(file) can't be used: \(reason) (it must be PEM: the server's certificate first, then those between)"
+            "The certificate in \(file) can't be used: \(reason) (the file must be PEM: the server's certificate first, then the intermediate certificates)"
         case .key(let file, let reason):
-            "The private key in \(file) can't be used: \(reason) (it must be PEM, without a password)"
+            "The private key in \(file) can't be used: \(reason) (the file must be PEM, without a password)"
         case .mismatch(let certificateFile, let keyFile):
-            "The private key in \(keyFile) is not that of the certificate in \(certificateFile)"
+            "The private key in \(keyFile) does not belong to the certificate in \(certificateFile)"
         case .authorities(let reason):
-            "The certificate authorities to trust can't be read: \(reason) (they must be PEM, one certificate after the other)"
+            "The certificate authorities to trust can't be read: \(reason) (the file must be PEM, one certificate after the other)"
         case .library(let reason): "TLS can't be set up: \(reason)"
         }
     }

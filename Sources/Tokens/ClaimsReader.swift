@@ -24,7 +24,7 @@ public struct ClaimsReader {
             var reader = ClaimsReader(scanner: JSONScanner(buffer))
             let value = try reader.value()
             reader.scanner.skipSpace()
-            guard reader.scanner.isAtEnd else { throw .malformed("something behind the JSON") }
+            guard reader.scanner.isAtEnd else { throw .malformed("text after the JSON") }
             return value
         }
     }
@@ -38,10 +38,10 @@ public struct ClaimsReader {
         do { return try body(&scanner) } catch {
             switch error.kind {
             case .leadingZero: throw .malformed("bad number")
-            case .openString: throw .malformed("an open string")
-            case .controlCharacter: throw .malformed("a bare control character")
+            case .openString: throw .malformed("an unterminated string")
+            case .controlCharacter: throw .malformed("an unescaped control character")
             case .unknownEscape, .badHexDigits: throw .malformed("a bad escape")
-            case .halfOfPair: throw .malformed("half a character")
+            case .halfOfPair: throw .malformed("a lone surrogate")
             case .noValue, .noName, .noColon, .noSeparator, .noFirstDigit, .noDigit: throw .malformed("bad JSON")
             }
         }
@@ -80,7 +80,7 @@ public struct ClaimsReader {
         repeat {
             let name = try step { (scanner) throws(JSONFault) in try scanner.name() }
             // Names are compared as bytes: two Unicode spellings of one character are two names.
-            guard names.insert(Array(name.utf8)).inserted else { throw .malformed("a name comes twice") }
+            guard names.insert(Array(name.utf8)).inserted else { throw .malformed("a duplicate name") }
             try step { (scanner) throws(JSONFault) in try scanner.colon() }
             claims.append(name, try value())
         } while try step { (scanner) throws(JSONFault) in try scanner.goesOn(closing: UInt8(ascii: "}")) }

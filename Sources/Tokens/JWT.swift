@@ -44,7 +44,7 @@ public struct JWT: Sendable {
         switch fields["kid"] {
         case nil: keyID = nil
         case .string(let text)?: keyID = text
-        default: throw .malformed("the key's name is no text")
+        default: throw .malformed("the key id is not a string")
         }
         self.algorithm = algorithm
         claims = try ClaimsReader.object(payload)
@@ -115,12 +115,12 @@ public enum JWTError: Error, Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .malformed(let reason): "The token is malformed: \(reason)."
         case .tooLarge(let bytes): "The token has \(bytes) bytes, which is too many."
-        case .wrongAlgorithm(let name): "The token's algorithm is \(name), which the key is not for."
-        case .badSignature: "The token's signature is not by a known key."
-        case .badClaim(let name): "The token's claim '\(name)' is missing or not what it must be."
+        case .wrongAlgorithm(let name): "The token's algorithm is \(name), which does not match the key."
+        case .badSignature: "The token is not signed with a known key."
+        case .badClaim(let name): "The token's claim '\(name)' is missing or invalid."
         case .expired(let seconds): "The token expired \(seconds) s ago."
         case .notYetValid(let claim): "The token's claim '\(claim)' lies in the future."
-        case .wrongIssuer: "The token is by another issuer."
+        case .wrongIssuer: "The token is from another issuer."
         case .wrongAudience: "The token is for another audience."
         }
     }

@@ -35,7 +35,7 @@ public final class WebSocketTransport: RealtimeTransport {
             loop.begin(ConnectionRunner(loop, channel, address, observer))
         }
         if isTaken != true {
-            let reason = "the system has no more descriptors or threads"
+            let reason = "the system has no more file descriptors or threads"
             let thread = Thread(name: "pathmirror-net", isVital: false) { observer(.closed(.unreachable(reason))) }
             if thread.isStarted { thread.detach() } else { observer(.closed(.unreachable(reason))) }
         }

@@ -100,6 +100,6 @@ struct KnownAnswerTests {
     @Test func `errors say what is wrong and nothing of a key`() {
         #expect(CryptoError.notAKey("a private key").description == "This is not a private key.")
         #expect(CryptoError.unusableKey("it is small").description == "This key can't be used: it is small.")
-        #expect(CryptoError.cannotSign.description == "The key refuses to sign.")
+        #expect(CryptoError.cannotSign.description == "Signing with the key failed.")
     }
 }

@@ -74,10 +74,10 @@ enum LogEventTable {
         "mirror runs again": "None.",
         "mirror is broken": "Act on `error`; `pathmirror mirror status` shows it too. The gateway tries again.",
         "logs can't be shortened": "Act on `reason`. Logs grow until the cause is repaired.",
-        "names of writes can't be forgotten": "Act on `reason`.",
+        "names of writes can't be deleted": "Act on `reason`.",
         "a log was not shortened": "`pathmirror retention ls` names the reader that needs the log.",
         "log shortened": "None.",
-        "kept from all else for too long":
+        "one step blocked a thread for too long":
             "Once: none. Often: the machine lacks processor time or memory; `by` names the step.",
         "PostgreSQL stopped": "None: `dev` ends.",
         "migrated": "None.",

@@ -9,7 +9,7 @@ import Testing
 
     /// Calls whose message is a variable, by file, with the messages that it may have.
     private static let variable: [String: [String]] = [
-        "Sources/Retention/RetentionKeeper.swift": ["logs can't be shortened", "names of writes can't be forgotten"],
+        "Sources/Retention/RetentionKeeper.swift": ["logs can't be shortened", "names of writes can't be deleted"],
         // The texts of refusals, which docs/reference/security.md has.
         "Sources/Gateway/Routing/PageGate.swift": [],
         // What `dev` does with its own PostgreSQL, and passwords in command lines.

@@ -11,14 +11,15 @@ import Tokens
         ("{\"a\"", "bad JSON"),
         ("{\"a\":1", "bad JSON"), ("[1", "bad JSON"), ("[1;", "bad JSON"), ("-", "bad JSON"), ("1.", "bad JSON"),
         ("1e", "bad JSON"),
-        ("01", "bad number"), ("1e400", "bad number"), ("1 2", "something behind the JSON"),
-        ("{}x", "something behind the JSON"),
-        ("\"", "an open string"), ("\"\\", "an open string"), ("\"a\nb\"", "a bare control character"),
+        ("01", "bad number"), ("1e400", "bad number"), ("1 2", "text after the JSON"),
+        ("{}x", "text after the JSON"),
+        ("\"", "an unterminated string"), ("\"\\", "an unterminated string"),
+        ("\"a\nb\"", "an unescaped control character"),
         ("\"\\x\"", "a bad escape"),
-        ("\"\\u12\"", "a bad escape"), ("\"\\ud83d\"", "half a character"), ("\"\\ude00\"", "half a character"),
-        ("\"\\ud83d\\u0041\"", "half a character"), ("\"\\ud83d\\uzzzz\"", "a bad escape"),
-        ("{\"a\":1,\"a\":2}", "a name comes twice"),
-        ("{\"a\":1,\"\\u0061\"", "a name comes twice"),
+        ("\"\\u12\"", "a bad escape"), ("\"\\ud83d\"", "a lone surrogate"), ("\"\\ude00\"", "a lone surrogate"),
+        ("\"\\ud83d\\u0041\"", "a lone surrogate"), ("\"\\ud83d\\uzzzz\"", "a bad escape"),
+        ("{\"a\":1,\"a\":2}", "a duplicate name"),
+        ("{\"a\":1,\"\\u0061\"", "a duplicate name"),
     ])
     func claims(text: String, words: String) {
         #expect(throws: JWTError.malformed(words)) { try ClaimsReader.value(Array(text.utf8)) }

@@ -34,7 +34,7 @@ import Testing
         #expect(KafkaProperty.fault("compression.type", "zstd") == nil)
         #expect(KafkaProperty.fault("security.protocol", "hunter2") == "can't have this value")
         #expect(KafkaProperty.fault("linger.ms", "-1") == "can't have this value")
-        #expect(KafkaProperty.fault("sasl.password", "a\0b") == "can't hold U+0000")
+        #expect(KafkaProperty.fault("sasl.password", "a\0b") == "can't contain U+0000")
         var settings = KafkaSettings(brokers: ["localhost:1"])
         settings.properties = [
             "security.protocol": Secret("sasl_plaintext"), "sasl.mechanisms": Secret("PLAIN"),

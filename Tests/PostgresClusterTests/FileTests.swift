@@ -128,7 +128,7 @@ final class TestFolder {
         #expect(error?.kind == .inUse(processID: getpid()))
         #expect(
             error?.message
-                == "the data directory \(folder.path) is in use by another pathmirror (process \(getpid())): stop that one or name another directory"
+                == "the data directory \(folder.path) is in use by another pathmirror (process \(getpid())): stop that process or name another directory"
         )
         withExtendedLifetime(first) {}
         first = nil

@@ -100,13 +100,13 @@ struct ClaimNodeTests {
     @Test func `errors are sentences`() {
         for (error, text) in [
             (.malformed("x"), "The token is malformed: x."),
-            (.badSignature, "The token's signature is not by a known key."),
-            (.badClaim("iat"), "The token's claim 'iat' is missing or not what it must be."),
+            (.badSignature, "The token is not signed with a known key."),
+            (.badClaim("iat"), "The token's claim 'iat' is missing or invalid."),
             (.expired(secondsAgo: 5), "The token expired 5 s ago."),
             (.notYetValid(claim: "nbf"), "The token's claim 'nbf' lies in the future."),
             (.tooLarge(bytes: 9), "The token has 9 bytes, which is too many."),
-            (.wrongAlgorithm("none"), "The token's algorithm is none, which the key is not for."),
-            (.wrongIssuer, "The token is by another issuer."), (.wrongAudience, "The token is for another audience."),
+            (.wrongAlgorithm("none"), "The token's algorithm is none, which does not match the key."),
+            (.wrongIssuer, "The token is from another issuer."), (.wrongAudience, "The token is for another audience."),
         ] as [(JWTError, String)] {
             #expect(error.description == text)
         }

@@ -254,7 +254,7 @@ import WebSocketClient
             closures.append(recorder.waitForClosure())
         }
         #expect(closures[0] == .refused(status: 503, "busy"))
-        #expect(closures[1] == .refused(status: 0, "the answer is no HTTP"))
+        #expect(closures[1] == .refused(status: 0, "the answer is not HTTP"))
         guard case .broken? = closures[2] else {
             Issue.record("\(closures)")
             return

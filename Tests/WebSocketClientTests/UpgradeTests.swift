@@ -29,7 +29,7 @@ import Testing
         #expect(
             upgrade.read(Array("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbu\nsy".utf8))
                 == .refused(status: 503, reason: "bu sy"))
-        #expect(upgrade.read(Array("SSH-2.0".utf8)) == .refused(status: 0, reason: "the answer is no HTTP"))
+        #expect(upgrade.read(Array("SSH-2.0".utf8)) == .refused(status: 0, reason: "the answer is not HTTP"))
         for wrong in [
             good.replacing("s3pPL", with: "x3pPL"), good.replacing("Upgrade: WebSocket\r\n", with: ""),
             good.replacing("keep-alive, Upgrade", with: "close"),

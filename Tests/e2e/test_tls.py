@@ -255,7 +255,7 @@ def test_mistakes_are_explained(database_url, pair, scratch, authority):
     other = scratch / "other.pem"
     other.write_bytes(authority.issue()[1])
     for certificate, key, words in (
-        (pair.certificate, other, "is not that of"), (pair.key, pair.key, str(pair.key)),
+        (pair.certificate, other, "does not belong to"), (pair.key, pair.key, str(pair.key)),
         (scratch / "missing.pem", pair.key, "missing.pem"), (pair.certificate, scratch / "missing.pem", "missing.pem"),
     ):
         wrong = cli.command(*start, "--tls-certificate", certificate, "--tls-key", key)

@@ -112,7 +112,7 @@ public enum CryptoError: Error, Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .notAKey(let form): "This is not \(form)."
         case .unusableKey(let reason): "This key can't be used: \(reason)."
-        case .cannotSign: "The key refuses to sign."
+        case .cannotSign: "Signing with the key failed."
         }
     }
 }

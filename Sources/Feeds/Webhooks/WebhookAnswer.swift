@@ -41,7 +41,7 @@ enum WebhookAnswer {
     private static func reason(_ error: HTTPClientError) -> String {
         // The HTTP client does not know the option that configures exceptions.
         guard case .addressNotAllowed(let host) = error else { return error.description }
-        return "\(host) has no public address, and is not among those that are allowed (--webhook-allow)."
+        return "\(host) has no public address, and is not an allowed address (--webhook-allow)."
     }
 
     private static func all(_ messages: [SinkMessage], _ outcome: SinkOutcome) -> [SinkOutcome] {

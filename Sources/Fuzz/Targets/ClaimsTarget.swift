@@ -17,11 +17,11 @@ extension FuzzTarget {
             guard case .malformed(let reason) = error else { return "an error of another kind: \(error)" }
             summary.note(reason)
             // The parser is stricter than JSON only where two readers might differ.
-            let isStricter = ["a name comes twice", "JSON nested too deeply", "half a character", "bad number"]
+            let isStricter = ["a duplicate name", "JSON nested too deeply", "a lone surrogate", "bad number"]
                 .contains(reason)
             return RawJSON(input).isJSON && !isStricter ? "JSON is refused: \(reason)" : nil
         }
-        guard RawJSON(input).isJSON else { return "what is no JSON is read" }
+        guard RawJSON(input).isJSON else { return "an input that is not JSON is read" }
         let text = ClaimsWriter.encode(value)
         summary.noteSize(text.count)
         guard let again = try? ClaimsReader.value(text) else { return "the written claims are refused" }

@@ -79,7 +79,7 @@ struct ChunkFraming {
                 return nil
             }
             guard digits > 0, byte == 0x3B || byte == 0x20 || byte == 0x09 else {
-                return .malformed("a chunk's size is no hexadecimal number")
+                return .malformed("a chunk's size is not a hexadecimal number")
             }
             state = .rest
         }

@@ -121,7 +121,7 @@ final class RequestParser {
             isAtHeadEnd = false
             // The parser has stopped at the last byte of the head without checking it.
             guard consumed < input.count, input[consumed] == 0x0A else {
-                return (consumed, .failed(.malformed("a carriage return without a line feed behind the headers")))
+                return (consumed, .failed(.malformed("a carriage return without a line feed after the headers")))
             }
             if pathmirror_http_is_chunked(parser) != 0 {
                 var framing = ChunkFraming()
@@ -135,7 +135,7 @@ final class RequestParser {
         if isComplete {
             // The parser also accepts any byte as the line feed after trailers.
             guard framing == nil || consumed > 0 && input[consumed - 1] == 0x0A else {
-                return (consumed, .failed(.malformed("a carriage return without a line feed behind the body")))
+                return (consumed, .failed(.malformed("a carriage return without a line feed after the body")))
             }
             return (consumed, .complete)
         }

@@ -90,7 +90,7 @@ extension JSONParser {
     ) throws(JSONError) -> Node {
         guard special.hasAny else { return closeBranch(from: base, isSorted: isSorted, priority: special.priority) }
         guard pending.count == base else {
-            throw error(.value, "an object with .value or .sv can't have children too", at: start)
+            throw error(.value, "an object with .value or .sv can't also have children", at: start)
         }
         if let serverValue = special.serverValue {
             guard special.value == nil else {

@@ -188,7 +188,7 @@ public struct JSONRowReader: ~Copyable {
         case ".priority": role = .priority
         case ".sv":
             throw failure(
-                "a server value (.sv) stands for what a write finds; an import takes finished values only",
+                "a server value (.sv) is resolved when a client writes it; an import accepts only resolved values",
                 at: range.lowerBound)
         default:
             if let violation = KeyRules.violation(in: key) {
@@ -249,7 +249,7 @@ public struct JSONRowReader: ~Copyable {
         case .value:
             guard !node.isNull else { return }
             guard levels[top].rowCount == 0 else {
-                throw failure("an object with .value can't have children too", at: offset)
+                throw failure("an object with .value can't also have children", at: offset)
             }
             levels[top].hasValue = true
             levels[top].rowCount += 1
@@ -259,7 +259,7 @@ public struct JSONRowReader: ~Copyable {
             guard baseDepth + levels.count <= KeyRules.maxDepth else {
                 throw failure("more than \(KeyRules.maxDepth) levels deep", at: offset)
             }
-            if levels[top].hasValue { throw failure("an object with .value can't have children too", at: offset) }
+            if levels[top].hasValue { throw failure("an object with .value can't also have children", at: offset) }
             levels[top].rowCount += 1
             try send(path, node, emit)
         }
@@ -272,7 +272,7 @@ public struct JSONRowReader: ~Copyable {
             if !level.priority.isNull { try send(path + Array("/.priority".utf8), level.priority, emit) }
             if !levels.isEmpty {
                 if levels[levels.count - 1].hasValue {
-                    throw failure("an object with .value can't have children too", at: 0)
+                    throw failure("an object with .value can't also have children", at: 0)
                 }
                 levels[levels.count - 1].rowCount += 1
             }

@@ -69,7 +69,7 @@ public final class Page: Sendable {
 
     private func read() -> ChildMap.Slab {
         guard let slab = keeper.withBytes(at: place, PageCodec.decode) else {
-            keeper.fail("a page of a tree can't be read as what was written")
+            keeper.fail("a page of a tree is damaged: its bytes can't be decoded")
         }
         return slab
     }

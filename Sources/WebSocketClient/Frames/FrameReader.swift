@@ -82,10 +82,10 @@ package struct FrameReader {
     private func judge(_ first: UInt8, _ second: UInt8) throws(Violation) {
         let opcode = first & 0x0F
         let isLast = first & 0x80 != 0
-        guard first & 0x70 == 0 else { throw Self.protocolError("a frame of an extension that nobody asked for") }
+        guard first & 0x70 == 0 else { throw Self.protocolError("a frame of an extension that was not requested") }
         guard second & 0x80 == 0 else { throw Self.protocolError("a masked frame") }
         switch opcode {
-        case 0: guard isInMessage else { throw Self.protocolError("a continuation of no message") }
+        case 0: guard isInMessage else { throw Self.protocolError("a continuation frame without a message") }
         case 1: guard !isInMessage else { throw Self.protocolError("a message within a message") }
         case 2: throw Violation(code: 1003, reason: "a binary message")
         case 8, 9, 10:

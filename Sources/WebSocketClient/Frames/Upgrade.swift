@@ -34,7 +34,7 @@ struct Upgrade {
     func read(_ bytes: [UInt8]) -> Answer {
         guard let end = Self.endOfHead(bytes) else {
             if bytes.count >= 5, !bytes.starts(with: "HTTP/".utf8) {
-                return .refused(status: 0, reason: "the answer is no HTTP")
+                return .refused(status: 0, reason: "the answer is not HTTP")
             }
             return bytes.count <= Self.maxHeadBytes
                 ? .incomplete : .refused(status: 0, reason: "the answer's head is too long")
@@ -42,7 +42,7 @@ struct Upgrade {
         let lines = String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\r\n")
         let words = (lines.first ?? "").split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1]) else {
-            return .refused(status: 0, reason: "the answer is no HTTP")
+            return .refused(status: 0, reason: "the answer is not HTTP")
         }
         guard status == 101 else {
             return .refused(status: status, reason: Self.bounded(bytes[end...]))
@@ -57,9 +57,10 @@ struct Upgrade {
             fields["connection"]?.lowercased().split(separator: ",").contains(where: { $0.trimmed == "upgrade" })
                 == true,
             fields["sec-websocket-accept"] == accept
-        else { return .refused(status: 101, reason: "the answer to the upgrade doesn't belong to the request") }
+        else { return .refused(status: 101, reason: "the answer does not complete the upgrade of this request") }
         guard fields["sec-websocket-extensions"] == nil, fields["sec-websocket-protocol"] == nil else {
-            return .refused(status: 101, reason: "the server chose what it was not offered")
+            return .refused(
+                status: 101, reason: "the server chose an extension or protocol that the client did not offer")
         }
         return .accepted(byteCount: end)
     }

@@ -39,7 +39,7 @@ extension ConnectionRunner {
         // The peer may have sent the reason before it disconnected.
         receive(link)
         if case .over = stage { return }
-        end(isClosing ? .byUs : .broken("the connection is gone"))
+        end(isClosing ? .byUs : .broken("the connection was lost"))
     }
 
     private var isClosing: Bool { if case .closing = stage { true } else { false } }
@@ -56,7 +56,8 @@ extension ConnectionRunner {
                 // A partly filled buffer means that the input is exhausted, unless the TLS library holds more.
                 if count < loop.scratch.count, !link.stream.holdsInput { return }
             case .wouldBlock: return
-            case .finished: return end(isClosing ? .byUs : .broken("the server ended it without a word"))
+            case .finished:
+                return end(isClosing ? .byUs : .broken("the server ended the connection without a close frame"))
             case .failed(let number):
                 return end(isClosing ? .byUs : .broken(SystemError(number: number).description))
             }

@@ -89,11 +89,11 @@ final class ConnectionRunner {
             session = loop.trust?.makeSession(descriptor: descriptor, host: address.host)
             guard session != nil else {
                 close(descriptor)
-                return end(.insecure("\(address.host) is no name that a certificate can be checked for"))
+                return end(.insecure("\(address.host) is not a name for which a certificate can be checked"))
             }
         }
         guard let link = Link(descriptor, session, loop, for: self) else {
-            return end(.unreachable("the system has no more descriptors"))
+            return end(.unreachable("the system has no more file descriptors"))
         }
         if session == nil { return upgrade(link) }
         stage = .shakingHands(link)
@@ -115,7 +115,7 @@ final class ConnectionRunner {
         stage = .upgrading(link, upgrade)
         let isClean = { (text: String) in !text.utf8.contains { $0 == 13 || $0 == 10 || $0 == 0 } }
         let headers = loop.settings.headers.filter { isClean($0.name) && isClean($0.value) }
-        guard isClean(address.target), isClean(address.host) else { return end(.unreachable("the address is none")) }
+        guard isClean(address.target), isClean(address.host) else { return end(.unreachable("the address is invalid")) }
         output.addRaw(upgrade.request(address, headers: headers))
         transfer(link)
     }
@@ -128,7 +128,7 @@ final class ConnectionRunner {
         case .dialing(let dialer): dialed(dialer.isReady(ready, now: Clock.monotonicMilliseconds))
         case .shakingHands(let link): shakeHands(link)
         case .upgrading(let link, _), .open(let link), .closing(let link):
-            if ready.isBroken, isPaused { return end(.broken("the connection is gone")) }
+            if ready.isBroken, isPaused { return end(.broken("the connection was lost")) }
             if ready.canWrite, wasFull, case .open = stage { noteProgress() }
             transfer(link)
         }
@@ -148,8 +148,8 @@ final class ConnectionRunner {
         case .open: break
         case .closing: end(.byUs)
         case .dialing(let dialer) where now < openBefore: dialed(dialer.goOn(now: now))
-        case .lookingUp: end(.unreachable("\(address.host): the look-up took too long"))
-        case .dialing: end(.unreachable("\(address.host) port \(address.port): nobody answers"))
+        case .lookingUp: end(.unreachable("\(address.host): the name lookup took too long"))
+        case .dialing: end(.unreachable("\(address.host) port \(address.port): no answer"))
         case .shakingHands: end(.insecure("the handshake took too long"))
         case .upgrading: end(.refused(status: 0, "the answer took too long"))
         }

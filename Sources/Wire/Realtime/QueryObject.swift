@@ -41,7 +41,7 @@ enum QueryObject {
             let path = Path(splitting: name)
             guard !path.isRoot, path.depth <= KeyRules.maxDepth,
                 path.keys.allSatisfy({ KeyRules.violation(in: $0) == nil })
-            else { throw MessageError(reason: "Invalid query: i is no index") }
+            else { throw MessageError(reason: "Invalid query: i is not an index") }
             return .child(path)
         }
     }

@@ -41,7 +41,7 @@ public enum ServerMessageParser {
         }
         // Clients calculate with the time: the sum with their own time must not overflow.
         guard (-(1 << 53)...(1 << 53)).contains(timestamp) else {
-            throw MessageError(reason: "a greeting with a time that no clock shows")
+            throw MessageError(reason: "a greeting with an impossible time")
         }
         return ServerHello(
             timestamp: timestamp, version: fields.string("v") ?? "5",
@@ -57,7 +57,7 @@ public enum ServerMessageParser {
             let status = body.string("s")
         else { throw MessageError(reason: "an answer without a number or a status") }
         let detail = body["d"] ?? RawJSON(Array("null".utf8))
-        guard detail.isJSON else { throw MessageError(reason: "an answer whose detail is no JSON") }
+        guard detail.isJSON else { throw MessageError(reason: "an answer whose detail is not JSON") }
         return ServerResponse(
             number: number, status: RealtimeStatus(rawValue: status), detail: detail, mark: LogMark(body))
     }

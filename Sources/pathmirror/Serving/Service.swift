@@ -78,7 +78,7 @@ final class Service {
             Self.report(statistics.withLock { $0 }, [home] + keeper.others)
         } feedBasePath: { feed, access, completion in
             guard let feeds = databases.member(of: feed.namespace)?.feeds else {
-                return completion(.failure(EngineError.unavailable("it is not connected yet")))
+                return completion(.failure(EngineError.unavailable("not connected yet")))
             }
             feeds.findBasePath(feed, as: access, completion)
         }

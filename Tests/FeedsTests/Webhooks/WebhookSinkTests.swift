@@ -151,7 +151,7 @@ import Tree
         let server = try EndpointServer()
         let client = try HTTPClient()
         defer { client.stop() }
-        let reason = "127.0.0.1 has no public address, and is not among those that are allowed (--webhook-allow)."
+        let reason = "127.0.0.1 has no public address, and is not an allowed address (--webhook-allow)."
         let outcomes = try Self.sink(client, server.url("/"), hosts: []).results(of: [.sample(1), .sample(2)])
         #expect(outcomes == [Self.failed(reason), Self.failed(reason)])
         #expect(server.arrived.isEmpty)

@@ -24,7 +24,7 @@ import Tree
     }
 
     private static func keptOut(_ record: String) -> String {
-        " of /v/\(record): the table refuses the row: a trigger keeps it out"
+        " of /v/\(record): the table refuses the row: a trigger rejects the row"
     }
 
     @Test func aTriggerKeepsRowsOut() throws {

@@ -35,7 +35,7 @@ import Wire
         ("{\"t\":\"d\",\"d\":{\"r\":1}}", "an answer without a number or a status"),
         ("{\"t\":\"d\",\"d\":{\"r\":\"1\",\"b\":{\"s\":\"ok\"}}}", "an answer without a number or a status"),
         ("{\"t\":\"d\",\"d\":{\"r\":1,\"b\":{\"s\":7}}}", "an answer without a number or a status"),
-        ("{\"t\":\"d\",\"d\":{\"r\":1,\"b\":{\"s\":\"ok\",\"d\":tru}}}", "an answer whose detail is no JSON"),
+        ("{\"t\":\"d\",\"d\":{\"r\":1,\"b\":{\"s\":\"ok\",\"d\":tru}}}", "an answer whose detail is not JSON"),
         ("{\"t\":\"d\",\"d\":{\"a\":5,\"b\":{}}}", "a push without an action"),
         ("{\"t\":\"d\",\"d\":{\"a\":\"d\"}}", "a push without a body"),
         ("{\"t\":\"d\",\"d\":{\"a\":\"ac\",\"b\":{}}}", "a revocation without its text s"),
