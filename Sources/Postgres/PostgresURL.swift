@@ -121,7 +121,7 @@ public struct PostgresURL: Sendable, Equatable {
         let isURI = text.hasPrefix("postgresql://") || text.hasPrefix("postgres://")
         let authority = text.split(separator: "?", maxSplits: 1).first ?? ""
         if options["host"]?.contains("@") == true || isURI && options["user"] == nil && authority.contains("@") {
-            throw PostgresError(.invalidURL, "the connection string has an @ in the wrong place", hint: Self.hint)
+            throw PostgresError(.invalidURL, "the connection string has a misplaced @", hint: Self.hint)
         }
         let ports = options["port"]?.split(separator: ",") ?? []
         guard ports.allSatisfy({ UInt16($0).map { $0 > 0 } ?? false }) else {

@@ -87,14 +87,14 @@ enum TableReaders {
         guard found.rowCount > 0 else { return try refuseDependents(of: old, target) }
         let kind = try found.string(0, 0)
         throw MirrorError.refused(
-            "The \(kind) \(try found.string(0, 1)) of \(try found.string(0, 2)) refers to \(old.tableName), which can't be replaced before: drop the \(kind), and create it again afterwards."
+            "The \(kind) \(try found.string(0, 1)) of \(try found.string(0, 2)) refers to \(old.tableName) and prevents its replacement: drop the \(kind), and create it again afterwards."
         )
     }
 
     /// Returns the error for a materialized view that reads a table to be rebuilt.
     static func refusal(ofMaterializedView name: String, on table: String) -> MirrorError {
         .refused(
-            "The materialized view \(name) reads \(table), which can't be replaced before: drop the view, and create it again afterwards."
+            "The materialized view \(name) reads \(table) and prevents its replacement: drop the view, and create it again afterwards."
         )
     }
 
@@ -128,11 +128,11 @@ extension TableReaders {
         let more = found.rowCount == 1 ? "" : " \(found.rowCount - 1) more objects depend on the table."
         guard kind != "inheritance" else {
             throw MirrorError.refused(
-                "The table \(name) inherits from \(definition.tableName), which can't be replaced before: alter table \(name) no inherit \(table.qualifiedName), and let \(name) inherit again afterwards.\(more)"
+                "The table \(name) inherits from \(definition.tableName) and prevents its replacement: alter table \(name) no inherit \(table.qualifiedName), and let \(name) inherit again afterwards.\(more)"
             )
         }
         throw MirrorError.refused(
-            "The \(kind) \(name) depends on \(definition.tableName) or on the type of its rows, which can't be replaced before: drop the \(kind), and create it again afterwards.\(more)"
+            "The \(kind) \(name) depends on \(definition.tableName) or on the type of its rows, and prevents the replacement: drop the \(kind), and create it again afterwards.\(more)"
         )
     }
 
