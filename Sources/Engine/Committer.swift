@@ -99,7 +99,7 @@ final class Committer {
             switch error {
             // The removal or the loss has already been logged.
             case .unknownNamespace:
-                core.logger.notice("the log no longer exists: its namespace was removed or lost", facts)
+                core.logger.notice("the log no longer exists: its namespace was removed, moved or lost", facts)
             case .stopped: core.logger.debug("a namespace is no longer read", facts)
             default: core.logger.error("the log can't be read", facts)
             }

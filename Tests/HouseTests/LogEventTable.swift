@@ -11,7 +11,7 @@ enum LogEventTable {
         """:
             "Repair the standby ([runbook](../high-availability.md#runbook)).",
         "commit failed": "Act on `error`. The clients of these writes got an error.",
-        "the log no longer exists: its namespace was removed or lost": "None if the namespace was removed.",
+        "the log no longer exists: its namespace was removed, moved or lost": "None if the namespace was removed.",
         "the log can't be read":
             "Act on `error`. Listeners of the namespace get no events until the cause is repaired.",
         "connections closed because the database does not answer":

@@ -162,7 +162,7 @@ extension NamespaceMover {
             mirrors.contains { Self.hasSecret($0) }
             ? " Replace \(Self.secretTarget) with the target's URL, which holds a password." : ""
         let text = """
-            "\(namespace)" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which builds their tables from the tree. A history then begins at the oldest entry of the log.\(secret)
+            "\(namespace)" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which fills their tables again. A history then begins at the oldest entry of the log.\(secret)
             \(drops.joined(separator: "\n"))
             pathmirror namespace move \(namespace) --to \(target.name) &&
             pathmirror mirror apply - --ns \(namespace) --yes <<'END'
