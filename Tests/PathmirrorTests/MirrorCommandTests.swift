@@ -34,7 +34,7 @@ import Testing
         try Self.withPosts { database, folder in
             let plan = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--dry-run"])
             #expect(plan.exitCode == 0 && plan.lines.count == 2)
-            #expect(plan.lines.last == "  mirror.posts would be made and filled from the tree.")
+            #expect(plan.lines.last == "  mirror.posts would be created and filled from the tree.")
             #expect(plan.output.hasPrefix("create  posts  /posts/{post_id} → mirror.posts"))
             #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
             #expect(try database.output("mirror", "ls").isEmpty)

@@ -68,7 +68,7 @@ import Testing
     }
 
     private static let reason =
-        #""test" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which fills their tables anew. A history then begins with what the log has."#
+        #""test" has mirrors, whose tables do not move. The following commands drop the mirrors, move the namespace, and apply the mirrors again, which fills their tables again. A history then begins at the oldest entry of the log."#
 
     @Test func theRefusalHasTheCommands() throws {
         try Places.with { places in

@@ -46,7 +46,7 @@ extension EndToEnd {
                 await #expect(throws: DatabaseError.self) { try await nowhere.reference().getData() }
             }
             let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-            #expect(text.contains("warning A listener was ended: The rules don't allow reading /secret."))
+            #expect(text.contains("warning A listener was cancelled: The rules don't allow reading /secret."))
             #expect(text.components(separatedBy: "There is no connection to http://127.0.0.1:1").count == 2)
         }
 
