@@ -202,7 +202,7 @@ import Testing
     /// Each command without what it can't do without.
     @Test(arguments: [
         ("serve", "--database-url is missing (or --database-url-file)."), ("log show", "SEQ|TIME is missing."),
-        ("log blame", "PATH is missing."),
+        ("log blame", "PATH is missing."), ("log undo", "SEQ is missing."),
         ("log prune", "--keep is missing."), ("replay tree", "--at is missing."),
         ("replay apply", "FILE|- is missing."),
         ("replay mirror", "NAME is missing."), ("diff", "NS[@SEQ|TIME] is missing."), ("import", "FILE|- is missing."),

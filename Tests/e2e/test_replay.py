@@ -85,6 +85,26 @@ def test_restore_a_part_in_place(history):
     history.run("log", "verify")
 
 
+def test_an_entry_is_undone(history):
+    """Server values as they were stored, a fan-out update, a priority, and what a gateway's clients see of it."""
+    before = history.trees[-1]
+    history.write("patch", "", {"seen": {".sv": "timestamp"}, "users/eve": {"name": "Eve", ".priority": 2}, "posts/2/deep": None})
+    history.write("put", "visits", {".sv": {"increment": 5}})
+    history.write("put", "visits", {".sv": {"increment": 5}})
+    later = cli.command("log", "undo", "10", "--yes", "--database-url", history.url)
+    assert later.returncode == 1 and later.stderr.startswith("11  ") and "/visits" in later.stderr
+    history.run("log", "undo", "11", "--yes")
+    wait_until(lambda: history.rest.value("visits") == 5, "the gateway to follow")
+    history.run("log", "undo", "10", "--yes")
+    history.run("log", "undo", "9", "--yes")
+    wait_until(lambda: history.rest.value(format="export") == before, "the gateway to follow")
+    # The same time comes back, not a new one.
+    history.run("log", "undo", "14", "--yes")
+    wait_until(lambda: history.rest.value("seen") == history.trees[9]["seen"], "the gateway to follow")
+    assert history.rest.value(format="export") == history.trees[9]
+    history.run("log", "verify")
+
+
 def test_a_killed_restore_goes_on(history, logs):
     history.rest.set("many", {f"k{number}": number for number in range(6_000)})
     words = ["replay", "tree", "--at", "head", "--into", "copy", "--chunked", "--chunk-rows", "1000", "--database-url", history.url]

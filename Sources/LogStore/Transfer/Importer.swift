@@ -12,6 +12,8 @@ public final class Importer {
         public var rowsPerChunk: Int?
         /// The number of bytes of rows to buffer before they are sent.
         public var bufferBytes = 1 << 20
+        /// Whether the rows replace what is at the path. Otherwise nothing may be where they go.
+        public var replaces = true
 
         public init() {}
 
@@ -26,6 +28,11 @@ public final class Importer {
     /// Identifies the source for a restart. Nil if the import can't be restarted.
     private let fingerprint: String?
 
+    /// The head at which the caller decided to load. If a later entry wrote at, above or below the path, nothing is loaded.
+    public var plannedHead: Int64?
+    /// The origin of the entries.
+    public var origin = Origin(uid: nil, isAdmin: true, via: .cli, address: nil)
+
     private var seq: Int64 = 0
     private var isOpen = false
     private var part: Int32 = 0
@@ -37,7 +44,9 @@ public final class Importer {
     public private(set) var rowsDone = 0
     /// The seq of the last committed entry.
     public private(set) var lastSeq: Int64 = 0
-    /// The number of committed rows, including those of an earlier run.
+    /// The entries that this run committed.
+    public private(set) var entryCount = 0
+    /// Rows whose transactions are committed, those of an earlier run included.
     public private(set) var rowsKept = 0
     /// The number of rows that an earlier, interrupted run has committed.
     public private(set) var resumedRows = 0
@@ -153,14 +162,13 @@ public final class Importer {
     private func begin(isEmpty: Bool = false) throws {
         try connection.choosePacking()
         let head = try destination.begin(connection) { try connection.lockHead($0.id, expectedHead: $0.head) }
-        if lastSeq > 0 { try refuseOthersWrites(through: head) }
+        if let last = lastSeq > 0 ? lastSeq : plannedHead { try refuseOthersWrites(after: last, through: head) }
         seq = head + 1
         part = 0
         rowsInChunk = 0
         isOpen = true
-        // Only the first chunk removes the existing rows; the others add rows. Without any rows, the import is a normal
-        // removal.
-        guard isFirst else { return }
+        // Only the first chunk makes room; the others add to it. Where nothing comes, it is a removal like any other.
+        guard isFirst, settings.replaces else { return }
         if isEmpty {
             try connection.apply(destination.id, seq, Change(path: path, value: .null))
         } else {
@@ -168,18 +176,21 @@ public final class Importer {
         }
     }
 
-    /// Other clients may write between chunks, but not at the import's path, because rows can only be inserted where
-    /// there are none.
-    private func refuseOthersWrites(through head: Int64) throws {
-        var follower = LogFollower(destination.id, at: LogCursor(seq: lastSeq), through: head)
+    /// Between the plan and the first chunk, and between chunks, others may write, but not where the rows go: what they wrote
+    /// there would be removed, or be in the way.
+    private func refuseOthersWrites(after last: Int64, through head: Int64) throws {
+        let isBeforeLoading = lastSeq == 0
+        var follower = LogFollower(destination.id, at: LogCursor(seq: last), through: head)
         while follower.cursor.seq < head {
             guard case .entries(let page) = try follower.next(on: connection) else {
-                throw ImportConflict(path: path, seq: follower.cursor.seq + 1)
+                throw ImportConflict(path: path, seq: follower.cursor.seq + 1, isBeforeLoading: isBeforeLoading)
             }
             for entry in page.map(\.entry) {
                 let isTouched = entry.changes.contains { $0.path.contains(path) || path.contains($0.path) }
                 let isBulkHere = entry.isBulk && (entry.path.contains(path) || path.contains(entry.path))
-                if isTouched || isBulkHere { throw ImportConflict(path: path, seq: entry.seq) }
+                guard !isTouched, !isBulkHere else {
+                    throw ImportConflict(path: path, seq: entry.seq, isBeforeLoading: isBeforeLoading)
+                }
             }
         }
     }
@@ -231,7 +242,8 @@ public final class Importer {
 
     private func commit() throws {
         try sendGathered()
-        let changes = isFirst ? ChangeCodec.encode([Change(path: path, value: .null)]) : Array("{}".utf8)
+        let clears = isFirst && settings.replaces
+        let changes = clears ? ChangeCodec.encode([Change(path: path, value: .null)]) : Array("{}".utf8)
         var entry = PostgresParameters()
         entry.appendInt8(destination.id)
         entry.appendInt8(seq)
@@ -240,7 +252,7 @@ public final class Importer {
         entry.appendText(path.description)
         entry.appendJSON(changes)
         entry.appendInt4(part)
-        entry.appendJSON(Origin(uid: nil, isAdmin: true, via: .cli, address: nil).json)
+        entry.appendJSON(origin.json)
         var steps = destination.stepsBeforeLogging(connection)
         steps += [
             .query(
@@ -268,6 +280,7 @@ public final class Importer {
         destination.committed()
         isOpen = false
         lastSeq = seq
+        entryCount += 1
         rowsKept = rowsDone
     }
 
@@ -295,13 +308,19 @@ public final class Importer {
     }
 }
 
-/// Another client wrote at a path into which an import in chunks was loading.
+/// Another writer wrote where an import was loading, or after it was planned.
 private struct ImportConflict: Error, CustomStringConvertible {
     let path: Path
     let seq: Int64
+    /// Whether nothing was loaded yet.
+    let isBeforeLoading: Bool
 
     var description: String {
-        "Entry \(seq) changed data at, above or below \(path) while the import was loading there. "
-            + "The loaded data stays. Run the import again: it begins from the start and replaces this data."
+        if isBeforeLoading {
+            return "Entry \(seq) changed something at, above or below \(path) after the plan was made. "
+                + "Nothing was changed. Run the command again to see a new plan."
+        }
+        return "Entry \(seq) changed something at, above or below \(path) while the import was loading there. "
+            + "What is loaded stays; started again, the import begins anew and replaces it."
     }
 }

@@ -9,7 +9,7 @@ enum Commands {
         [
             DevCommand.self, ServeCommand.self, MigrateUpCommand.self, MigrateStatusCommand.self, ImportCommand.self,
             ExportCommand.self, LogListCommand.self, LogShowCommand.self, LogTailCommand.self, LogVerifyCommand.self,
-            LogBlameCommand.self, LogSnapshotCommand.self, LogPruneCommand.self,
+            LogBlameCommand.self, LogUndoCommand.self, LogSnapshotCommand.self, LogPruneCommand.self,
             RetentionSetCommand.self, RetentionListCommand.self, RetentionRemoveCommand.self, RetentionRunCommand.self,
             ReplayTreeCommand.self,
             ReplayLogCommand.self, ReplayApplyCommand.self, ReplayMirrorCommand.self, ReplayFeedCommand.self,

@@ -36,6 +36,13 @@ struct EntryTests {
         }
     }
 
+    @Test func `an origin says which entry is undone`() {
+        let origin = Origin(undoing: 12)
+        #expect(String(decoding: origin.json, as: UTF8.self) == #"{"uid":null,"admin":true,"via":"cli","undoes":12}"#)
+        #expect(origin.undoneSeq == 12)
+        #expect(Origin(uid: "undoes", isAdmin: true, via: .cli, address: nil).undoneSeq == nil)
+    }
+
     @Test func `an origin is the text that the log keeps`() {
         func text(_ origin: Origin) -> String { String(decoding: origin.json, as: UTF8.self) }
         #expect(

@@ -10,7 +10,7 @@ struct MirrorApplyCommand: Command {
         positionals: ["FILE…"],
         options: [
             .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
-            .init("yes", nil, "carries the plan out without asking"),
+            PlanConfirmation.option,
             .init("dry-run", nil, "says what would be made, changed and dropped, and does nothing"),
             .json,
         ] + Database.options)
@@ -35,9 +35,7 @@ struct MirrorApplyCommand: Command {
         let isDryRun = arguments.has("dry-run")
         if !isJSON { for plan in plans { show(plan, isDryRun, console) } }
         let isWork = plans.contains { $0.action != .unchanged }
-        if isWork, !isDryRun, !arguments.has("yes"), !console.confirms("Carry this out?") {
-            throw CommandFailure("Nothing was changed. Give --yes to carry the plan out without being asked.")
-        }
+        if isWork, !isDryRun { try PlanConfirmation.ask(arguments, console) }
         for (index, plan) in plans.enumerated() {
             var outcome: MirrorBuilder.Outcome?
             if !isDryRun {
