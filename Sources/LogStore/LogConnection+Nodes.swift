@@ -98,9 +98,8 @@ extension LogConnection {
     /// PostgreSQL would assume a small table, collect all rows first, and sort them on disk, which is two to four times
     /// the work.
     ///
-    /// A client that pages out a large tree pauses reading before the last row and after it. The timeouts make the
-    /// server wait for it.
-    private static let streaming = """
+    /// Who puts a large tree into pages reads nothing for a while, before the last row and behind it: the server waits for that.
+    static let streaming = """
         ; set local enable_sort = off; set local enable_bitmapscan = off; set local tcp_user_timeout = '10min';
         set local idle_in_transaction_session_timeout = '10min'; set local statement_timeout = 0
         """

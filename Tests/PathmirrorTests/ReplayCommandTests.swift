@@ -52,15 +52,20 @@ import Testing
             let run = try database.run(["replay", "tree", "--at", "4", "--into", "restored"])
             #expect(
                 run.output
-                    == "restored holds the tree at seq 4, 6 leaves, from the log's beginning and 4 entries; its seq is 1.\n"
-            )
+                    == """
+                    restored holds the tree at seq 4, 6 leaves, from the log's beginning and 4 entries; its seq is 1.
+                    To reverse it: pathmirror log undo 1 --ns restored
+
+                    """)
             #expect(try database.tree("restored") == pastTrees[4])
             #expect(try database.output("log", "verify", "--ns", "restored").hasPrefix("clean"))
             let refused = try database.failure("replay", "tree", "--at", "3", "--into", "restored")
             #expect(
-                refused.contains("Namespace \"restored\" is not new: its head is 1. --replace replaces what is there."))
+                refused.contains(
+                    "Namespace \"restored\" is not new: its head is 1. --replace replaces what is there, and --missing-only adds what is missing."
+                ))
             #expect(try database.tree("restored") == pastTrees[4])
-            let report = try database.json("replay", "tree", "--at", "3", "--into", "restored", "--replace")
+            let report = try database.json("replay", "tree", "--at", "3", "--into", "restored", "--replace", "--yes")
             #expect(report.first?["intoSeq"] == 2)
             #expect(try database.tree("restored") == pastTrees[3])
             #expect(try database.output("log", "verify", "--ns", "restored").hasPrefix("clean"))
@@ -97,6 +102,7 @@ import Testing
     @Test(arguments: [
         (["--at", "1"], "Give either --into or --output."),
         (["--at", "1", "--into", "a", "--output", "b"], "Give either --into or --output."),
+        (["--at", "1", "--into", "a", "--replace", "--missing-only"], "Give either --replace or --missing-only."),
         (["--output", "-"], "--at is missing."),
         (["--at", "nonsense", "--output", "-"], "--at: \"nonsense\" is neither a seq nor a time"),
         (["--at", "-1", "--output", "-"], "--at: \"-1\" is neither a seq nor a time"),

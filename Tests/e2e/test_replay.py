@@ -72,7 +72,7 @@ def test_restore_into_a_namespace(history):
     assert json.loads(history.run("export", "--ns", "restored")) == history.trees[4]
     history.run("log", "verify", "--ns", "restored")
     assert "not new" in history.fails("replay", "tree", "--at", "3", "--into", "restored")
-    history.run("replay", "tree", "--at", "3", "--into", "restored", "--replace")
+    history.run("replay", "tree", "--at", "3", "--into", "restored", "--replace", "--yes")
     assert json.loads(history.run("export", "--ns", "restored")) == history.trees[3]
     history.run("log", "verify", "--ns", "restored")
 
@@ -82,6 +82,31 @@ def test_restore_a_part_in_place(history):
     history.run("replay", "tree", "--at", "6", "--into", "default", "--path", "/users/ada", "--replace")
     expected = dict(history.trees[-1], users={"ada": history.trees[6]["users"]["ada"]})
     wait_until(lambda: history.rest.value(format="export") == expected, "the gateway to follow")
+    history.run("log", "verify")
+
+
+RESTORE_BOB = ["replay", "tree", "--at", "3", "--path", "/users/bob", "--into", "default", "--replace"]
+
+
+def test_what_was_written_since_goes_only_with_a_yes(history):
+    history.write("put", "users/bob", {"name": "Robert", "new": True})
+    assert "--yes" in history.fails(*RESTORE_BOB)
+    assert history.rest.value(format="export") == history.trees[-1]
+    said = json.loads(history.run(*RESTORE_BOB, "--yes", "--json"))
+    assert {kind: (rows["count"], rows["firstPaths"]) for kind, rows in said["changes"].items()} == {
+        "added": (1, ["/users/bob/posts"]), "changed": (1, ["/users/bob/name"]), "removed": (1, ["/users/bob/new"])}
+    wait_until(lambda: history.rest.value("users/bob") == history.trees[3]["users"]["bob"], "the gateway to follow")
+    history.run(*said["undo"].split()[1:], "--yes")
+    wait_until(lambda: history.rest.value(format="export") == history.trees[-1], "the gateway to follow")
+    history.run("log", "verify")
+
+
+def test_only_what_is_missing_comes_back(history):
+    history.write("put", "users/ada", {"name": "Ada Lovelace"})
+    history.run("replay", "tree", "--at", "4", "--into", "default", "--missing-only")
+    expected = dict(history.trees[-1], users={"ada": {"name": "Ada Lovelace", "posts": 2}, "bob": history.trees[4]["users"]["bob"]})
+    wait_until(lambda: history.rest.value(format="export") == expected, "the gateway to follow")
+    assert "Nothing was written" in history.run("replay", "tree", "--at", "4", "--into", "default", "--missing-only")
     history.run("log", "verify")
 
 

@@ -126,6 +126,30 @@ def test_the_environment_says_how_wide_a_terminal_is(fed):
         assert max(columns(line) for line in terminal.lines) <= 30
 
 
+def test_what_is_written_while_a_plan_waits_for_its_answer_stays(fed):
+    """Neither a restore nor an undo goes on with a plan that is out of date."""
+    def write(path):
+        with psycopg.connect(fed) as connection:
+            return connection.execute("select pathmirror.set('default', %s, '1')", (path,)).fetchone()[0]
+
+    for late, words in (("/orders/o1/late", ["replay", "tree", "--at", "2", "--into", "default", "--replace"]), ("/orders/o2/late", ["log", "undo", "3"])):
+        with Terminal(*words, "--database-url", fed, columns=200) as terminal:
+            terminal.wait_for(r"Carry this out\? \[y/N\] ")
+            written = write(late)
+            terminal.type("y\n")
+            assert terminal.end() == 1
+            assert "Nothing was changed." in terminal.seen and str(written) in terminal.seen
+        with psycopg.connect(fed) as connection:
+            assert connection.execute("select head, pathmirror.get('default', %s) from pathmirror.namespace", (late,)).fetchone() == (written, 1)
+    with Terminal("log", "undo", "4", "--database-url", fed) as terminal:
+        terminal.wait_for(r"Carry this out\? \[y/N\] ")
+        # Elsewhere.
+        write("/elsewhere")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert "clean" in cli.succeeds("log", "verify", "--database-url", fed)
+
+
 def test_how_long_something_takes(fed):
     """One statement that can't say how far it is; Ctrl-C on the terminal stops it."""
     with psycopg.connect(fed) as holder:

@@ -92,7 +92,8 @@ def play_commands_replay(player):
     ns = ["--ns", _entries(player)]
     entries, tree = player.directory / "entries.ndjson", player.directory / "tree.json"
     for options in (["--at", "1", "--output", "-"], ["--at", "3", "--output", "-", "--path", "/users"], ["--at", "head", "--output", tree], ["--at", "99", "--output", "-"], ["--at", "1", "--into", "replayed-tree"],
-                    ["--at", "2", "--into", "replayed-tree"], ["--at", "2", "--into", "replayed-tree", "--replace"], ["--at", "1", "--into", "replayed-tree", "--replace", "--chunked"],
+                    ["--at", "2", "--into", "replayed-tree"], ["--at", "2", "--into", "replayed-tree", "--replace", "--yes"], ["--at", "1", "--into", "replayed-tree", "--replace", "--yes", "--chunked"],
+                    ["--at", "3", "--into", "replayed-tree", "--replace"], ["--at", "3", "--into", "replayed-tree", "--missing-only"],
                     ["--at", "2000-01-01", "--output", "-"], ["--at", "x", "--output", "-"]):
         player.command("replay", "tree", *options, *ns)
     for options in ([], ["--from", "2", "--to", "3"], ["--path", "/users"], ["--output", entries]):

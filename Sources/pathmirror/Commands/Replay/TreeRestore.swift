@@ -1,0 +1,161 @@
+import LogStore
+import Tree
+
+/// Writes an earlier tree into a namespace: shows the plan, asks before it replaces anything, and says how to reverse it.
+struct TreeRestore {
+    struct Outcome {
+        /// The head of the namespace afterwards; nil for a dry run.
+        var seq: Int64?
+        /// The rows that are added, changed and removed; nil for a run that resumes.
+        let summary: RowSummary?
+        /// The command that undoes the newest entry that was written, if one was.
+        var undo: String?
+    }
+
+    private let connection: LogConnection
+    private let name: String
+    private let path: Path
+    /// The seq of the earlier tree.
+    private let seq: Int64
+    /// The earlier tree in words.
+    private let what: String
+    /// Identifies the tree, so that an interrupted run can resume.
+    private let source: String
+    private let arguments: ParsedArguments
+    private let console: Console
+
+    init(
+        _ connection: LogConnection, into name: String, at path: Path, from seq: Int64, what: String,
+        source: String, _ arguments: ParsedArguments, _ console: Console
+    ) {
+        self.connection = connection
+        self.name = name
+        self.path = path
+        self.seq = seq
+        self.what = what
+        self.source = source
+        self.arguments = arguments
+        self.console = console
+    }
+
+    private var isQuiet: Bool { arguments.has("json") }
+    private var isDryRun: Bool { arguments.has("dry-run") }
+    private var restoresMissing: Bool { arguments.has("missing-only") }
+
+    func run(_ part: Node) throws -> Outcome {
+        guard !part.isNull else { throw CommandFailure("The tree was empty then: there is nothing to write.") }
+        let importer = try makeImporter()
+        let isResumed = importer.resumedRows > 0
+        guard importer.headBefore == 0 || isResumed || arguments.has("replace") || restoresMissing else {
+            throw CommandFailure(
+                "\(ReplayError.notEmpty(namespace: name, head: importer.headBefore)) --replace replaces what is there, and --missing-only adds what is missing."
+            )
+        }
+        // What an interrupted run has left was planned by that run: the rest only adds to it.
+        guard !isResumed else {
+            if isDryRun { return dryRun(nil) }
+            return finish(try write([Change(path: path, value: part)], importer), nil, importer)
+        }
+        let plan = try plan(part, importer)
+        if importer.headBefore > 0, !isQuiet { show(plan) }
+        if plan.summary.isEmpty { return nothing(plan) }
+        if isDryRun { return dryRun(plan) }
+        if plan.summary.replacesRows { try PlanConfirmation.ask(arguments, console) }
+        importer.plannedHead = plan.head
+        return finish(try write(plan.writes, importer), plan, importer)
+    }
+
+    private func makeImporter() throws -> Importer {
+        var settings = Importer.Settings()
+        settings.replaces = !restoresMissing
+        if arguments.has("chunked") {
+            settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
+        }
+        // What is missing is found again by each run, without what the run before has written.
+        return try Importer(
+            connection, named: name, at: path, settings: settings,
+            fingerprint: restoresMissing ? nil : "replay \(source)")
+    }
+
+    private func plan(_ part: Node, _ importer: Importer) throws -> RestorePlan {
+        let mode: RestorePlan.Mode = restoresMissing ? .missingOnly : .replace
+        let namespace = importer.headBefore > 0 ? try connection.namespace(named: name) : nil
+        return try console.telling("replay: comparing with \(name)", isQuiet: isQuiet) { _ in
+            try RestorePlan(connection, part, into: namespace, at: path, mode)
+        }
+    }
+
+    private func show(_ plan: RestorePlan) {
+        console.write("Plan for \(path) of \(name) at seq \(plan.head):")
+        for line in RowSummaryText.lines(plan.summary) { console.write(line) }
+    }
+
+    private func nothing(_ plan: RestorePlan) -> Outcome {
+        if !isQuiet {
+            console.write(
+                restoresMissing
+                    ? "Nothing was written: \(name) lacks nothing of the tree at seq \(seq)."
+                    : "Nothing was written: \(name) holds \(what) already.")
+        }
+        return Outcome(seq: isDryRun ? nil : plan.head, summary: plan.summary)
+    }
+
+    private func dryRun(_ plan: RestorePlan?) -> Outcome {
+        if !isQuiet {
+            let leaves = Counted.text(plan?.rowCount ?? 0, "leaf")
+            console.write(
+                restoresMissing ? "Would restore \(leaves) of the tree at seq \(seq)." : "Would write \(what).")
+        }
+        return Outcome(summary: plan?.summary)
+    }
+
+    private func write(_ writes: [Change], _ importer: Importer) throws -> Int64 {
+        let total = writes.reduce(0) { $0 + $1.value.rowCount }
+        let progress = ReplayProgress(
+            console, "write", "leaves", total: Int64(total), rate: try ReplayProgress.rate(arguments),
+            isQuiet: isQuiet)
+        if importer.resumedRows > 0, !isQuiet {
+            console.error(
+                "replay: goes on after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) written before"
+            )
+        }
+        do {
+            for change in writes {
+                try TreeRows.forEach(in: change.value, at: change.path) { path, value in
+                    try importer.add(path, value)
+                    if importer.rowsDone % 500 == 0 { try console.interruption.check() }
+                    if importer.rowsDone % 500 == 0 { progress.advance(to: Int64(importer.rowsDone)) }
+                }
+            }
+            try importer.finish()
+        } catch {
+            importer.abandon()
+            progress.end()
+            throw console.ending(
+                error,
+                arguments.has("chunked")
+                    ? "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) written; the same command goes on after them."
+                    : "Nothing was changed, as all of it is one transaction. With --chunked it goes on where it stopped."
+            )
+        }
+        progress.end()
+        return importer.lastSeq == 0 ? importer.headBefore : importer.lastSeq
+    }
+
+    private func finish(_ newHead: Int64, _ plan: RestorePlan?, _ importer: Importer) -> Outcome {
+        let undo = UndoHint.command(newHead, name, arguments)
+        if !isQuiet {
+            console.write(
+                restoresMissing
+                    ? "Restored \(Counted.text(plan?.rowCount ?? 0, "leaf")) of the tree at seq \(seq) in \(name); its seq is \(newHead)."
+                    : "\(name) holds \(what); its seq is \(newHead).")
+            if importer.entryCount > 1 || importer.resumedRows > 0 {
+                console.write(
+                    "It was written by several entries. To reverse it, undo each of them, the newest first: \(undo)")
+            } else {
+                console.write("To reverse it: \(undo)")
+            }
+        }
+        return Outcome(seq: newHead, summary: plan?.summary, undo: undo)
+    }
+}

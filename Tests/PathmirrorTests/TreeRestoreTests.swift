@@ -1,0 +1,168 @@
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: a restore says what it adds, changes and removes, and removes nothing unasked.
+@Suite struct TreeRestoreTests {
+    /// Entry 9: what bob has now that he had not at seq 3.
+    private static func withBob(_ body: (CommandDatabase) throws -> Void) throws {
+        try withHistory { database throws in
+            try database.set("/users/bob", #"{"name": "Robert", "a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}"#)
+            try body(database)
+        }
+    }
+
+    private static let restore = [
+        "replay", "tree", "--at", "3", "--path", "/users/bob", "--into", "default", "--replace",
+    ]
+    private static let plan = """
+        Plan for /users/bob of default at seq 9:
+          adds     1 leaf: /users/bob/posts
+          changes  1 leaf: /users/bob/name
+          removes  6 leaves: /users/bob/a, /users/bob/b, /users/bob/c, /users/bob/d, /users/bob/e and 1 more
+
+        """
+    private static let what = "the tree at seq 3, 2 leaves, from the log's beginning and 3 entries"
+
+    @Test func theDryRunAndTheResultSayWhatGoes() throws {
+        try Self.withBob { database throws in
+            let dry = try database.run(Self.restore + ["--dry-run"])
+            #expect(dry.exitCode == 0 && dry.output == Self.plan + "Would write \(Self.what).\n", "\(dry.errors)")
+            #expect(try database.value("select head::text from pathmirror.namespace") == "9")
+            let done = try database.run(Self.restore + ["--yes"])
+            #expect(
+                done.output == Self.plan + """
+                    default holds \(Self.what); its seq is 10.
+                    To reverse it: pathmirror log undo 10 --ns default
+
+                    """)
+            #expect(try database.tree()["users"] == ["bob": ["name": "Bob", "posts": 1]])
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+            // Again there is nothing to do, and nothing to ask.
+            let again = try database.run(Self.restore)
+            #expect(
+                again.exitCode == 0
+                    && again.output.hasSuffix("\nNothing was written: default holds \(Self.what) already.\n"))
+            #expect(try database.value("select head::text from pathmirror.namespace") == "10")
+            // The command that was printed.
+            #expect(try database.run(["log", "undo", "10", "--ns", "default", "--yes"]).exitCode == 0)
+            #expect(try database.tree()["users"]?["bob"]?["f"] == 6)
+        }
+    }
+
+    @Test func forPrograms() throws {
+        try Self.withBob { database throws in
+            let run = try database.run(Self.restore + ["--yes", "--json"])
+            let report = try #require(try run.json().first)
+            #expect(report["intoSeq"] == 10 && report["undo"] == "pathmirror log undo 10 --ns default")
+            #expect(report["changes"]?["added"] == ["count": 1, "firstPaths": ["/users/bob/posts"]])
+            #expect(report["changes"]?["changed"]?["count"] == 1)
+            #expect(report["changes"]?["removed"]?["count"] == 6)
+        }
+    }
+
+    @Test func withoutYes() throws {
+        try Self.withBob { database throws in
+            let run = try database.run(Self.restore, input: "y\n")
+            #expect(run.exitCode == 1 && run.output == Self.plan)
+            #expect(
+                run.errors == "pathmirror: Nothing was changed. Give --yes to carry the plan out without being asked.\n"
+            )
+            #expect(try database.value("select head::text from pathmirror.namespace") == "9")
+        }
+    }
+
+    @Test(arguments: [("y\n", true), ("n\n", false)]) func askedOnATerminal(_ answer: String, _ isDone: Bool) throws {
+        try Self.withBob { database throws in
+            let terminal = try PseudoTerminal()
+            let output = try ScratchFile()
+            let console = Console(
+                output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+                signals: ScriptedSignals())
+            terminal.type(answer)
+            let code = Commands.run(
+                Self.restore + ["--database-url", database.connectionText], console, Environment(values: [:]))
+            #expect(code == (isDone ? 0 : 1))
+            #expect(terminal.shown.contains("Carry this out? [y/N] "))
+            #expect(output.text.hasPrefix(Self.plan))
+            #expect(try database.value("select head::text from pathmirror.namespace") == (isDone ? "10" : "9"))
+        }
+    }
+
+    /// What only adds needs no answer.
+    @Test func nothingIsAskedWhereNothingGoes() throws {
+        try withHistory { database throws in
+            let run = try database.run(
+                ["replay", "tree", "--at", "6", "--path", "/users/ada", "--into", "default", "--replace"])
+            #expect(run.exitCode == 0, "\(run.errors)")
+            #expect(
+                run.output.contains("  adds     2 leaves: /users/ada/name, /users/ada/posts\n  changes  0 leaves\n"))
+            #expect(try database.tree()["users"] == ["ada": ["name": "Ada", "posts": 2]])
+        }
+    }
+
+    /// A value above the path goes, too.
+    @Test func aValueAboveIsInThePlan() throws {
+        try withHistory { database throws in
+            try database.set("/users", "5")
+            let run = try database.run(Self.restore)
+            #expect(run.exitCode == 1)
+            #expect(run.output.contains("  removes  1 leaf: /users\n"))
+            #expect(try database.tree()["users"] == 5)
+        }
+    }
+
+    @Test func onlyWhatIsMissing() throws {
+        try withHistory { database throws in
+            try database.set("/users/ada", #"{"name": "Ada Lovelace", "new": true}"#)
+            let words = ["replay", "tree", "--at", "4", "--into", "default", "--missing-only"]
+            let plan = """
+                Plan for / of default at seq 9:
+                  adds     3 leaves: /users/ada/posts, /users/bob/name, /users/bob/posts
+                  changes  0 leaves
+                  removes  0 leaves
+
+                """
+            #expect(
+                try database.run(words + ["--dry-run"]).output == plan
+                    + "Would restore 3 leaves of the tree at seq 4.\n")
+            let before = try database.tree()
+            let run = try database.run(words)
+            #expect(
+                run.output == plan + """
+                    Restored 3 leaves of the tree at seq 4 in default; its seq is 10.
+                    To reverse it: pathmirror log undo 10 --ns default
+
+                    """)
+            #expect(
+                try database.tree()["users"] == [
+                    "ada": ["name": "Ada Lovelace", "new": true, "posts": 2], "bob": ["name": "Bob", "posts": 1],
+                ])
+            #expect(try database.tree()["posts"] == before["posts"] && database.tree()["list"] == before["list"])
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+            let again = try database.run(words)
+            #expect(again.output.hasSuffix("\nNothing was written: default lacks nothing of the tree at seq 4.\n"))
+            #expect(try database.run(["log", "undo", "10", "--yes"]).exitCode == 0)
+            #expect(try database.tree() == before)
+        }
+    }
+
+    @Test func missingOnlyInChunks() throws {
+        try withHistory { database throws in
+            let words = ["replay", "tree", "--at", "4", "--into", "default", "--missing-only", "--chunked"]
+            let run = try database.run(words + ["--chunk-rows", "1"])
+            #expect(run.exitCode == 0, "\(run.errors)")
+            #expect(
+                run.output.hasSuffix(
+                    "It was written by several entries. To reverse it, undo each of them, the newest first: pathmirror log undo 12 --ns default\n"
+                ))
+            #expect(try database.tree()["users"] == pastTrees[4]["users"])
+            for seq in ["12", "11", "10", "9"] {
+                #expect(try database.run(["log", "undo", seq, "--yes"]).exitCode == 0)
+            }
+            #expect(try database.tree() == pastTrees[8])
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+}
