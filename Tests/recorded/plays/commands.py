@@ -8,8 +8,8 @@ from harness.gateway import SECRET
 from harness.issuer import unsigned
 from harness.waiting import wait_until
 
-COMMANDS = ["dev", "serve", "migrate up", "migrate status", "import", "export", "log ls", "log show", "log tail", "log verify", "log blame", "log snapshot", "log prune",
-            "replay tree", "replay log", "replay apply", "replay mirror", "diff", "rules get", "rules set", "rules check", "rules test", "rules history", "rules rollback", "rules clear",
+COMMANDS = ["dev", "serve", "migrate up", "migrate status", "import", "export", "log ls", "log show", "log tail", "log verify", "log blame", "log undo", "log snapshot", "log prune",
+            "replay tree", "replay log", "replay apply", "replay mirror", "diff", "rules get", "rules set", "rules check", "rules test", "rules history", "rules rollback",
             "rules explain", "token mint", "token inspect", "mirror apply", "mirror infer", "mirror ls", "mirror status", "mirror pause", "mirror resume", "mirror drop",
             "mirror errors", "version", "migrate", "log", "replay", "rules", "token", "mirror"]
 
@@ -108,6 +108,8 @@ def play_commands_replay(player):
     player.command("log", "ls", "--json", *copy)
     player.command("diff", player.name, f"{player.name}-copy")
     player.command("log", "verify", *copy)
+    for words in (["2"], ["3"], ["3", "--yes"], ["3", "--yes"], ["7"], ["99"], ["x"]):
+        player.command("log", "undo", *words, *ns)
 
 
 def play_commands_rules(player):
