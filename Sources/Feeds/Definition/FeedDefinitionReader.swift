@@ -260,7 +260,8 @@ struct FeedDefinitionReader: DefinitionNoting {
         let given = FeedDestination.members.compactMap { name in members[name].map { (name: name, value: $0) } }
         if given.count > 1 {
             note(
-                value.place, member, "messages have one destination: give only one of \(given.joined(separator: ", "))")
+                given[0].value.place, given[0].name,
+                "messages have one destination: give only one of \(given.map(\.name).joined(separator: ", "))")
         }
         var found: FeedDestination?
         for (name, value) in given {
