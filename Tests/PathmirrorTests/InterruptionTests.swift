@@ -78,7 +78,9 @@ import Testing
 
     /// A command that is interrupted at its question has changed nothing, whatever it reports when it is interrupted later.
     @Test func atAQuestion() throws {
-        let console = try Descriptors().console()
+        let descriptors = try Descriptors()
+        defer { withExtendedLifetime(descriptors) {} }
+        let console = descriptors.console()
         let arguments = try ParsedArguments(["orders"], FeedRemoveCommand.specification, Environment(values: [:]))
         #expect(throws: CommandFailure.self) { try Confirmation.require("Drop?", "Add --yes.", arguments, console) }
         _ = console.interruption.note(SIGINT)
