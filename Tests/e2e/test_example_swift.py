@@ -9,7 +9,8 @@ from harness.process import run
 from harness.swift_examples import PACKAGE, App, built
 from harness.waiting import wait_until
 
-DOCUMENT = PACKAGE.parents[1] / "docs" / "guides" / "client.md"
+DOCUMENTS = PACKAGE.parents[1] / "docs"
+PROGRAM = re.compile(r"```swift\n(import Foundation\nimport PathmirrorClient\n.*?)```", re.DOTALL)
 
 
 @pytest.fixture
@@ -45,8 +46,9 @@ def begin(scratch, logs):
         gateway.sweep()
 
 
-def test_whole_programs_of_the_page_are_examples():
-    first, worker, _ = re.findall(r"```swift\n(import Foundation\nimport PathmirrorClient\n.*?)```", DOCUMENT.read_text(), re.DOTALL)
+def test_whole_programs_of_the_pages_are_examples():
+    first, _ = PROGRAM.findall((DOCUMENTS / "guides" / "client.md").read_text())
+    worker, = PROGRAM.findall((DOCUMENTS / "reference" / "client.md").read_text())
     assert first == (PACKAGE / "Sources" / "first" / "main.swift").read_text()
     assert worker == (PACKAGE / "Sources" / "worker" / "Worker.swift").read_text()
 

@@ -6,7 +6,7 @@ internal import Wire
 ///
 /// As an `NSError` it has the domain `com.firebase` and the code's raw value, because apps written for Firebase's SDK may compare them.
 public struct DatabaseError: Error, Sendable, Equatable {
-    /// The kinds of errors. docs/guides/client.md has a table of them.
+    /// The kinds of errors. docs/reference/client.md has a table of them.
     public enum Code: Int, Sendable, CaseIterable {
         /// The rules do not allow the operation.
         case permissionDenied = 1

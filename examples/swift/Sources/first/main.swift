@@ -1,7 +1,7 @@
 import Foundation
 import PathmirrorClient
 
-// A list of notes that is there with and without a connection: first URL FOLDER
+// Notes that work with and without a connection. Usage: first URL FOLDER
 PathmirrorApp.configure(
     url: CommandLine.arguments[1], directory: URL(fileURLWithPath: CommandLine.arguments[2]))
 let database = Database.database()
