@@ -1,4 +1,4 @@
-"""Every tree that a log says there was, by the words of docs/reference/log.md ("What an entry means").
+"""Every tree that a log says there was, by the words of docs/reference/log.md ("The meaning of an entry").
 
 Trees share what an entry does not touch, so that all of them can be kept, and two that follow one another compared quickly.
 """
