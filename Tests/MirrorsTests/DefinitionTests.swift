@@ -63,7 +63,7 @@ import Tree
             "the path's part \"b.c\""
         ),
         (#"{"name": "a", "path": "/{k}", "indexes": ["y"]}"#, "there is no column \"y\""),
-        (#"{"name": "a", "path": "/{k}", "table": "pathmirror.x"}"#, "the system's"),
+        (#"{"name": "a", "path": "/{k}", "table": "pathmirror.x"}"#, "is reserved"),
         (#"{"name": "a", "path": "/{k}", "keep errors": 100001}"#, "keep errors: this should be a whole number"),
         (#"{"name": "a", "path": "/{k}", "keep errors": "all"}"#, "keep errors: this should be a whole number"),
         (#"{"name": "a", "path": "/{k}", "name": "b"}"#, "f.json:1:31: \"name\" comes twice"),

@@ -303,7 +303,7 @@ import Testing
             #expect(
                 try database.failure("feed", "apply", "-", input: late).contains(
                     #"the oldest entry is 3. {"seq":2} begins with the oldest entry, "snapshot" with"#))
-            #expect(try database.output("feed", "seek", "orders", "--seq", "2").contains("is at seq 2"))
+            #expect(try database.output("feed", "seek", "orders", "--seq", "2", "--yes").contains("is at seq 2"))
         }
     }
 

@@ -103,7 +103,7 @@ import Testing
 
     @Test func whatWasPruned() throws {
         try withHistory { database throws in
-            try database.json("log", "prune", "--keep", "3 entries")
+            try database.json("log", "prune", "--keep", "3 entries", "--yes")
             #expect(
                 try database.failure("log", "undo", "5", "--yes").hasPrefix(
                     "pathmirror: Entry 5 can't be undone: it was pruned. The log begins at 6."))

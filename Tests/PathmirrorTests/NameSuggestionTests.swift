@@ -35,7 +35,7 @@ import Testing
                 #expect(run.exitCode == 1, "\(arguments)")
                 #expect(
                     run.errors
-                        == "pathmirror: There is no mirror \"\(arguments.last ?? "")\" of namespace \"default\". Did you mean \"posts\"?\n"
+                        == "pathmirror: There is no mirror \"\(arguments.last ?? "")\" in namespace \"default\". Did you mean \"posts\"?\n"
                 )
             }
         }

@@ -185,7 +185,7 @@ import Testing
         }
         let sink = try make { $0 == "PATHMIRROR_SINK_TOKEN" ? "s3cret" : nil }
         defer { sink.stop() }
-        #expect(sink.answers([.order(1)])?.first?.reason.contains("No stream") == true)
+        #expect(sink.answers([.order(1)])?.first?.reason.contains("No JetStream stream") == true)
         let wrong = try make { _ in "wr0ng" }
         defer { wrong.stop() }
         let outcome = try #require(wrong.answers([.order(1)])?.first)

@@ -76,7 +76,7 @@ import Tree
         (#"{"url":"/hooks"}"#, "webhook.url: is not an address"),
         (#"{"url":"a.example/h"}"#, "webhook.url: is not an address"),
         (#"{"url":"ftp://a.example/h"}"#, "webhook.url: must begin with https://"),
-        (#"{"url":"https://"}"#, "webhook.url: is not an address"),
+        (#"{"url":"https://"}"#, "webhook.url: must begin with https"),
         (#"{"url":"https://a.example/ b"}"#, "webhook.url: is not an address"),
         (#"{"url":"https://a.example/é"}"#, "webhook.url: is not an address"),
         (#"{"url":"https://a.example/\r\nX: 1"}"#, "webhook.url: is not an address"),

@@ -429,7 +429,7 @@ import Testing
             #expect(
                 refusal { _ = try bench.operators.plan(try definition(Self.first), namespace: "none") }.contains("none")
             )
-            #expect(refusal { _ = try bench.mirror("none") } == #"There is no mirror "none" of namespace "test"."#)
+            #expect(refusal { _ = try bench.mirror("none") } == #"There is no mirror "none" in namespace "test"."#)
         }
     }
 
