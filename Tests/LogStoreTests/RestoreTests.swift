@@ -55,7 +55,7 @@ import Tree
             let said = #expect(throws: LogStoreError.self) { try load(connection, record, "a", after: 2) }
             #expect(
                 "\(said.map { "\($0)" } ?? "")".hasPrefix(
-                    "Entry 3 changed something at, above or below /a after the plan was made. Nothing was changed."))
+                    "Entry 3 changed data at, above or below /a after the plan was made. Nothing was changed."))
             #expect(!connection.postgres.isInTransaction)
             #expect(try connection.loadTree(record.id).root == writer.root)
             // What is elsewhere is in nobody's way.

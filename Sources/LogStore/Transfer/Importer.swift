@@ -317,10 +317,10 @@ private struct ImportConflict: Error, CustomStringConvertible {
 
     var description: String {
         if isBeforeLoading {
-            return "Entry \(seq) changed something at, above or below \(path) after the plan was made. "
+            return "Entry \(seq) changed data at, above or below \(path) after the plan was made. "
                 + "Nothing was changed. Run the command again to see a new plan."
         }
-        return "Entry \(seq) changed something at, above or below \(path) while the import was loading there. "
-            + "What is loaded stays; started again, the import begins anew and replaces it."
+        return "Entry \(seq) changed data at, above or below \(path) while the import was loading there. "
+            + "The loaded data stays. Run the import again: it begins from the start and replaces this data."
     }
 }
