@@ -62,7 +62,7 @@ import Testing
     /// The page for operators lists the options of gateways, as the program has them.
     @Test func thePageOfOptionsIsWhole() throws {
         let root = #filePath.split(separator: "/").dropLast(3).map { "/\($0)" }.joined()
-        let page = String(decoding: try Files.read(root + "/docs/guides/operations.md"), as: UTF8.self)
+        let page = String(decoding: try Files.read(root + "/docs/reference/options.md"), as: UTF8.self)
         let rows = page.split(separator: "\n").filter { $0.hasPrefix("| `--") && $0.contains("| `PATHMIRROR_") }
         let documented = Set(rows.map { String($0.dropFirst(5).prefix { $0 != " " && $0 != "`" }) })
         let options = ServeCommand.specification.options + DevCommand.specification.options

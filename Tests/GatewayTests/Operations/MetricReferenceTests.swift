@@ -98,7 +98,7 @@ import Testing
     /// metric's advice.
     @Test func adviceNamesWhatThereIs() {
         let alerts = RepositoryFile("deploy/prometheus/alerts.yml").text
-        let options = RepositoryFile("docs/guides/operations.md").text
+        let options = RepositoryFile("docs/reference/options.md").text
         let advice = Self.all.map(\.action).joined(separator: "\n")
         for alert in advice.matches(of: /`(Pathmirror\w+)`/).map({ $0.1 }) {
             #expect(alerts.contains("alert: \(alert)\n"), "\(alert)")
