@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deployment import DEPLOY, ROOT, release_binary, run, tool
+from deployment import DEPLOY, ROOT, load, release_binary, run, tool
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
 YAML_FILES = sorted(ROOT.glob("*.y*ml")) + sorted(DEPLOY.rglob("*.y*ml")) + sorted((ROOT / "Tests/deploy").glob("*.y*ml"))
@@ -156,6 +156,15 @@ def undocumented(names: set[str]) -> list[str]:
 def test_alerts_use_metrics_that_the_gateway_has():
     names = set(re.findall(r"\b(pathmirror_\w+)", (DEPLOY / "prometheus/alerts.yml").read_text()))
     assert names and not undocumented(names)
+
+
+def test_each_alert_names_its_section_of_the_runbook():
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
+    rules = load(DEPLOY / "prometheus/alerts.yml")["groups"][0]["rules"]
+    alerts = {rule["alert"]: rule["annotations"]["runbook"] for rule in rules if "alert" in rule}
+    assert alerts == {name: f"docs/runbook.md#{name.lower()}" for name in alerts}
+    assert set(alerts) <= set(headings), set(alerts) - set(headings)
+    assert {heading for heading in headings if heading.startswith("Pathmirror")} <= set(alerts)
 
 
 def dashboard() -> dict:
