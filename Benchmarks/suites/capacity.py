@@ -1,4 +1,4 @@
-"""What a write and a leaf take: bytes on disk and of the write-ahead log, processor time. What docs/guides/operations.md plans with."""
+"""What a write and a leaf take: bytes on disk and of the write-ahead log, processor time. What docs/guides/capacity.md plans with."""
 
 import json
 

@@ -32,7 +32,7 @@ enum LogEventTable {
         "the page file accepts no more pages, and trees stay in memory beyond --tree-memory":
             "Free space on the disk of `--page-directory`.",
         "the database has been migrated by a newer version: update this gateway soon, because it will not start again":
-            "Finish the [update](../operations.md#updates).",
+            "Finish the [update](../guides/upgrade.md#updates).",
         "commits can't be announced: other gateways find them by polling the heads":
             "Act on `error`. Other gateways follow up to a second later.",
         "feeds can't read the log": "Act on `error`. Feeds deliver nothing until the cause is repaired.",
@@ -47,7 +47,7 @@ enum LogEventTable {
             "None.",
         "THE DATABASE HAS LOST ENTRIES that a feed has delivered: the feed continues with the remaining entries":
             "Consumers have messages of entries that no longer exist: correct the effects of these messages.",
-        "feed is broken": "[PathmirrorFeedNotRunning](../operations.md#pathmirrorfeednotrunning).",
+        "feed is broken": "[PathmirrorFeedNotRunning](../runbook.md#pathmirrorfeednotrunning).",
         "the progress of feeds can't be stored":
             "Act on `error`. After a restart messages since then are delivered again.",
         "the last progress of feeds was not stored": "None: some messages are delivered again.",
@@ -108,7 +108,7 @@ enum LogEventTable {
         "secrets read": "None.",
         "the secrets can't be read; those before stay": "Act on `error`.",
         "environment variables are ignored, as no option has their name":
-            "Give them the [new names](../operations.md#renamed-options), or remove them.",
+            "Give them the [new names](renamed.md#renamed-options), or remove them.",
         "constants are changed, as only tests should do": "Start the gateway without `PATHMIRROR_TUNE`.",
         "shutting down": "None.",
         "stopped": "None.",

@@ -59,8 +59,9 @@ import Testing
         var text = """
             # Log events
 
-            Each line of the log is one event: time, level, message, fields ([form](../operations.md#log-lines)).
+            Each line of the log is one event: time, level, message, fields ([form](gateway.md#log-lines)).
             This page lists the events of level `info` and above, by the part of the program that writes them.
+            The [runbook](../runbook.md#log-lines) has checks and fixes for warnings and errors.
             `…` stands for a value in the message.
             `Tests/HouseTests/LogEventTable.swift` has the advice; a test compares the messages with the sources and prints this page.
 

@@ -1,4 +1,4 @@
-"""The roles of docs/guides/operations.md, and a database that `pg_restore` has made: what is missing is named, with the statement that grants it."""
+"""The roles of docs/guides/roles.md, and a database that `pg_restore` has made: what is missing is named, with the statement that grants it."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """An update from one version to another under load, in one order of steps; then what must hold is checked.
 
-    scripts/upgrade OLD                      the orders that docs/guides/operations.md says work
+    scripts/upgrade OLD                      the orders that docs/guides/upgrade.md says work
     scripts/upgrade OLD --order gateways-later --seed 7
 
 OLD is the older version's binary. The clients are those of the fault campaign, without feeds where the older version has none: they

@@ -18,7 +18,7 @@ import Testing
         var text = """
             # Metrics
 
-            `GET /.metrics` answers in the text format of Prometheus ([who may read it](../operations.md#metrics)).
+            `GET /.metrics` answers in the text format of Prometheus ([who may read it](gateway.md#metrics)).
             All names begin with `pathmirror_`; braces name the label of a metric.
             Numbers are in base units: seconds, bytes, entries.
             The right column says what an operator does about a metric.
