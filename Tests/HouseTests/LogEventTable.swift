@@ -9,7 +9,7 @@ enum LogEventTable {
         the database has committed a batch without its synchronous standby; the outcome is unknown until a standby \
         has a later commit
         """:
-            "Repair the standby ([runbook](../high-availability.md#runbook)).",
+            "Repair the standby ([runbook](../guides/high-availability.md#runbook)).",
         "commit failed": "Act on `error`. The clients of these writes got an error.",
         "the log no longer exists: its namespace was removed, moved or lost": "None if the namespace was removed.",
         "the log can't be read":
@@ -21,7 +21,7 @@ enum LogEventTable {
         "a namespace takes more memory than --tree-memory and stays in memory": "Raise `--tree-memory`.",
         "the trees in use take more memory than --tree-memory": "Raise `--tree-memory`, or move namespaces.",
         "THE DATABASE HAS LOST ENTRIES that this gateway had: the gateway has reloaded the namespace":
-            "Find out what failed over or was restored ([what was lost](../high-availability.md#what-was-lost)).",
+            "Find out what failed over or was restored ([what was lost](../guides/high-availability.md#what-was-lost)).",
         "namespace moved to another database": "None.",
         "namespace removed": "None.",
         "THE DATABASE HAS LOST A NAMESPACE that this gateway had": "Act as for lost entries.",

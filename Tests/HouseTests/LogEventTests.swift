@@ -63,7 +63,6 @@ import Testing
             This page lists the events of level `info` and above, by the part of the program that writes them.
             The [runbook](../runbook.md#log-lines) has checks and fixes for warnings and errors.
             `…` stands for a value in the message.
-            `Tests/HouseTests/LogEventTable.swift` has the advice; a test compares the messages with the sources and prints this page.
 
             """
         var room = ""

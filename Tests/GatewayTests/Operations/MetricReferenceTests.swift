@@ -22,7 +22,6 @@ import Testing
             All names begin with `pathmirror_`; braces name the label of a metric.
             Numbers are in base units: seconds, bytes, entries.
             The right column says what an operator does about a metric.
-            `Metric.groups` in `Sources/Gateway/Operations` has the table from which this page is printed.
 
             """
         for group in Metric.groups {
