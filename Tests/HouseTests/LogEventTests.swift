@@ -73,12 +73,31 @@ import Testing
             }
             let fields = event.fields.map { "`\($0)`" }.joined(separator: ", ")
             let levels = event.levels.joined(separator: ", ")
-            text += "| \(event.message) | \(levels) | \(fields) | \(LogEventTable.advice[event.message] ?? "") |\n"
+            let advice = LogEventTable.advice[event.message] ?? ""
+            let section = Self.section(of: event).map { " [Runbook](../runbook.md#\($0))." } ?? ""
+            text += "| \(event.message) | \(levels) | \(fields) | \(advice)\(section) |\n"
         }
         if getenv("PATHMIRROR_WRITE_REFERENCE") != nil { SourceFiles.write(text, to: Self.page) }
         #expect(
             SourceFiles.text(Self.page) == text,
             "run: PATHMIRROR_WRITE_REFERENCE=1 make test ROOM=House FILTER=LogEventTests")
+    }
+
+    /// Returns the anchor of the runbook's section about an event of level `warning` or `error`.
+    private static func section(of event: Event) -> String? {
+        guard event.levels.contains(where: { ["warning", "error"].contains($0) }) else { return nil }
+        return LogEventSections.anchor(of: event.message)
+    }
+
+    @Test func everyWarningHasASectionOfTheRunbook() {
+        let headings = LogEventSections.headings(SourceFiles.text("docs/runbook.md"))
+        for (_, event) in Self.events() where event.levels.contains(where: { ["warning", "error"].contains($0) }) {
+            guard let anchor = Self.section(of: event) else {
+                Issue.record("LogEventSections has no section for: \(event.message)")
+                continue
+            }
+            #expect(headings.contains(anchor), "docs/runbook.md has no section #\(anchor)")
+        }
     }
 
     @Test func callsAreFound() {
