@@ -69,7 +69,7 @@ extension Metric {
         ) { $0.gateway.logReadings.current },
         .counters(
             "rate_limited_total", by: "limit", "Requests and messages over a rate.",
-            action: "One client does too much, or the rate is too low: [rates](../limits.md#rates)."
+            action: "One client does too much, or the rate is too low: [rates](limits.md#rates)."
         ) { sources in sources.rateLimited.map { ($0.limit, $0.count) } },
         .counters(
             "http_errors_total", by: "class", "Requests that were answered with 4xx or 5xx.",

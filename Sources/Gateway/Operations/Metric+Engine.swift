@@ -14,7 +14,8 @@ extension Metric {
             "writes_refused_total", by: "reason", "Writes that were not committed.",
             action: """
                 `rules`: rules or a client changed; `pathmirror rules explain` judges one write. `precondition`: \
-                clients compete for a path. `database`: look at `pathmirror_database_up` and the log.
+                clients compete for a path. `database`: alert `PathmirrorWritesRefusedByDatabase` if PostgreSQL answers; \
+                see the log.
                 """
         ) {
             [
@@ -62,7 +63,7 @@ extension Metric {
         ) { $0.engine.endedBlockers.current },
         .counter(
             "taken_back_total", "Times that a namespace returned to an older state because the database lost entries.",
-            action: "Alert `PathmirrorEntriesLost` on any: [what was lost](../high-availability.md#what-was-lost)."
+            action: "Alert `PathmirrorEntriesLost` on any: [what was lost](../guides/high-availability.md#what-was-lost)."
         ) { $0.engine.takenBack.current },
         .counter(
             "taken_back_entries_total", "Entries that this gateway had and the database lost.",
@@ -88,7 +89,10 @@ extension Metric {
         ) { $0.memory?.budget },
         .gauge(
             "page_file_bytes", "Size of the page file.",
-            action: "The disk of `--page-directory` must hold it."
+            action: """
+                Alert `PathmirrorPageFileFull` near four times `--tree-memory`. The disk of `--page-directory` must \
+                hold it.
+                """
         ) { $0.memory.map { $0.pages?.bytesInFile ?? 0 } },
         .counter(
             "page_reads_total", "Pages of large trees that were read from the page file.",

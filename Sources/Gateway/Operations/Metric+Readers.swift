@@ -4,7 +4,10 @@ extension Metric {
     static let retention: [Metric] = [
         .counter(
             "retention_dropped_entries_total", "Entries of logs that were dropped by retention.",
-            action: "Stands still while the log grows: see the next two metrics."
+            action: """
+                Alert `PathmirrorLogGrows` if it stands still for a week while gateways commit many writes: see the \
+                next two metrics.
+                """
         ) { $0.retention.dropped },
         .counter(
             "retention_failures_total", "Times that a log could not be shortened.",
@@ -12,7 +15,7 @@ extension Metric {
         ) { $0.retention.failures },
         .gauge(
             "retention_held_back_namespaces", "Namespaces whose log a reader needs for longer than retention keeps it.",
-            action: "Above 0: `pathmirror retention ls` names the reader."
+            action: "Alert `PathmirrorRetentionHeldBack` above 0: `pathmirror retention ls` names the reader."
         ) { $0.retention.heldBack },
     ]
 
@@ -27,7 +30,7 @@ extension Metric {
         ) { $0.ofMirrors { Int($0.lagEntries) } },
         .seconds(
             "mirror_lag_seconds", by: "mirror", "Time for which the mirror's table has lacked entries.",
-            action: "How old reports are. Grows: see `pathmirror_mirror_lag_entries`."
+            action: "Alert `PathmirrorMirrorLagging` above 300: see `pathmirror_mirror_lag_entries`."
         ) { $0.ofMirrors { Double($0.lagMilliseconds) / 1_000 } },
     ]
 
@@ -35,14 +38,14 @@ extension Metric {
         .gauges(
             "feed_up", by: "feed", "1 while the feed's messages are delivered.",
             action: """
-                Alert [`PathmirrorFeedNotRunning`](../operations.md#pathmirrorfeednotrunning) on 0: `pathmirror feed \
+                Alert [`PathmirrorFeedNotRunning`](../runbook.md#pathmirrorfeednotrunning) on 0: `pathmirror feed \
                 status`.
                 """
         ) { $0.ofFeeds { $0.isUp ? 1 : 0 } },
         .seconds(
             "feed_lag_seconds", by: "feed", "Age of the oldest entry whose messages are not all acknowledged.",
             action: """
-                Alert [`PathmirrorFeedLagging`](../operations.md#pathmirrorfeedlagging): too few consumers, or none.
+                Alert [`PathmirrorFeedLagging`](../runbook.md#pathmirrorfeedlagging): too few consumers, or none.
                 """
         ) { $0.ofFeeds { Double($0.lagMilliseconds) / 1_000 } },
         .gauges(
@@ -52,7 +55,7 @@ extension Metric {
         .gauges(
             "feed_dead_letters", by: "feed", "Messages that failed for the last time.",
             action: """
-                Alert [`PathmirrorFeedDeadLetters`](../operations.md#pathmirrorfeeddeadletters): `pathmirror feed \
+                Alert [`PathmirrorFeedDeadLetters`](../runbook.md#pathmirrorfeeddeadletters): `pathmirror feed \
                 dead ls`.
                 """
         ) { $0.ofFeeds { Int($0.deadLetters) } },
@@ -60,7 +63,7 @@ extension Metric {
             "feed_holds_back_seconds", by: "feed",
             "Time for which the feed has kept the log from being pruned beyond its retention.",
             action: """
-                Alert [`PathmirrorFeedHoldsBackPruning`](../operations.md#pathmirrorfeedholdsbackpruning): the log \
+                Alert [`PathmirrorFeedHoldsBackPruning`](../runbook.md#pathmirrorfeedholdsbackpruning): the log \
                 grows.
                 """
         ) { $0.ofFeeds { Double($0.holdsBackMilliseconds) / 1_000 } },

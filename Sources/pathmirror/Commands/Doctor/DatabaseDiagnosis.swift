@@ -15,7 +15,7 @@ enum DatabaseDiagnosis {
                     "rights.role", "\(user) neither owns schema pathmirror nor is a member of pathmirror_gateway",
                     fix: facts.hasGatewayRole
                         ? "grant pathmirror_gateway to \(user)"
-                        : "make the roles as docs/guides/operations.md says, and run 'pathmirror migrate up'"))
+                        : "create the roles as in docs/guides/roles.md, and run 'pathmirror migrate up'"))
         } else if !facts.missing.isEmpty {
             found.append(
                 .problem(
@@ -80,7 +80,7 @@ enum DatabaseDiagnosis {
             + (facts.walBytes.map { ", the write-ahead log \(ByteCount.text($0))" } ?? "")
         if let freeBytes {
             let text = "\(size), and \(ByteCount.text(freeBytes)) are free"
-            let fix = "make room: 'pathmirror log prune' drops old entries (docs/guides/replays.md)"
+            let fix = "make room as in docs/guides/disk-full.md: 'pathmirror log prune' itself needs free space for a snapshot of the tree"
             if freeBytes < 1 << 30 {
                 found.append(.problem("disk.free", text, fix: fix))
             } else if freeBytes < facts.databaseBytes / 5 {

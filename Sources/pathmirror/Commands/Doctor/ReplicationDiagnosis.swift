@@ -17,7 +17,7 @@ enum ReplicationDiagnosis {
                     "replication.synchronous",
                     "commits wait for a synchronous standby (\(wanted)), and none is there",
                     fix:
-                        "start one, or empty synchronous_standby_names if losing the newest writes with this server will do"
+                        "start a standby, or see docs/runbook.md#pathmirrorcommitsunanswered"
                 ))
         } else if !synchronous.isEmpty {
             let names = synchronous.map(\.name).joined(separator: ", ")
@@ -27,7 +27,7 @@ enum ReplicationDiagnosis {
                 .warning(
                     "replication.asynchronous",
                     "standbys that follow behind: \(facts.standbys.count); a failover loses the newest acknowledged writes",
-                    fix: "name them in synchronous_standby_names (docs/guides/operations.md)"))
+                    fix: "name them in synchronous_standby_names (docs/guides/high-availability.md)"))
         } else if !server.isStandby {
             found.append(
                 .note(
@@ -64,7 +64,7 @@ enum ReplicationDiagnosis {
             .problem(
                 "replication.archive",
                 "the newest piece of the write-ahead log could not be archived: the disk fills up",
-                fix: "look at the server's log for what archive_command or archive_library says")
+                fix: "read the errors of archive_command in the server's log, and see docs/guides/disk-full.md#the-write-ahead-log")
         ]
     }
 }

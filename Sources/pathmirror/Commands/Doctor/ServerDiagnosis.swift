@@ -88,7 +88,7 @@ enum ServerDiagnosis {
             found.append(
                 .note(
                     "postgresql.superuser", "\(facts.user) is a superuser, which no gateway needs",
-                    fix: "serve as a member of pathmirror_gateway with --no-migrate (docs/guides/operations.md)"))
+                    fix: "serve as a member of pathmirror_gateway with --no-migrate (docs/guides/roles.md)"))
         }
         if !facts.seesAllSessions {
             found.append(

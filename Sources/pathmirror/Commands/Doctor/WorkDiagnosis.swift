@@ -65,7 +65,7 @@ enum WorkDiagnosis {
                 .warning(
                     "gateways.versions", text,
                     fix:
-                        "replace the older ones soon (docs/guides/operations.md#updates): one that ends doesn't start again"
+                        "replace the older ones soon (docs/guides/upgrade.md#updates): one that ends doesn't start again"
                 )
             ]
         }
@@ -75,13 +75,17 @@ enum WorkDiagnosis {
         var found: [Finding] = []
         for mirror in facts.mirrors {
             let name = "mirror \(mirror.name) of \(mirror.namespace)"
-            let why = "pathmirror mirror status --ns \(mirror.namespace)"
+            let status = "pathmirror mirror status --ns \(mirror.namespace)"
             if ["broken", "not running"].contains(mirror.state) {
-                found.append(.problem("mirrors.state", "\(name) is \(mirror.state)", fix: why))
+                found.append(
+                    .problem(
+                        "mirrors.state", "\(name) is \(mirror.state)",
+                        fix: "\(status) (docs/runbook.md#pathmirrormirrornotrunning)"))
             } else if mirror.state != "paused", mirror.lagSeconds > longLagSeconds {
                 found.append(
                     .warning(
-                        "mirrors.lag", "\(name) is \(DatabaseDiagnosis.duration(mirror.lagSeconds)) behind", fix: why))
+                        "mirrors.lag", "\(name) is \(DatabaseDiagnosis.duration(mirror.lagSeconds)) behind",
+                        fix: "\(status) (docs/runbook.md#pathmirrormirrorlagging)"))
             }
             if mirror.failures > 0 {
                 found.append(
@@ -99,12 +103,17 @@ enum WorkDiagnosis {
         var found: [Finding] = []
         for feed in facts.feeds {
             let name = "feed \(feed.name) of \(feed.namespace)"
-            let why = "pathmirror feed status --ns \(feed.namespace)"
+            let status = "pathmirror feed status --ns \(feed.namespace)"
             if ["broken", "not running"].contains(feed.state) {
-                found.append(.problem("feeds.state", "\(name) is \(feed.state)", fix: why))
+                found.append(
+                    .problem(
+                        "feeds.state", "\(name) is \(feed.state)",
+                        fix: "\(status) (docs/runbook.md#pathmirrorfeednotrunning)"))
             } else if feed.lagSeconds > longLagSeconds {
                 found.append(
-                    .warning("feeds.lag", "\(name) is \(DatabaseDiagnosis.duration(feed.lagSeconds)) behind", fix: why))
+                    .warning(
+                        "feeds.lag", "\(name) is \(DatabaseDiagnosis.duration(feed.lagSeconds)) behind",
+                        fix: "\(status) (docs/runbook.md#pathmirrorfeedlagging)"))
             }
             if feed.failures > 0 {
                 found.append(
