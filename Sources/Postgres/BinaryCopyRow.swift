@@ -24,6 +24,7 @@ public struct BinaryCopyRow: ~Copyable {
         try field(column).int64()
     }
 
+    /// Returns the boolean in the field. Throws if the field is not a boolean.
     public func bool(_ column: Int) throws(PostgresError) -> Bool {
         try field(column).bool()
     }

@@ -34,6 +34,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// Begins a row.
     public mutating func beginRow() {
         columnsInRow = 0
         if isBinary {
@@ -67,6 +68,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// Appends a null as the next field of the row.
     public mutating func appendNull() {
         column()
         if isBinary {
@@ -76,6 +78,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// Appends a boolean as the next field of the row.
     public mutating func appendBool(_ value: Bool) {
         if isBinary {
             begin(1)
@@ -86,6 +89,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// Appends a four-byte integer as the next field of the row.
     public mutating func appendInt4(_ value: Int32) {
         if isBinary {
             begin(4)
@@ -95,6 +99,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// Appends an eight-byte integer as the next field of the row.
     public mutating func appendInt8(_ value: Int64) {
         if isBinary {
             begin(8)
@@ -104,6 +109,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// Appends a double as the next field of the row.
     public mutating func appendFloat8(_ value: Double) {
         if isBinary {
             begin(8)
@@ -141,6 +147,7 @@ public struct CopyWriter: ~Copyable {
         appendChecked(utf8)
     }
 
+    /// Appends a `bytea` as the next field of the row.
     public mutating func appendBytea(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { appendBytea($0) }
     }

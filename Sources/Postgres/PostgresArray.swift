@@ -35,27 +35,32 @@ public struct PostgresArray: Sendable {
         elements.reserveCapacity(bytes)
     }
 
+    /// Appends a null as the next element.
     public mutating func appendNull() {
         elements.appendBigEndian(Int32(-1))
         count += 1
         hasNull = true
     }
 
+    /// Appends a boolean as the next element.
     public mutating func appendBool(_ value: Bool) {
         begin(.bool, length: 1)
         elements.appendBool(value)
     }
 
+    /// Appends a four-byte integer as the next element.
     public mutating func appendInt4(_ value: Int32) {
         begin(.int4, length: 4)
         elements.appendBigEndian(value)
     }
 
+    /// Appends an eight-byte integer as the next element.
     public mutating func appendInt8(_ value: Int64) {
         begin(.int8, length: 8)
         elements.appendBigEndian(value)
     }
 
+    /// Appends a double as the next element.
     public mutating func appendFloat8(_ value: Double) {
         begin(.float8, length: 8)
         elements.appendFloat8(value)
@@ -96,6 +101,7 @@ public struct PostgresArray: Sendable {
         elements.appendJSONB(utf8)
     }
 
+    /// Appends a `bytea` as the next element.
     public mutating func appendBytea(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { appendBytea($0) }
     }

@@ -48,18 +48,22 @@ public struct PostgresParameters: Sendable {
         slots.append(Slot(type: type, offset: 0, length: -1))
     }
 
+    /// Appends a boolean as the next parameter.
     public mutating func appendBool(_ value: Bool) {
         append(.bool) { $0.appendBool(value) }
     }
 
+    /// Appends a four-byte integer as the next parameter.
     public mutating func appendInt4(_ value: Int32) {
         append(.int4) { $0.appendBigEndian(value) }
     }
 
+    /// Appends an eight-byte integer as the next parameter.
     public mutating func appendInt8(_ value: Int64) {
         append(.int8) { $0.appendBigEndian(value) }
     }
 
+    /// Appends a double as the next parameter.
     public mutating func appendFloat8(_ value: Double) {
         append(.float8) { $0.appendFloat8(value) }
     }
@@ -69,6 +73,7 @@ public struct PostgresParameters: Sendable {
         append(.timestamptz) { $0.appendTimestamp(unixMicroseconds: unixMicroseconds) }
     }
 
+    /// Appends a text as the next parameter.
     public mutating func appendText(_ value: String) {
         var value = value
         value.withUTF8 { appendText(UnsafeRawBufferPointer($0)) }
@@ -85,6 +90,7 @@ public struct PostgresParameters: Sendable {
         append(.text) { $0.append(contentsOf: utf8) }
     }
 
+    /// Appends a `bytea` as the next parameter.
     public mutating func appendBytea(_ value: [UInt8]) {
         value.withUnsafeBytes { appendBytea($0) }
     }

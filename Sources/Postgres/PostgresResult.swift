@@ -54,6 +54,7 @@ public final class PostgresResult: @unchecked Sendable {
         try field(row, column).int32()
     }
 
+    /// Returns the boolean in the field. Throws if the field is not a boolean.
     public func bool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
         try field(row, column).bool()
     }
@@ -127,6 +128,7 @@ public struct PostgresRow: ~Copyable {
 
     public var columnCount: Int { result.columnCount }
 
+    /// Returns whether the field is null.
     public func isNull(_ column: Int) -> Bool {
         result.isNull(0, column)
     }
@@ -141,6 +143,7 @@ public struct PostgresRow: ~Copyable {
         try result.int32(0, column)
     }
 
+    /// Returns the boolean in the field. Throws if the field is not a boolean.
     public func bool(_ column: Int) throws(PostgresError) -> Bool {
         try result.bool(0, column)
     }

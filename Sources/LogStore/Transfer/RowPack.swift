@@ -25,6 +25,7 @@ public struct RowPack: Sendable {
     /// Whether the pack has reached one of its limits. Rows can still be added.
     public var isFull: Bool { bytes.count >= bytesWanted || ends.count >= rowsWanted }
 
+    /// Appends the row of one leaf or priority.
     public mutating func append(_ path: [UInt8], _ value: Node) {
         bytes.append(contentsOf: path)
         let pathEnd = bytes.count
