@@ -1,6 +1,6 @@
 import Testing
 
-/// The pages about the architecture name files that are there.
+/// Checks that the pages about the architecture name existing files.
 @Suite struct ArchitectureTests {
     private static let pages = [
         "docs/explanation/architecture.md", "docs/explanation/architecture-put.md",
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    /// Who follows a write from the socket to the answer opens each file once.
+    /// Checks that the path of a write from the socket to the answer names each file once.
     @Test func aWriteMeetsNoFileTwice() {
         var seen: Set<String> = []
         for file in Self.swiftFiles(in: SourceFiles.text("docs/explanation/architecture-put.md")) {
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    /// What stands between backticks and ends with `.swift`, in the order of the text.
+    /// Returns the words between backticks that end with `.swift`, in the order of the text.
     static func swiftFiles(in text: String) -> [String] {
         text.split(separator: "`", omittingEmptySubsequences: false).enumerated()
             .filter { $0.offset % 2 == 1 && $0.element.hasSuffix(".swift") && !$0.element.contains(" ") }

@@ -1,6 +1,6 @@
 import Testing
 
-/// The table of public cases names their sources and tests that exist.
+/// Checks that the table of public cases names sources, and tests that exist.
 @Suite struct CompatibilityTests {
     private static let page = "docs/reference/compatibility.md"
     private static let columns = 3
@@ -28,7 +28,7 @@ import Testing
 
     // MARK: Reading
 
-    /// The rows of every table whose columns are the case, what the client expects, and the test.
+    /// The rows of every table whose columns are the case, the client's expectation, and the test.
     static func rows(of text: String) -> [Row] {
         var rows: [Row] = []
         var isInTable = false
@@ -45,7 +45,7 @@ import Testing
         return rows
     }
 
-    /// The cells of a table's line, without blanks at their ends; a bar after a backslash is text.
+    /// The cells of a table's line, trimmed; a bar after a backslash is text.
     private static func cells(of line: Substring) -> [String] {
         guard line.first == "|", line.last == "|", line.count > 1 else { return [] }
         var cells = [""]
@@ -69,7 +69,7 @@ import Testing
         text.contains(/[A-Za-z0-9][A-Za-z0-9-]*\/[A-Za-z0-9._-]+#[0-9]+/)
     }
 
-    /// What stands between backticks as `file::name`.
+    /// Returns the tests between backticks, written as `file::name`.
     static func tests(in text: String) -> [(file: String, name: String)] {
         text.split(separator: "`", omittingEmptySubsequences: false).enumerated().compactMap { offset, part in
             guard offset % 2 == 1, let range = part.firstRange(of: "::") else { return nil }

@@ -1,9 +1,9 @@
 import Testing
 
-/// Within the large rooms the folders have arrows, too: which folder's types a folder may name. A type belongs to the
-/// folder of the file that declares it; extensions elsewhere count as naming it.
+/// Checks the dependencies between the folders of large targets: the folders whose types a folder may name. A type belongs to the folder
+/// of the file that declares it; extensions elsewhere count as naming it.
 @Suite struct FolderTests {
-    /// For each room: for each folder ("" for the room's own files) the folders that it may name, besides itself.
+    /// For each target: for each folder ("" for the target's own files) the other folders that it may name.
     static let allowed: [String: [String: Set<String>]] = [
         "Engine": engine, "Feeds": feeds, "Gateway": gateway, "Mirrors": mirrors,
     ]
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    /// The tables themselves have no cycle.
+    /// Checks that the tables have no cycle.
     @Test(arguments: allowed.keys.sorted())
     func tablesHaveNoCycle(_ room: String) throws {
         var rest = try #require(Self.allowed[room])

@@ -1,10 +1,10 @@
 import Testing
 
-/// Functions are short enough to be read at once, and public ones say what they do.
+/// Checks that functions are short enough to be read at once, and that public ones have a doc comment.
 @Suite struct FunctionTests {
     private static let maxLines = 60
 
-    /// Functions that are longer, and why: `path name`.
+    /// Longer functions, with the reason: `path name`.
     private static let longOnes: [String: String] = [:]
 
     @Test func functionsAreShort() {
@@ -20,7 +20,7 @@ import Testing
         #expect(found.isSuperset(of: Self.longOnes.keys), "an exception that nothing needs any more")
     }
 
-    /// What a protocol of the standard library asks for says there what it does.
+    /// Requirements of protocols of the standard library, which documents them.
     private static let explainedElsewhere: Set<String> = [
         "==", "<", "hash", "encode", "next", "makeIterator", "index", "formIndex",
     ]
@@ -57,7 +57,7 @@ import Testing
     }
 }
 
-/// A function as it stands in a formatted file: its closing brace is as far in as its first line.
+/// A function in a formatted file: its closing brace has the indentation of its first line.
 struct Function {
     let name: String
     /// Counted from 1.
@@ -97,7 +97,7 @@ struct Function {
         isExplained = above >= 0 && lines[above].drop { $0 == " " }.hasPrefix("///")
     }
 
-    /// Whether the declaration's head ends with an opening brace, on its first line or on that which closes its parameters.
+    /// Whether the declaration's head ends with an opening brace, on its first line or on the line that closes its parameters.
     private static func opensBody(_ lines: ArraySlice<String>, indent: Int) -> Bool {
         guard let first = lines.first else { return false }
         if first.hasSuffix("{") { return true }

@@ -1,14 +1,14 @@
 import Testing
 
-/// A target imports its direct dependencies in Package.swift, which is the only definition, and nothing else. SwiftPM does not
-/// check that: it lets a target import what its dependencies depend on.
+/// Checks that a target imports only its direct dependencies in Package.swift, the only definition. SwiftPM does not check that: it also
+/// allows imports of indirect dependencies.
 @Suite struct ImportTests {
-    /// Rooms that may import everything: the executable, and the programs that feed the parsers.
+    /// Targets that may import everything: the executable, and the fuzz programs.
     static let top: Set<String> = ["pathmirror", "Fuzz"]
 
-    /// What of the toolchain a room may import; the pure ones have no clock, file or socket, so they have no Glibc.
+    /// The modules of the toolchain that a target may import. Pure targets have no clock, file or socket, so they import no Glibc.
     static let ofTheSystem: Set<String> = ["Glibc", "Synchronization"]
-    /// Swift apps get its values as Foundation's types, and its callbacks on queues: nothing below it does.
+    /// The library for Swift apps, which uses Foundation's types and calls back on dispatch queues. The targets below it do not.
     static let library = "PathmirrorClient"
     static let pure: Set<String> = [
         "JSONText", "Crypto", "Compression", "Tree", "Tokens", "Rules", "Wire", "ClientCore",
@@ -23,7 +23,7 @@ import Testing
                 continue
             }
             var system = Self.pure.contains(file.room) ? [] : Self.ofTheSystem
-            // Pages come and go while threads read the tree that has them: a lock, and still no clock, file or socket.
+            // Threads read a tree while its pages come and go. The tree needs a lock, but no clock, file or socket.
             if file.room == "Tree" { system = ["Synchronization"] }
             if file.room == Self.library { system.formUnion(["Foundation", "Dispatch"]) }
             for module in file.lines.compactMap(Self.importedModule) where !allowed.union(system).contains(module) {
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    /// No dependency that nothing imports: the manifest says what is used.
+    /// Checks that each dependency in the manifest is imported.
     @Test func dependenciesAreUsed() {
         var imported: [String: Set<String>] = [:]
         for file in SourceFiles.swift(below: "Sources") {
@@ -64,7 +64,7 @@ import Testing
         #expect(Manifest.targets(in: manifest) == ["A": [], "B": ["A", "C"], "D": ["B"]])
     }
 
-    /// The table of docs/explanation/architecture.md says the same as Package.swift.
+    /// Checks that the table of docs/explanation/architecture.md equals Package.swift.
     @Test func theArchitecturePageSaysTheSame() {
         let page = SourceFiles.text("docs/explanation/architecture.md")
         var documented: [String: Set<String>] = [:]
@@ -84,14 +84,14 @@ import Testing
         }
     }
 
-    /// What a client speaks the protocols with carries no server: nothing but values, text and digests.
+    /// Checks that the protocol code of clients contains no server: only values, text and digests.
     @Test(arguments: ["Wire", "Tree", "ClientCore"]) func clientsNeedNoServer(room: String) {
         let needed = Self.needed(by: room)
         #expect(needed.isSubset(of: ["Wire", "Tree", "JSONText", "Crypto", "CCrypto", "ClientCore"]))
         #expect(needed.subtracting(["CCrypto"]).isSubset(of: Self.pure))
     }
 
-    /// Nor does an app with the library.
+    /// Checks that an app with the library contains no server.
     @Test func theLibraryNeedsNoServer() {
         #expect(
             Self.needed(by: Self.library) == [
@@ -110,7 +110,7 @@ import Testing
         return needed
     }
 
-    /// An app's connections bring no part of the server.
+    /// Checks that an app's connections contain no part of the server.
     @Test func connectionsOfAppsNeedNoServer() {
         var needed: Set<String> = []
         var rest = ["WebSocketClient"]
@@ -125,7 +125,7 @@ import Testing
         #expect(needed.subtracting(rooms).isSubset(of: ["CEpoll", "COpenSSL", "CCrypto"]))
     }
 
-    /// A C library has one wrapper.
+    /// Checks that each C library has one wrapper.
     @Test func oneWrapperPerLibrary() {
         var wrappers: [String: Set<String>] = [:]
         let libraries = Set(SourceFiles.folders(in: "Sources").filter { Self.isLibrary($0) })
@@ -137,7 +137,7 @@ import Testing
         for (library, rooms) in wrappers { #expect(rooms.count == 1, "\(library) is imported by \(rooms.sorted())") }
     }
 
-    /// Nothing below `Sources` needs Foundation but the library for apps.
+    /// Checks that only the library for apps imports Foundation.
     @Test func noFoundation() {
         for file in SourceFiles.swift(below: "Sources") where file.room != Self.library {
             for module in file.lines.compactMap(Self.importedModule) where module.hasPrefix("Foundation") {

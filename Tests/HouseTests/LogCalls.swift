@@ -1,13 +1,13 @@
-/// One place in the sources that writes a line to the log.
+/// A call in the sources that writes a line to the log.
 struct LogCall: Equatable {
-    /// The levels that it may write with.
+    /// The levels that the call may use.
     let levels: [String]
-    /// The messages, with `…` for what is interpolated; empty where the message is a variable.
+    /// The messages, with `…` for interpolations; empty if the message is a variable.
     let messages: [String]
-    /// The names of the fields that are named at the call.
+    /// The names of the fields at the call.
     let fields: [String]
 
-    /// The calls in a file's text, in its order.
+    /// The calls in a file's text, in order.
     static func all(in text: String) -> [LogCall] {
         let call = /(?:(?:[lL]ogger|\blog)\??\.(?:debug|info|notice|warning|error|log)|\bself\.warning)\(/
         return text.ranges(of: call).map { range in
@@ -28,13 +28,13 @@ struct LogCall: Equatable {
     }
 }
 
-/// Takes the arguments of a call apart, as far as texts and brackets tell.
+/// Splits the arguments of a call, as far as texts and brackets show.
 private struct ArgumentScanner {
     struct Argument {
-        /// What is no text.
+        /// The code outside of texts.
         var code = ""
         var texts: [String] = []
-        /// Texts that stand right behind an opening parenthesis, and before a comma: names of fields.
+        /// Texts directly after an opening parenthesis, and before a comma: names of fields.
         var names: [String] = []
     }
 

@@ -1,7 +1,6 @@
-/// What an operator does about each event of the log. The messages are those of the sources; docs/reference/log-events.md is
-/// printed from both.
+/// The operator's action for each log event. The messages are those of the sources; docs/reference/log-events.md is printed from both.
 enum LogEventTable {
-    /// By message, with `…` for what is interpolated.
+    /// By message, with `…` for interpolations.
     static let advice: [String: String] = [
         "a connection that blocked a namespace's writers and waited for its client was ended":
             "None once. Often: find out what kills gateways or cuts their connections.",

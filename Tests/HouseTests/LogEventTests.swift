@@ -1,18 +1,18 @@
 import Glibc
 import Testing
 
-/// The events of the log: each message of the sources is in the table, and docs/reference/log-events.md is printed from both.
+/// Checks that the table contains each log message of the sources, and that docs/reference/log-events.md is printed from both.
 ///
-/// `PATHMIRROR_WRITE_REFERENCE=1` writes the page before it is compared.
+/// `PATHMIRROR_WRITE_REFERENCE=1` writes the page before the comparison.
 @Suite struct LogEventTests {
     private static let page = "docs/reference/log-events.md"
 
-    /// Calls whose message is a variable, by file, with the messages that it may have.
+    /// Calls whose message is a variable, by file, with their possible messages.
     private static let variable: [String: [String]] = [
         "Sources/Retention/RetentionKeeper.swift": ["logs can't be shortened", "names of writes can't be deleted"],
-        // The texts of refusals, which docs/reference/security.md has.
+        // The texts of refusals are in docs/reference/security.md.
         "Sources/Gateway/Routing/PageGate.swift": [],
-        // What `dev` does with its own PostgreSQL, and passwords in command lines.
+        // The work of `dev` with its own PostgreSQL, and passwords on the command line.
         "Sources/pathmirror/Commands/Serve/DevCommand.swift": [],
         "Sources/pathmirror/Commands/Serve/ServeCommand.swift": [],
     ]
@@ -23,7 +23,7 @@ import Testing
         let fields: [String]
     }
 
-    /// The events of info and above, in the order of rooms and of their calls; each message once.
+    /// The events of info and above, in the order of targets and of their calls; each message once.
     private static func events() -> [(room: String, event: Event)] {
         var seen: Set<String> = []
         var found: [(room: String, event: Event)] = []

@@ -1,11 +1,11 @@
-/// The targets below Sources and what each depends on, as Package.swift says. SwiftPM lets a target import what its dependencies
-/// depend on; here the direct dependencies are all that a target may import.
+/// The targets below Sources and their dependencies in Package.swift. SwiftPM allows imports of indirect dependencies; the tests allow
+/// only direct ones.
 enum Manifest {
     /// By the name of the target's folder.
     static let dependencies: [String: Set<String>] = targets(in: SourceFiles.text("Package.swift"))
 
-    /// Reads calls of `target("Name", ["Dependency"])` and `.target(name: "Name", dependencies: ["Dependency"], …)`, also of
-    /// executables; leaves out what lies elsewhere than below Sources.
+    /// Reads calls of `target("Name", ["Dependency"])` and `.target(name: "Name", dependencies: ["Dependency"], …)`, also of executables.
+    /// Leaves out targets outside Sources.
     static func targets(in text: String) -> [String: Set<String>] {
         var found: [String: Set<String>] = [:]
         for start in text.ranges(of: /^ +(?:\.executableTarget|\.target|target)\(/.anchorsMatchLineEndings()) {

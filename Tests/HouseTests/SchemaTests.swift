@@ -1,8 +1,8 @@
 import Testing
 
-/// SQL of schema `pathmirror` is LogStore's alone: whoever else needs something of it asks by a function.
+/// Checks that only LogStore contains SQL of schema `pathmirror`: other targets call its functions.
 @Suite struct SchemaTests {
-    /// Words that stand before a table or a function in SQL.
+    /// SQL words before a table or a function.
     private static let commands: Set<String> = [
         "from", "into", "update", "join", "table", "select", "call", "lateral", "exists", "delete", "insert", "schema",
         "on", "function", "using", "truncate", "lock",
@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    /// What `LISTEN` and `NOTIFY` are about is the log's as well.
+    /// Checks that only LogStore contains `LISTEN` and `NOTIFY`.
     @Test func onlyLogStoreListens() {
         for file in SourceFiles.swift(below: "Sources") where !["LogStore", "Postgres"].contains(file.room) {
             for (index, line) in file.lines.enumerated() {
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// A line in which the schema's name stands behind a command of SQL.
+    /// Whether the schema's name follows an SQL command in this line.
     private static func namesSchema(_ line: String) -> Bool {
         let code = withoutComment(line)
         var rest = code[...]

@@ -1,9 +1,9 @@
 import Glibc
 
-/// The files of the repository, found from where this file stands.
+/// The files of the repository, found from the path of this file.
 enum SourceFiles {
     struct File {
-        /// From the repository's folder on.
+        /// The path from the repository's root.
         let path: String
         let lines: [String]
 
@@ -19,7 +19,7 @@ enum SourceFiles {
         }
     }
 
-    /// The names of the folders right below one.
+    /// The names of the direct subfolders.
     static func folders(in folder: String) -> [String] {
         names(in: root + "/" + folder).filter { isFolder(root + "/" + folder + "/" + $0) }.sorted()
     }

@@ -1,6 +1,6 @@
 import Testing
 
-/// What the house style asks of every source file.
+/// Checks the project's style rules for source files.
 @Suite struct StyleTests {
     private static let maxFileLines = 500
 
@@ -13,9 +13,9 @@ import Testing
     private struct Banned {
         let text: String
         let reason: String
-        /// Files where it is right.
+        /// Files in which the call is allowed.
         var exceptions: Set<String> = []
-        /// A room that it is right for.
+        /// A target in which the call is allowed.
         var exceptRoom: String?
     }
 
@@ -29,7 +29,7 @@ import Testing
         Banned(text: "JSONSerialization", reason: "JSON goes straight into the tree type"),
         Banned(
             text: "JSONDecoder", reason: "JSON goes straight into the tree type",
-            // Apps say by its strategies how their own types are read.
+            // Apps choose by its strategies how their own types are decoded.
             exceptions: ["Sources/PathmirrorClient/Codable/Coders.swift"]),
         Banned(text: "Task.detached", reason: "threads are Runtime's"),
         Banned(
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// Whoever overrules the compiler says why that is safe, right there.
+    /// Checks that a comment next to each unchecked concurrency annotation explains its safety.
     @Test func uncheckedConcurrencySaysWhy() {
         for file in SourceFiles.swift(below: "Sources") + SourceFiles.swift(below: "Tests") {
             for (index, line) in file.lines.enumerated()
@@ -63,9 +63,9 @@ import Testing
         }
     }
 
-    /// Nothing that is committed knows the machine that it was written on.
+    /// Checks that no committed file contains paths of the machine on which it was written.
     @Test func noPathsOfOneMachine() {
-        // Put together here, so that this file does not hold them.
+        // Concatenated here, so that this file does not contain them.
         let signs = ["/work" + "/main", "/work" + "/shared", "/tmp" + "/brief"]
         for file in SourceFiles.swift(below: "Sources") + SourceFiles.swift(below: "Tests") {
             for (index, line) in file.lines.enumerated() {
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// The call, and not the end of a longer name.
+    /// Whether the code contains the call, not the end of a longer name.
     private static func calls(_ text: String, in code: String) -> Bool {
         var rest = code[...]
         while let found = rest.firstRange(of: text) {
@@ -85,7 +85,7 @@ import Testing
         return false
     }
 
-    /// A line's code alone: without what stands between quotes and behind `//`.
+    /// The code of a line, without the contents of quotes and without the comment.
     static func withoutCommentsAndTexts(_ line: String) -> String {
         var code = ""
         var isInText = false

@@ -2,7 +2,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: what is said on the command line is understood in every form, and what can't be is refused in one sentence.
+/// Checks that the parser accepts every form of a command line, and rejects invalid ones with one sentence.
 @Suite struct ArgumentParserTests {
     static let specification = CommandSpecification(
         "try", "tries things",
@@ -36,7 +36,7 @@ import Testing
         var testDescription: String { arguments.joined(separator: " ") }
     }
 
-    /// A misspelled value of a switch is an error: it would leave the switch off without a word.
+    /// A misspelled value of a switch is an error: otherwise the switch would stay off silently.
     @Test(
         arguments: [
             ("enabled", nil), ("y", nil), ("2", nil), (" true", nil), ("Yes", true), ("off", false), ("0", false),
@@ -78,7 +78,7 @@ import Testing
         Form(arguments: ["f", "--force"], values: ["force": "true"]),
         Form(arguments: ["f", "--force", "--force"], values: ["force": "true"]),
         Form(arguments: ["--force", "f"], values: ["force": "true"]),
-        // One dash alone is a name for standard input.
+        // A single dash is a name for standard input.
         Form(arguments: ["-"], positionals: ["-"]),
         Form(arguments: ["f", "-"], positionals: ["f", "-"]),
         Form(arguments: ["--", "--name"], positionals: ["--name"]),
@@ -114,7 +114,7 @@ import Testing
         (["--"], "FILE is missing."),
         (["f", "g", "h"], "\"h\" is one argument too many."),
         (["f", "--", "g", "--force"], "\"--force\" is one argument too many."),
-        // The first mistake is the one that is told.
+        // The first mistake is reported.
         (["--nonsense", "--more"], "there is no option --nonsense."),
     ]) func mistakes(_ arguments: [String], _ expected: String?) {
         #expect(Self.message(arguments) == expected)
@@ -187,7 +187,7 @@ import Testing
         #expect(try parsed.size("count", in: 1_024...(1 << 30)) == expected)
     }
 
-    /// Options of another command come from the environment and the file, and from nowhere else.
+    /// Options of another command are read from the environment and the file only.
     @Test func inheritedOptions() throws {
         let folder = try ScratchFolder()
         let file = try folder.file("c", "there = file\n")
@@ -240,7 +240,7 @@ import Testing
     }
 }
 
-/// Goal: a configuration file says what the command line could have said, and its mistakes are told with their lines.
+/// Checks that a configuration file may set every option of the command line, and that errors name the line.
 @Suite struct ConfigurationFileTests {
     private let specification = CommandSpecification(
         "try", "tries",
@@ -272,7 +272,7 @@ import Testing
         ("name = x\n--name = x", ", line 2: there is no option \"--name\". Did you mean \"name\"?"),
         ("= x", ", line 1: there is no option \"\"."),
         ("NAME = x", ", line 1: there is no option \"NAME\". Did you mean \"name\"?"),
-        // A file that names another could go on for ever.
+        // A file that names another one could recurse endlessly.
         ("config = other", ", line 1: there is no option \"config\"."),
     ]) func refused(_ text: String, _ expected: String) throws {
         let folder = try ScratchFolder()
@@ -289,7 +289,7 @@ import Testing
         #expect(error?.description == "\(folder.path)/none can't be read: No such file or directory.")
     }
 
-    /// The command line goes before the environment, and that before the file, whichever of them are there.
+    /// Checks the precedence: the command line, then the environment, then the file, with each subset of them.
     @Test(arguments: 0..<8) func precedence(_ sources: Int) throws {
         let (inFile, inEnvironment, onLine) = (sources & 1 != 0, sources & 2 != 0, sources & 4 != 0)
         let folder = try ScratchFolder()
@@ -316,7 +316,7 @@ import Testing
         #expect(parsed.has("force"))
     }
 
-    /// A switch that the file sets can be taken back: by the environment.
+    /// The environment can turn off a switch that the file turns on.
     @Test func theEnvironmentTakesASwitchBack() throws {
         let folder = try ScratchFolder()
         let file = try folder.file("c", "force = true")

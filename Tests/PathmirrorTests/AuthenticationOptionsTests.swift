@@ -6,7 +6,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: who is let in is what the options say, and what is half said is refused.
+/// Checks that the options determine the accepted credentials, and that incomplete options are rejected.
 @Suite struct AuthenticationOptionsTests {
     private static func options(
         _ arguments: [String], _ environment: [String: String] = [:]
@@ -55,7 +55,7 @@ import Testing
         Issuer(
             arguments: ["--issuer", "i", "--audience", "a", "--jwks-url", "https://keys.example/x"], issuer: "i",
             audience: "a", url: "https://keys.example/x"),
-        // Any of a project's may be another.
+        // Each of a project's values can be replaced.
         Issuer(arguments: ["--project-id", "p", "--issuer", "i"], issuer: "i", audience: "p", url: project),
         Issuer(
             arguments: ["--project-id", "p", "--audience", "a"], issuer: "https://securetoken.google.com/p",
@@ -109,7 +109,7 @@ import Testing
     }
 }
 
-/// Goal: pages are named as the option says, and mistakes are told.
+/// Checks the list of allowed origins, and the errors for invalid ones.
 @Suite struct OriginOptionsTests {
     private static func read(_ arguments: [String]) throws -> [AllowedOrigin] {
         try OriginOptions.read(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: every command can be found, explains itself, and tells usage errors from failures by its exit code.
+/// Checks that every command can be found, explains itself, and distinguishes usage errors from failures by its exit code.
 @Suite struct CommandTableTests {
     static let names = Commands.all.map { $0.specification.name }
 
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    /// An option means one thing: with a value everywhere, or nowhere.
+    /// Checks that an option takes a value in every command, or in none.
     @Test func optionsTakeValuesEverywhereOrNowhere() {
         var takesValue: [String: Bool] = [:]
         for option in Commands.all.flatMap({ $0.specification.options }) {
@@ -59,7 +59,7 @@ import Testing
         #expect(try pathmirror(["help", name]).output == pathmirror([name, "--help"]).output)
     }
 
-    /// The page for operators lists the options of gateways, as the program has them.
+    /// Checks that the page for operators lists all options of gateways.
     @Test func thePageOfOptionsIsWhole() throws {
         let root = #filePath.split(separator: "/").dropLast(3).map { "/\($0)" }.joined()
         let page = String(decoding: try Files.read(root + "/docs/reference/options.md"), as: UTF8.self)
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    /// Whatever else is wrong: who asks for help gets it.
+    /// A request for help is answered even if other arguments are wrong.
     @Test(arguments: names) func helpGoesBeforeMistakes(_ name: String) throws {
         let run = try pathmirror(name.split(separator: " ").map(String.init) + ["--nonsense", "a", "b", "c", "--help"])
         #expect(run.exitCode == 0)
@@ -124,7 +124,7 @@ import Testing
         #expect(run.errors == "pathmirror: there is no command \"\(word)\".\(question) Try 'pathmirror --help'.\n")
     }
 
-    /// Help is a command, too: of a command, of a group, of what is none.
+    /// Checks the command `help` for a command, for a group, and for unknown words.
     @Test(arguments: names) func helpOf(_ name: String) throws {
         let words = name.split(separator: " ").map(String.init)
         let run = try pathmirror(["help"] + words)
@@ -193,13 +193,13 @@ import Testing
         #expect(try pathmirror(["version", "x"]).exitCode == 2)
     }
 
-    /// The environment sets options of commands without a configuration file, too.
+    /// Checks that the environment also sets options of commands without a configuration file.
     @Test func environment() throws {
         #expect(try pathmirror(["version"], environment: ["PATHMIRROR_JSON": "true"]).json().count == 1)
         #expect(try pathmirror(["version"], environment: ["PATHMIRROR_JSON": "no"]).output.hasPrefix("0.2.0-dev"))
     }
 
-    /// Each command without what it can't do without.
+    /// Runs each command without a required argument or option.
     @Test(arguments: [
         ("serve", "--database-url is missing (or --database-url-file)."), ("log show", "SEQ|TIME is missing."),
         ("log blame", "PATH is missing."), ("log undo", "SEQ is missing."),
@@ -222,7 +222,7 @@ import Testing
         #expect(run.errors == "pathmirror \(name): \(message) Try 'pathmirror \(name) \(Self.help(name))'.\n")
     }
 
-    /// Commands that need a database say how to name one.
+    /// Checks that commands without a database explain how to name one.
     @Test(arguments: [
         ["migrate", "up"], ["migrate", "status"], ["export"], ["import", "x"], ["log", "ls"], ["log", "show", "1"],
         ["log", "tail"], ["log", "verify"], ["log", "blame", "/"], ["log", "snapshot"],
@@ -243,7 +243,7 @@ import Testing
         )
     }
 
-    /// A password must not come out by an error.
+    /// Checks that errors do not contain the password.
     @Test(arguments: [["log", "ls"], ["migrate", "up"], ["mirror", "ls"], ["rules", "get"]])
     func aDatabaseThatIsNotThere(_ arguments: [String]) throws {
         let url = "postgresql://nobody:hunter2secret@127.0.0.1:1/none"

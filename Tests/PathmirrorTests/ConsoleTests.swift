@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: results and errors go where they belong, all of them, and questions are answered by people only.
+/// Checks that results and errors are written completely to their descriptors, and that only terminals are asked.
 @Suite struct ConsoleTests {
     @Test func eachHasItsDescriptor() throws {
         let descriptors = try Descriptors()
@@ -24,7 +24,7 @@ import Testing
         #expect(output.bytes == bytes)
     }
 
-    /// A pipe takes little at once; the writer goes on until all is gone.
+    /// A pipe accepts little at once; the writer continues until all is written.
     @Test func aPipeThatIsReadSlowly() throws {
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)
@@ -49,7 +49,7 @@ import Testing
     @Test func filesAreNoTerminals() throws {
         let descriptors = try Descriptors(input: Array("yes\n".utf8))
         #expect(!descriptors.console().isTerminal)
-        // Who is not there can't have meant it.
+        // Without a terminal there was no confirmation.
         #expect(!descriptors.console().confirms("Really?"))
         #expect(descriptors.errors.text.isEmpty)
     }
@@ -70,7 +70,7 @@ import Testing
         #expect(output.bytes.isEmpty)
     }
 
-    /// A result or an error takes the line's place, and the next one begins anew.
+    /// A result or an error replaces the progress line, and the next progress line starts fresh.
     @Test func whatStaysTakesTheLinesPlace() throws {
         let terminal = try PseudoTerminal()
         let console = Console(output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor)
@@ -101,7 +101,7 @@ import Testing
         #expect(!console.isTerminal)
     }
 
-    /// Nobody takes a command for done whose results are nowhere.
+    /// Checks that a command fails if its results were lost.
     @Test func lostResultsAreAFailure() throws {
         let descriptors = try Descriptors()
         let full = open("/dev/full", O_WRONLY | O_CLOEXEC)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: numbers are said as people say them.
+/// Checks numbers with their nouns.
 @Suite struct CountedTests {
     @Test(arguments: [
         (0, "entry", "0 entries"), (1, "entry", "1 entry"), (2, "key", "2 keys"), (2, "record", "2 records"),
@@ -30,7 +30,7 @@ import Testing
     }
 }
 
-/// Goal: rows that are written as they come align, with titles before the first, where somebody reads them at a terminal.
+/// Checks that rows written as they arrive are aligned, with titles before the first row on a terminal.
 @Suite struct StreamedTableTests {
     private static let columns: [StreamedTable.Column] = [
         .init("SEQ", 4, isNumber: true), .init("BY", 5), .init("PATH"),
@@ -44,7 +44,7 @@ import Testing
         #expect(table.lines(["12345", "somebody", "/a/b/c"]) == ["12345  some…  /…"])
     }
 
-    /// What is shown whole moves what follows, for its own row only.
+    /// A cell that is shown whole shifts the following cells of its row only.
     @Test func wholeCells() {
         var table = StreamedTable([.init("PATH", 6, isWhole: true), .init("CHANGES")], width: 20)
         #expect(table.lines(["/a", "x"]) == ["PATH    CHANGES", "/a      x"])

@@ -8,9 +8,9 @@ import Testing
 
 @testable import pathmirror
 
-/// A database that can't be started at once: it is named all the same, and keeps nobody waiting who stops.
+/// Checks that a database that can't be started at once is still known, and does not delay the stop.
 @Suite struct DatabaseKeeperTests {
-    /// What migrating gateways lock (see `Migrations`).
+    /// The advisory lock of migrating gateways (see `Migrations`).
     private static let migrationLock = 0x7061_7468_6D69_7272
 
     @Test func stopGivesUpTheOneThatIsBeingPrepared() throws {
@@ -21,7 +21,7 @@ import Testing
                 let other = try LogConnection(otherURL)
                 defer { other.close() }
                 let installation = try other.installation()
-                // Somebody migrates there and does not end.
+                // Another session migrates there and does not end.
                 try other.sql.executeScript("select pg_advisory_lock(\(Self.migrationLock))")
                 let client = try HTTPClient()
                 defer { client.stop() }

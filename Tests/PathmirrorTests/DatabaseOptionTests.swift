@@ -5,7 +5,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: commands find the database that was meant, and a connection that anybody could listen to is warned of.
+/// Checks that commands find the intended database, and warn about connections that an attacker could intercept.
 @Suite struct DatabaseOptionTests {
     private static func parsed(_ arguments: [String], _ environment: [String: String] = [:]) throws -> ParsedArguments {
         try ParsedArguments(
@@ -19,7 +19,7 @@ import Testing
         let url = try PostgresURL("postgresql://u@h:5/d")
         #expect(try Database.home(Self.parsed(["--database-url", "postgresql://u@h:5/d"])) == url)
         #expect(try Database.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL": "host=h port=5 user=u dbname=d"])) == url)
-        // A URL goes before a folder.
+        // A URL has precedence over a folder.
         #expect(
             try Database.home(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"])) == url)
     }
@@ -31,7 +31,7 @@ import Testing
         #expect(try Database.home(Self.parsed(["--database-url-file", file])) == url)
         #expect(try Database.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
         let other = "postgresql://other/d"
-        // The command line goes before the environment, whichever of the two it has.
+        // The command line has precedence over the environment, for both options.
         #expect(
             try Database.home(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other])) == url)
         #expect(
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    /// Whoever has a password where others can read it is told, and only they; it is not repeated.
+    /// Checks that a password that others can read is reported, only then, and without repeating it.
     @Test(arguments: [
         ("postgresql://u:hunter2@127.0.0.1:1/d", true), ("host=127.0.0.1 port=1 password=hunter2", true),
         ("postgresql://127.0.0.1:1/d?password=hunter2", true), ("postgresql://u@127.0.0.1:1/d", false),
@@ -73,7 +73,7 @@ import Testing
         #expect(!(try pathmirror(["log", "ls", "--database-url-file", file]).errors.contains("warning")))
     }
 
-    /// An argument can be read as well as an option. The home is not there, so nothing more happens.
+    /// Arguments are as visible as options. The primary database is unavailable, so nothing more happens.
     @Test(arguments: [
         ("postgresql://u:hunter2@127.0.0.1:1/d", true), ("host=127.0.0.1 port=1 dbname=d password=hunter2", true),
         ("postgresql://u@127.0.0.1:1/d", false),
@@ -87,7 +87,7 @@ import Testing
         #expect(!run.errors.contains("hunter2"))
     }
 
-    /// What takes a URL takes a file that has it.
+    /// Every command with an option for a URL has one for a file with the URL.
     @Test func everyCommandTakesAFile() {
         for command in Commands.all {
             let options = command.specification.options.map(\.name)
@@ -130,7 +130,7 @@ import Testing
     }
 }
 
-/// Goal: what a mirror's build is doing is told in the right words, seldom.
+/// Checks the texts of a mirror's build progress, and that they are rare.
 @Suite struct BuildProgressTests {
     @Test(
         arguments: [

@@ -2,7 +2,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: a namespace whose rules deny requests is noted, and however many requests there are the log stays readable.
+/// Checks that a namespace whose rules deny requests is logged, and at a bounded rate.
 @Suite struct DenialNoticesTests {
     @Test func eachNamespaceOnceAMinute() {
         let notices = DenialNotices()

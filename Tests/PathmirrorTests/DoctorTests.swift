@@ -7,11 +7,11 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: `doctor` finds what is wrong, calls nothing wrong that is not, and says what to do.
+/// Checks that `doctor` finds problems, reports no false ones, and names the fix.
 @Suite struct DoctorTests {
     // MARK: On a real database
 
-    /// The findings by what was looked at, worst first where there are several.
+    /// The findings by check, the worst first if there are several.
     private static func findings(_ database: CommandDatabase, _ arguments: [String] = []) throws -> [String: JSONText] {
         let run = try database.run(["doctor", "--json"] + arguments)
         var found: [String: JSONText] = [:]
@@ -26,7 +26,7 @@ import Testing
     @Test func aGoodDatabaseHasNoProblem() throws {
         try withHistory { database throws in
             let found = try Self.findings(database)
-            // The tests' own cluster gives durability up for speed, and that is found.
+            // The tests' own cluster trades durability for speed, which is a finding.
             let problems = found.filter { Self.level($0.value) == "problem" }
             #expect(Set(problems.keys) == ["postgresql.fsync", "postgresql.full_page_writes"])
             #expect(Self.level(found["schema.version"]) == "ok")
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    /// What is done to a database, and what is found then.
+    /// Changes to a database, and the finding that each one causes.
     static let harms: [(sql: String, check: String, level: String)] = [
         (
             "insert into pathmirror.migration (version, name, checksum) values (999, 'later', 'x')", "schema.version",
@@ -96,7 +96,7 @@ import Testing
             let found = try Self.findings(try CommandDatabase(url))
             #expect(Self.level(found["schema.version"]) == "problem")
             #expect(found["schema.version"]?["what"]?.string?.contains("migrate up") == true)
-            // What can be looked at all the same, is.
+            // The remaining checks still run.
             #expect(Self.level(found["postgresql.version"]) == "ok")
         }
     }
@@ -120,16 +120,16 @@ import Testing
             #expect(try configured("listen = 127.0.0.1:9000\n")["settings.tls"] == nil)
             let behind = "listen = 0.0.0.0:9000\ntrusted-proxies = 10.0.0.0/8\n"
             #expect(try Self.level(configured(behind)["settings.tls"]) == "ok")
-            // What only the start of `serve` reads is judged, too.
+            // Options that only the start of `serve` reads are checked, too.
             for text in ["listen = 9000\n", "ns = a, b c\n", "strict-secrets = enabled\n"] {
                 let run = try database.run(["doctor", "--json", "--config", try folder.file("c", text)])
                 #expect(run.exitCode != 0, "\(text)")
             }
             #expect(try Self.level(configured("ns = a, b\n")["settings.options"]) == "ok")
-            // A file is looked at even where it says no more than where the database is.
+            // The file is checked even if it contains only the database's address.
             let file = try configured("database-url = host=/nowhere\n")
             #expect(Self.level(file["settings.options"]) == "ok" && file["settings.administrators"] != nil)
-            // Nothing is judged of which nothing is said.
+            // Without settings there are no findings about them.
             let bare = try Self.findings(database)
             #expect(Self.level(bare["settings.options"]) == "note" && bare["settings.administrators"] == nil)
             // Other commands have this option, too.
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    /// A gateway would ignore them as well: an option of an earlier version may have been a limit.
+    /// Checks that unknown variables are reported. A gateway ignores them too, and an option of an earlier version may have been a limit.
     @Test func variablesThatNothingReadsAreNamed() throws {
         try withCommands { database throws in
             let environment = [
@@ -156,7 +156,7 @@ import Testing
 
     // MARK: Several databases
 
-    /// The findings about one database, or about the home and what is of none.
+    /// The findings about one database; nil selects the primary database and findings about no database.
     private static func findings(_ database: CommandDatabase, about name: String?) throws -> [String: JSONText] {
         let run = try database.run(["doctor", "--json"])
         var found: [String: JSONText] = [:]
@@ -170,7 +170,7 @@ import Testing
         try withHistory { home throws in
             #expect(try Self.findings(home)["placement.rows"] == nil, "there is no other one")
             try withHistory { other throws in
-                // Databases of tests are copies of one.
+                // The tests' databases are copies of one.
                 try other.execute("update pathmirror.installation set id = gen_random_uuid()")
                 try home.output("database", "add", "b", other.connectionText)
                 try home.output("namespace", "create", "shop", "--in", "b")
@@ -178,7 +178,7 @@ import Testing
                 #expect(Self.level(found["schema.version"]) == "ok")
                 #expect(Self.level(found["clock.server"]) == "ok")
                 #expect(found["schema.version"]?["what"]?.string?.hasPrefix("b: ") == true)
-                // Its own `default` was not placed, and the home has one of that name.
+                // Its own `default` was not placed, and the primary database has a namespace of that name.
                 #expect(Self.level(found["placement.hidden"]) == "warning")
                 #expect(try Self.findings(home, about: nil)["schema.version"] != nil)
                 try other.execute("update pathmirror.namespace set name = 'other' where name = 'default'")
@@ -275,7 +275,7 @@ import Testing
                 == "gateways that are connected: 1 of 0.2.0, schema 17; 2 of a version that doesn't say what it is")
     }
 
-    /// Also where the schema is not this program's, as it is in the middle of an update.
+    /// Also if the schema has another version, as in the middle of an update.
     @Test func gatewaysOfOtherVersionsAreFound() throws {
         try withHistory { database throws in
             #expect(try Self.findings(database)["gateways.versions"] == nil)
@@ -328,7 +328,7 @@ import Testing
                 ReplicationDiagnosis.findings(facts, server).map { ($0.check, $0.level) }, uniquingKeysWith: { $1 })
         }
         #expect(levels() == ["replication.none": .note])
-        // Commits that nobody can acknowledge.
+        // No standby can acknowledge the commits.
         server.settings["synchronous_standby_names"] = "ANY 1 (*)"
         #expect(levels() == ["replication.synchronous": .problem])
         facts.standbys = [.init(name: "b", state: "catchup", mode: "quorum", lagBytes: 10)]
@@ -385,7 +385,7 @@ import Testing
                 "mirrors.state", "mirrors.lag", "mirrors.errors", "feeds.state", "feeds.lag", "feeds.dead",
                 "feeds.retention",
             ])
-        // Commands that are named are there, and take what is given to them.
+        // The suggested commands exist, and accept their arguments.
         for fix in found.compactMap(\.fix) where fix.hasPrefix("pathmirror ") {
             let words = fix.split(separator: " ").dropFirst().map(String.init)
             let command = try #require(

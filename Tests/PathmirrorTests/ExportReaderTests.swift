@@ -5,7 +5,7 @@ import Tree
 
 @testable import pathmirror
 
-/// Exports that are read while what was read is stored.
+/// Checks the reader of exports, which reads while earlier rows are stored.
 @Suite struct ExportReaderTests {
     /// A pipe whose other end is open.
     private final class Pipe {
@@ -47,7 +47,7 @@ import Tree
         #expect(sizes.count == packs)
     }
 
-    /// What is wrong with a text comes behind the rows before it.
+    /// The error of a text follows the rows before it.
     @Test func rowsBeforeAFault() throws {
         let file = try ScratchFile(Array(#"{"a":1,"b":2,"c":oops}"#.utf8))
         let reader = try FileReader("-", standardInput: file.descriptor)
@@ -58,7 +58,7 @@ import Tree
         #expect(throws: JSONRowReader.Failure.self) { try export.next() }
     }
 
-    /// Whoever has failed does not wait for a producer that says nothing, and has not ended.
+    /// After a failure, the reader does not wait for a silent producer.
     @Test(arguments: [0, 1]) func whoFailsWaitsForNobody(taken: Int) throws {
         let source = try Pipe()
         source.send(#"{"a":1,"b":2,"#)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: feeds are made, changed, looked at, moved and removed by commands, and nothing happens that was not asked for.
+/// Checks that commands create, change, show, move and remove feeds, and do nothing else.
 @Suite struct FeedCommandTests {
     static let definition = #"{"name": "orders", "path": "/orders/{order_id}", "retention": "3d"}"#
 
@@ -26,7 +26,7 @@ import Testing
         return try run.json()
     }
 
-    /// Dead letters, as a gateway leaves them: of the second order two, of the third one; behind the former one more is set aside.
+    /// Creates dead letters as a gateway does: two of the second order, one of the third. A further message is set aside after the former.
     private static func bury(_ database: CommandDatabase) throws {
         try database.execute(
             """
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    /// The command does not know the environments of gateways.
+    /// The command can't read the environments of gateways.
     @Test func variablesOfGatewaysAreNamed() throws {
         try withCommands { database throws in
             try database.makeNamespace("shop")
@@ -85,7 +85,7 @@ import Testing
             }
             let made = try database.run(["feed", "apply", "-", "--ns", "shop"], input: hook(""))
             #expect(made.exitCode == 0 && made.errors == needs(" --ns shop"), "\(made.errors)")
-            // The same definition changes nothing, and a program reads no sentences.
+            // An equal definition changes nothing, and programs get no sentences.
             #expect(try database.run(["feed", "apply", "-", "--ns", "shop"], input: hook("")).errors.isEmpty)
             let named = hook(#""namespace":"shop","#).replacing("/a/", with: "/b/")
             let changed = try database.run(["feed", "apply", "-"], input: named)
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    /// Nothing is applied when one of the definitions can't be.
+    /// Checks that no definition is applied if one of them is invalid.
     @Test(arguments: [
         (#"[{"name": "a", "path": "/a/{x}"}, {"name": "b", "path": "/b/{x}", "order": "no"}]"#, "order"),
         (#"[{"name": "a", "path": "/a/{x}"}, {"name": "a", "path": "/b/{x}"}]"#, "have the name \"a\""),
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    /// A gateway has to work a feed, and be able to.
+    /// Checks that a feed needs a running gateway that can deliver it.
     @Test(arguments: [
         ("running", 0, nil), ("failing", 0, nil), ("starting", 0, nil),
         ("broken", 1, "default/orders is broken: no key"),
@@ -207,7 +207,7 @@ import Testing
         }
     }
 
-    // MARK: Places
+    // MARK: Positions
 
     @Test(arguments: [
         (["--seq", "2"], 2), (["--seq", "0"], 0), (["--to", "beginning"], 0), (["--to", "now"], 3),
@@ -268,7 +268,7 @@ import Testing
         }
     }
 
-    /// A feed that stays where it is delivers nothing again, and one in a snapshot can't return into it.
+    /// A feed that is moved to its own position delivers nothing again. A feed inside a snapshot can't be moved back there.
     @Test func movesWithoutAWayBack() throws {
         try Self.withOrders { database, folder in
             _ = try Self.apply(database, folder)
@@ -378,7 +378,7 @@ import Testing
                     == "pathmirror: Nothing was changed. Add --yes to drop \(letters), without being asked.\n")
             #expect(try database.run(drop, answering: "n").exitCode == 1)
             #expect(try Self.states(database) == "2dead 3dead 4dead 5blocked")
-            // Messages that the command line names are not asked about.
+            // There is no question about messages that the command line names.
             #expect(try database.run(drop.dropLast() + ["--key", "o3"]).exitCode == 0)
             let asked = try database.run(drop, answering: "y")
             #expect(asked.errors.hasPrefix("Drop 2 dead letters of default/orders, the oldest of"))

@@ -3,9 +3,9 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: the log is kept for feeds as long as they need it, and is dropped past them only where that was said.
+/// Checks that the log is kept for feeds as long as they need it, and is dropped earlier only on request.
 @Suite struct FeedRetentionTests {
-    /// Eight entries, the newest three hours old; a feed that has come to the second.
+    /// Eight entries, the newest three hours old, and a feed that has reached the second.
     private static func withFeed(
         _ definition: String, _ body: (CommandDatabase) throws -> Void
     ) throws {
@@ -34,7 +34,7 @@ import Testing
             #expect(run.exitCode == 0)
             #expect(run.errors.hasPrefix("feed posts still needs what follows seq 2.\n"))
             #expect(try Self.places(database) == "3 2 2")
-            // No gateway works the feed, so the command fails; its figures are there.
+            // No gateway runs the feed, so the command fails, but it prints the figures.
             let status = try #require(try database.run(["feed", "status", "posts", "--json"]).json().first)
             guard case .number(let digits) = status["holds_back_seconds"], let late = Double(digits) else {
                 Issue.record("\(status)")
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// What a feed began with goes when no feed needs it; what the log begins behind stays.
+    /// The snapshot at the beginning of a feed is removed once no feed needs it; the snapshot at the beginning of the log remains.
     @Test func snapshots() throws {
         try Self.withFeed("") { database throws in
             try database.output("feed", "seek", "posts", "--to", "snapshot", "--yes")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: files are read whole or refused with their names, whatever they are.
+/// Checks that every kind of file is read completely, or rejected with its name.
 @Suite struct FileTests {
     @Test(arguments: [0, 1, 255, 4_096, 262_143, 262_144, 262_145, 1_000_000]) func contents(_ count: Int) throws {
         let folder = try ScratchFolder()
@@ -35,7 +35,7 @@ import Testing
         #expect(try Files.read("-", standardInput: input.descriptor) == Array("from there".utf8))
         let reader = try FileReader("-", standardInput: input.descriptor)
         #expect(reader.byteCount == nil)
-        // It is whoever's it was: not closed with the reader.
+        // The descriptor belongs to the caller and is not closed with the reader.
         withExtendedLifetime(reader) {}
         #expect(fcntl(input.descriptor, F_GETFD) >= 0)
     }
@@ -72,12 +72,12 @@ import Testing
     }
 }
 
-/// Goal: lines are the same however the file is cut into pieces.
+/// Checks that lines do not depend on how the file is cut into pieces.
 @Suite struct LineReaderTests {
     @Test(arguments: [
         ("", []), ("\n", []), ("\n\n\n", []),
         ("a", ["1 0 false a"]), ("a\n", ["1 2 true a"]), ("a\nb", ["1 2 true a", "2 2 false b"]),
-        // Empty lines are left out and counted.
+        // Empty lines are left out, but counted.
         ("a\n\nb\n", ["1 2 true a", "3 5 true b"]), ("\n\na\n", ["3 4 true a"]), ("a\r\n", ["1 3 true a\r"]),
         ("ü\n😀\n", ["1 3 true ü", "2 8 true 😀"]),
     ]) func lines(_ text: String, _ expected: [String]) throws {
@@ -119,7 +119,7 @@ import Testing
     }
 }
 
-/// Goal: a file is there whole under its name, or not at all.
+/// Checks that a file appears complete under its name, or not at all.
 @Suite struct OutputFileTests {
     @Test func itTakesItsNameAtTheEnd() throws {
         let folder = try ScratchFolder()
@@ -142,7 +142,7 @@ import Testing
             try file.write(Array("new".utf8))
             #expect(try folder.read("out") == "old")
         }
-        // It was never finished: nothing is left of it.
+        // It was never finished, so no file remains.
         #expect(folder.names == ["out"])
         #expect(try folder.read("out") == "old")
         let file = try OutputFile(folder.path + "/out", standardOutput: -1)
@@ -186,9 +186,9 @@ import Testing
         #expect(try folder.read("out/inside") == "text")
     }
 
-    // MARK: What is written
+    // MARK: Writing
 
-    /// A device would be lost for everybody on the machine.
+    /// Replacing a device would break it for all its users.
     @Test func devicesStayDevices() throws {
         let output = try OutputFile("/dev/null", standardOutput: 1)
         try output.write([1])
@@ -215,7 +215,7 @@ import Testing
         #expect(try folder.read("real") == "new" && folder.names == ["link", "real"])
         var status = stat()
         #expect(lstat(folder.path + "/link", &status) == 0 && status.st_mode & S_IFMT == S_IFLNK)
-        // Whoever could not read it before still can't.
+        // The new file has the old mode.
         #expect(stat(file, &status) == 0 && status.st_mode & 0o777 == 0o640)
         let entries = try EntryFile(folder.path + "/link", from: 1, source: "s", standardOutput: 1)
         try entries.write(Array("entries".utf8))
@@ -228,7 +228,7 @@ import Testing
         let folder = try ScratchFolder()
         let path = folder.path + "/pipe"
         try #require(mkfifo(path, 0o600) == 0)
-        // Open for both, so that nobody waits for the other.
+        // Open for reading and writing, so that no side waits for the other.
         let end = open(path, O_RDWR | O_CLOEXEC)
         defer { close(end) }
         let output = try OutputFile(path, standardOutput: 1)

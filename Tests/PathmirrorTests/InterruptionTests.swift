@@ -3,7 +3,8 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: the first signal asks, again and again until it is heard; the second ends. `e2e/test_interruptions.py` has the commands.
+/// Checks that the first signal asks repeatedly until the command notices it, and that the second ends the program.
+/// `e2e/test_interruptions.py` tests the commands.
 @Suite struct InterruptionTests {
     private final class Signals {
         var coming: [Int32?]
@@ -27,7 +28,7 @@ import Testing
         let signals = Signals([SIGINT, nil, nil])
         interruption.follow(
             { wait in
-                // Heard after it was asked twice.
+                // Noticed after two requests.
                 if signals.waits.count == 2 { interruption.notice() }
                 return signals.next(wait)
             }, end: { _ in Issue.record("ended") })
@@ -72,7 +73,7 @@ import Testing
         let end = try #require(console.ending(plain, "Half is done.") as? CommandEnd)
         #expect(end.exitCode == 130)
         #expect(end.message == "interrupted. Half is done.")
-        // Who has said it already is not corrected.
+        // An error with a message of its own is not replaced.
         #expect((console.ending(end, "Nothing.") as? CommandEnd)?.message == end.message)
     }
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: what `--json` prints is JSON on one line, whatever is in it.
+/// Checks that `--json` prints valid JSON on one line, for all contents.
 @Suite struct JSONOutputTests {
     @Test(
         arguments: [
@@ -57,7 +57,7 @@ import Testing
         #expect(try JSONText(reading: value.line) == expected)
     }
 
-    /// The tests' reader is strict; else the tests above would say nothing.
+    /// Checks that the tests' own reader is strict; otherwise the tests above would prove nothing.
     @Test(arguments: [
         "", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "\"a", "\"\n\"", "01a", "nul", "1 2", "{\"a\":1,\"a\":2}", "[1 2]",
         "\"\\x\"",

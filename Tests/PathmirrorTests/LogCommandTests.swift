@@ -5,7 +5,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: the log is shown as it is, in the bounds that were asked for.
+/// Checks that entries are listed unchanged, within the given bounds.
 @Suite struct LogListCommandTests {
     private static let bounded: [([String], [Int])] = [
         ([], Array(1...8)), (["--from", "3"], Array(3...8)), (["--to", "2"], [1, 2]),
@@ -32,7 +32,7 @@ import Testing
                 let run = try database.run(["log", "ls", "--json"] + arguments)
                 #expect(run.exitCode == 0 && run.errors.isEmpty, "\(arguments)")
                 #expect(try run.json().compactMap { $0["seq"]?.int } == expected, "\(arguments)")
-                // For people: a line each, the seq first.
+                // For people: one line each, beginning with the seq.
                 let lines = try database.run(["log", "ls"] + arguments).lines
                 #expect(lines.compactMap { Int($0.prefix { $0 != " " }) } == expected, "\(arguments)")
             }
@@ -77,7 +77,7 @@ import Testing
             #expect(entry["bulk"] == true)
             #expect(
                 try database.run(["log", "ls", "--from", "9"]).lines.first?.hasSuffix(" (and more, in parts)") == true)
-            // What it touches is found by its place, though the values are elsewhere.
+            // The bulk entry is found by its path, though its values are stored elsewhere.
             #expect(try database.json("log", "ls", "--path", "/bulk/a").count == 1)
             #expect(try database.json("log", "ls", "--path", "/bul").isEmpty)
         }
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    /// Moments are what they are elsewhere.
+    /// Checks that positions have the same syntax as in other commands.
     @Test(arguments: [
         ("head", 8), ("now", 8), ("2026-01-31T12:03:30Z", 3), ("2026-01-31T12:04:00Z", 4), ("1h", 8),
     ]) func ofAMoment(_ moment: String, _ seq: Int) throws {
@@ -199,7 +199,7 @@ import Testing
 }
 
 @Suite struct LogTailCommandTests {
-    /// Until the output has so many lines, with something to do when it has some.
+    /// Ends once the output has a number of lines, and runs an action at another number.
     private final class Until: Sendable {
         let descriptors: Descriptors
         let count: Int
@@ -285,10 +285,10 @@ import Testing
         }
     }
 
-    /// Where nobody reads any more it ends by itself.
+    /// Checks that the command ends once its reader has closed the pipe.
     @Test func endsWithItsReader() throws {
         try withHistory { database throws in
-            // As the program does: writing to a closed pipe is an error of that write.
+            // As in the program: writing to a closed pipe is an error of that write.
             signal(SIGPIPE, SIG_IGN)
             var ends: [Int32] = [0, 0]
             try #require(pipe(&ends) == 0)
@@ -312,7 +312,7 @@ import Testing
     }
 }
 
-/// Goal: verify finds damage of every kind, tells where, and finds nothing where there is nothing.
+/// Checks that `log verify` finds damage of every kind with its position, and reports none in an intact log.
 @Suite struct LogVerifyCommandTests {
     @Test func clean() throws {
         try withHistory { database throws in

@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    /// PostgreSQL has a time that long ago.
+    /// PostgreSQL can represent a time that long ago.
     @Test func theLongestAge() throws {
         try withHistory { database throws in
             #expect(try database.output("log", "prune", "--keep", "999999d").hasPrefix("Nothing to drop"))
@@ -143,7 +143,7 @@ import Testing
         #expect(run.errors.contains("--keep must be a duration such as 30d or 12h, or a count such as '1000 entries'."))
     }
 
-    /// Both commands refuse a policy that keeps nothing.
+    /// Checks that both commands reject a policy that keeps nothing.
     @Test(arguments: ["0d", "0s", "0 entries"], [["log", "prune"], ["retention", "set", "--all"]])
     func nothingIsKept(_ keep: String, _ command: [String]) throws {
         let run = try pathmirror(command + ["--keep", keep])

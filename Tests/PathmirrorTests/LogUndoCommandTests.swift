@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: one entry is taken back, or it is said which entries are in the way.
+/// Checks that one entry is undone, or that the conflicting entries are listed.
 @Suite struct LogUndoCommandTests {
     @discardableResult
     private static func undo(_ database: CommandDatabase, _ seq: Int) throws -> CommandRun {
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    /// Entries that are undone, and the entries that undid them, are in nobody's way.
+    /// Undone entries, and the entries that undid them, conflict with nothing.
     @Test func allTheWayBackAndForth() throws {
         try withHistory { database throws in
             for seq in (1...8).reversed() {
@@ -107,7 +107,7 @@ import Testing
             #expect(
                 try database.failure("log", "undo", "5", "--yes").hasPrefix(
                     "pathmirror: Entry 5 can't be undone: it was pruned. The log begins at 6."))
-            // The tree before the first entry that stays is kept by the prune.
+            // The prune keeps the tree before the first remaining entry.
             try Self.undo(database, 6)
             #expect(try database.tree()["list"] == nil)
             try database.execute("delete from pathmirror.snapshot_chunk; delete from pathmirror.snapshot")
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    /// The root itself was a value, or went.
+    /// The root itself was a value, or was removed.
     @Test func theRoot() throws {
         try withHistory { database throws in
             try database.set("/", "5")

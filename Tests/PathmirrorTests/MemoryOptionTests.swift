@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// How much memory there is, and what trees may take of it.
+/// Checks the detected memory, and the part of it that trees may use.
 @Suite struct MemoryOptionTests {
     @Test func theOption() throws {
         #expect(try ServiceOptionsTests.options(["--tree-memory", "2GiB"]).engine.treeMemoryBytes == 2 << 30)
@@ -23,7 +23,7 @@ import Testing
         #expect(named.directory == "/srv/x" && !named.isStandard)
         let none = try ServiceOptionsTests.options(["--page-directory", "none"])
         #expect(try none.makePageFile() == nil)
-        // Four times this is no number any more.
+        // Four times this value overflows.
         let vast = try ServiceOptionsTests.options(["--tree-memory", "8000000TiB", "--page-directory", "/tmp"])
         #expect(try vast.makePageFile() != nil)
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: the schema is made and looked at by commands, and nothing works on one that isn't this program's.
+/// Checks that commands create and show the schema, and that no command works with another version's schema.
 @Suite struct MigrateCommandTests {
     private static func withEmpty(_ body: (CommandDatabase) throws -> Void) throws {
         try TestDatabase.withEmpty { try body(CommandDatabase($0)) }
@@ -29,7 +29,7 @@ import Testing
             let after = try database.output("migrate", "status").split(separator: "\n")
             #expect(after.count == before.lines.count)
             #expect(after.allSatisfy { $0.contains("  applied 20") && $0.hasSuffix("Z") })
-            // Nothing is left to do.
+            // No migration remains.
             #expect(try !database.output("migrate", "up").contains("applied "))
         }
     }

@@ -4,12 +4,12 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: mirrors are made, changed, looked at and dropped by commands, and nothing happens that was not asked for.
+/// Checks that commands create, change, show and drop mirrors, and do nothing else.
 @Suite struct MirrorCommandTests {
     static let definition =
         #"{"name": "posts", "path": "/posts/{post_id}", "columns": {"author": {"type": "text", "not null": "skip"}, "star_count": {"type": "bigint", "path": "starCount", "default": 0}}, "rest": "rest"}"#
 
-    /// A namespace with three posts, of which one does not fit.
+    /// A namespace with three posts, one of which does not fit the definition.
     static func withPosts(_ body: (CommandDatabase, ScratchFolder) throws -> Void) throws {
         try withCommands { database throws in
             let folder = try ScratchFolder()
@@ -60,7 +60,7 @@ import Testing
     @Test func plansForPrograms() throws {
         try Self.withPosts { database, folder in
             let plan = try Self.apply(database, folder, "--dry-run")
-            // As versions before called it.
+            // The name in earlier versions.
             #expect(try Self.apply(database, folder, "--dry-run") == plan)
             #expect(plan[0]["dryRun"] == true)
             #expect(
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    /// Who is not asked on a terminal, and has not said yes, gets nothing changed.
+    /// Checks that nothing changes without a terminal and without `--yes`.
     @Test func withoutYes() throws {
         try Self.withPosts { database, folder in
             let run = try database.run(["mirror", "apply", folder.path + "/mirror.json"], input: "y\n")
@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    /// What is dropped with a table that is made anew is said before.
+    /// Checks that a dry run of a rebuild lists the objects that it drops.
     @Test func aDryRunOfARebuild() throws {
         try Self.withPosts { database, folder in
             _ = try Self.apply(database, folder)
@@ -189,7 +189,7 @@ import Testing
             let rows = { (since: String) throws in
                 try database.run(["mirror", "export", "posts", "--format", "jsonl", "--since", since]).lines.count
             }
-            // The table was filled as of the head, whose rows are taken, too.
+            // The table was filled at the head, whose rows are exported, too.
             #expect(try rows("head") == 3)
             #expect(try rows("1h") == 3)
             let first = "select min(post_id) from mirror.posts"
@@ -215,7 +215,7 @@ import Testing
                     == "Mirror posts of namespace \"default\" is removed: dropped table mirror.posts (3 rows).\n")
             #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
             #expect(try database.output("mirror", "ls").isEmpty)
-            // The rows are those of the table, which may have been removed by hand.
+            // The rows are those in the table, from which rows may have been removed manually.
             _ = try Self.apply(database, folder)
             try database.execute("drop table mirror.posts")
             #expect(
@@ -249,7 +249,7 @@ import Testing
         }
     }
 
-    /// A mirror whose database is gone for good can be forgotten.
+    /// Checks that a mirror whose database is permanently lost can be removed from the list.
     @Test func abandoned() throws {
         try Self.withPosts { database, folder in
             let other = "gone_\(UInt32.random(in: 0...UInt32.max))"
@@ -277,7 +277,7 @@ import Testing
             #expect(try database.output("mirror", "ls").isEmpty)
             #expect(try database.output("log", "verify").hasPrefix("clean"))
             #expect(try database.output("log", "prune", "--keep", "1 entry", "--yes").contains("2 entries"))
-            // One that is here is dropped as ever.
+            // A mirror whose database is available is dropped as usual.
             try folder.file("mirror.json", Self.definition)
             _ = try Self.apply(database, folder)
             #expect(
@@ -285,7 +285,7 @@ import Testing
         }
     }
 
-    /// The others are named where one of several can't be made, and what has not got a table is not kept.
+    /// Checks that a failed mirror is not kept, and that the error names the others.
     @Test func oneOfSeveralFails() throws {
         try Self.withPosts { database, folder in
             let second = Self.definition.replacing(#""posts", "path""#, with: #""more", "path""#)
@@ -372,7 +372,7 @@ import Testing
             #expect(report["definition"]?["path"] == "/posts/{id}")
             #expect(report["evidence"]?.items.contains { $0["column"] == "author" && $0["present"] == 2 } == true)
             #expect(try database.run(["mirror", "infer", "/posts/{id}", "--limit", "0"]).exitCode == 2)
-            // What is proposed can be applied.
+            // A proposal can be applied.
             let folder = try ScratchFolder()
             let file = try folder.file("proposed.json", run.output)
             #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
@@ -381,7 +381,7 @@ import Testing
     }
 }
 
-/// Goal: a mirror's table can be made anew, and a part of the log applied again, with the same result.
+/// Checks that a mirror's table can be rebuilt, and that a part of the log can be applied again, with the same result.
 @Suite struct ReplayMirrorCommandTests {
     private static func withMirror(_ body: (CommandDatabase) throws -> Void) throws {
         try MirrorCommandTests.withPosts { database, folder in

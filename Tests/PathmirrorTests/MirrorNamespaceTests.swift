@@ -2,9 +2,9 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: mirrors of several namespaces get along, and proposals for a namespace are applied to it.
+/// Checks that mirrors of several namespaces coexist, and that proposals for a namespace are applied to it.
 @Suite struct MirrorNamespaceTests {
-    /// The default table of a mirror does not depend on its namespace: the refusal says how to give it another one.
+    /// A mirror's default table does not depend on its namespace: the error explains how to choose another table.
     @Test func twoNamespacesWithOneName() throws {
         try MirrorCommandTests.withPosts { database, folder in
             _ = try database.output("mirror", "apply", folder.path + "/mirror.json", "--yes")
@@ -35,7 +35,7 @@ import Testing
             #expect(try JSONText(reading: try folder.read("posts.json"))["namespace"] == "shop")
             let definition = try database.json("mirror", "infer", "/posts/{id}", "--ns", "shop").first?["definition"]
             #expect(definition?["namespace"] == "shop")
-            // The namespace is in the file, so that `apply` needs no --ns.
+            // The file contains the namespace, so `apply` needs no --ns.
             #expect(try database.json("mirror", "apply", file, "--yes").first?["namespace"] == "shop")
         }
     }

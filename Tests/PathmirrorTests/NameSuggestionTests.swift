@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: who has mistyped the name of a namespace, a mirror or a feed is asked for the one that there is.
+/// Checks that a mistyped name of a namespace, a mirror or a feed is answered with the nearest existing one.
 @Suite struct NameSuggestionTests {
     @Test func namespaces() throws {
         try withCommands { database throws in

@@ -3,7 +3,7 @@ import Tree
 
 @testable import pathmirror
 
-/// Goal: who wrote is said in words, on one line, whatever users are called.
+/// Checks that the author of an entry is shown in words, on one line, for every user name.
 @Suite struct OriginTextTests {
     @Test(arguments: [
         ("ada", "ada by ws"), ("ada\n99  \u{1B}[2J\u{202E}x", "ada 99   [2J x by ws"), ("漢字", "漢字 by ws"),

@@ -5,13 +5,13 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: what the home says of another database leads there and nowhere else, with that database's login.
+/// Checks that the record of another database leads only to that database, with the login for it.
 @Suite struct OtherDatabaseTests {
-    /// A home that knows another database as `b`, in which `shop` lives.
+    /// A primary database that has another database named `b`, in which `shop` is placed.
     private static func withTwo(_ body: (CommandDatabase, CommandDatabase) throws -> Void) throws {
         try withCommands { home throws in
             try withCommands { other throws in
-                // Databases of tests are copies of one.
+                // The tests' databases are copies of one.
                 try other.execute("update pathmirror.installation set id = gen_random_uuid()")
                 try home.output("database", "add", "b", other.connectionText)
                 try home.output("namespace", "create", "shop", "--in", "b")
@@ -60,7 +60,7 @@ import Testing
 
     private static let secrets = "password=p passfile=f sslcert=c sslkey=k sslpassword=s"
 
-    /// The home's password is for the home's user: it does not go to another host under another name.
+    /// Checks that the primary database's password is used only for its user, and not sent to another host with another user.
     @Test func aLoginWithAUserTakesNoSecretOfTheHome() throws {
         let expectations: [(login: String?, expected: String)] = [
             (nil, "user=u \(Self.secrets)"), ("password=q", "user=u \(Self.secrets) password=q"),
@@ -73,7 +73,7 @@ import Testing
         let record = DatabaseRecord(name: "b", host: "h2", port: "6", databaseName: "e", installation: "")
         for (login, text) in expectations {
             let given = try login.map { text throws in try PostgresURL(text) }
-            // Of an option that is given twice the last one counts.
+            // The last of two equal options counts.
             let expected = try PostgresURL("host=h2 port=6 dbname=e sslmode=verify-full sslrootcert=r \(text)")
             #expect(record.url(home: home, login: given) == expected, "\(text)")
         }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: signals end a command, or have it read its files again, in a process of its own as in life.
+/// Checks in a separate process that signals end a command, or make it read its files again.
 @Suite struct ProcessSignalsTests {
     @Test func hangupsAreToldAndTerminationEnds() async {
         await #expect(processExitsWith: .exitCode(42)) {
@@ -31,7 +31,7 @@ import Testing
         await #expect(processExitsWith: .exitCode(0b101)) {
             ProcessSignals.block()
             let signals = ProcessSignals()
-            // Asked for nothing, then for something, then no more: each signal counts once.
+            // No request, then a request, then none: each signal counts once.
             let before = signals.isTerminationWanted(milliseconds: 5)
             raise(SIGINT)
             let then = signals.isTerminationWanted(milliseconds: 0)
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    /// Where a command waits for signals, a closed pipe is an error of the write; else it ends the program, as `| head` wants it.
+    /// If a command waits for signals, a closed pipe is an error of the write. Otherwise it ends the program, as `| head` expects.
     @Test func closedPipes() async {
         await #expect(processExitsWith: .exitCode(3)) {
             ProcessSignals.block()
@@ -60,14 +60,14 @@ import Testing
     }
 }
 
-/// Goal: who runs out of memory says so in one line and ends; other faults are what they were.
+/// Checks that a program without memory prints one line and ends, and that other faults are unchanged.
 @Suite struct OutOfMemoryTests {
     @Test(arguments: [SIGABRT, SIGTRAP, SIGILL]) func withoutMemory(_ fault: Int32) async {
         let result = await #expect(processExitsWith: .exitCode(1), observing: [\.standardErrorContent]) {
             [fault = fault as Int32] in
             OutOfMemory.install()
             errno = ENOMEM
-            // Threads of the test may have SIGABRT blocked, which does not keep what calls abort().
+            // Threads of the test may have SIGABRT blocked, which does not stop abort().
             if fault == SIGABRT { abort() }
             raise(fault)
         }
@@ -88,7 +88,7 @@ import Testing
     }
 }
 
-/// Goal: the program runs as a whole: main finds the command and gives its exit code.
+/// Checks the whole program: main finds the command and returns its exit code.
 @Suite struct MainTests {
     @Test(
         arguments: [(["version"], 0), (["nonsense"], 2), ([], 2), (["log", "ls", "--data", "/nowhere"], 1)]

@@ -5,7 +5,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: progress is told seldom, in the right words, on terminals by one line that moves, and never to programs.
+/// Checks that progress is rare and correct: one line that moves on terminals, and nothing for programs.
 @Suite struct ProgressTests {
     private let time = ManualClock()
 
@@ -86,7 +86,7 @@ import Testing
     @Test(arguments: [(5, "5 s"), (60, "1 min 0 s"), (3_725, "1 h 2 min"), (93_600, "1 d 2 h")])
     func spans(_ seconds: Int, _ text: String) { #expect(ProgressLine.span(seconds: seconds) == text) }
 
-    /// An estimate that was too low says nothing of what is left.
+    /// An estimate that was too low gives no remaining time.
     @Test func estimates() throws {
         let descriptors = try Descriptors()
         let progress = Progress(
@@ -122,7 +122,7 @@ import Testing
     }
 }
 
-/// Goal: a replay tells how far it is and keeps to the rate that it was given.
+/// Checks that a replay shows its progress and keeps to its rate.
 @Suite struct ReplayProgressTests {
     private let time = ManualClock()
 
@@ -143,7 +143,7 @@ import Testing
         #expect(time.allPauses.isEmpty)
     }
 
-    /// One entry may be an import of millions of leaves: it counts by its parts.
+    /// One entry may be an import of millions of leaves: its progress is measured in parts.
     @Test func bulkEntriesCountByTheirParts() throws {
         let descriptors = try Descriptors()
         let console = descriptors.console()
@@ -170,7 +170,7 @@ import Testing
         time.advance(8_000)
         progress.advance(to: 4)
         #expect(descriptors.errors.text == "write: 4 leaves, 0 a second\n")
-        // Nothing was done yet: no share of it says how long the rest takes.
+        // No work is done yet, so there is no estimate of the remaining time.
         let none = try Descriptors()
         let idle = ReplayProgress(none.console(), "replay", total: 10, time.clock)
         time.advance(5_000)
@@ -178,7 +178,7 @@ import Testing
         #expect(none.errors.text == "replay: 0 entries, 0 a second\n")
     }
 
-    /// Whatever the steps: after N have been done at a rate R, N/R seconds have passed.
+    /// For all step sizes: N units at a rate R take N/R seconds.
     @Test(arguments: [1, 7, 100, 999], [1, 10, 1_000]) func theRateIsKept(_ step: Int, _ rate: Int) throws {
         let descriptors = try Descriptors()
         let progress = ReplayProgress(descriptors.console(), "replay", rate: rate, isQuiet: true, time.clock)
@@ -189,7 +189,7 @@ import Testing
         #expect(time.allPauses.allSatisfy { (1...200).contains($0) })
     }
 
-    /// Who is slower than the rate does not wait.
+    /// Checks that work slower than the rate does not wait.
     @Test func whoIsSlowDoesNotWait() throws {
         let descriptors = try Descriptors()
         let progress = ReplayProgress(descriptors.console(), "replay", rate: 100, isQuiet: true, time.clock)
@@ -231,7 +231,7 @@ import Testing
     }
 }
 
-/// Goal: `log verify` tells of the log, of the stored tree, and of what it compares.
+/// Checks that `log verify` shows progress for the log, for the stored tree, and for comparisons.
 @Suite struct VerifyProgressTests {
     private let time = ManualClock()
 
@@ -274,7 +274,7 @@ import Testing
     }
 }
 
-/// Goal: what can't say how far it is says for how long it has been going on, and nothing once it is done.
+/// Checks that work without measurable progress shows its elapsed time, and nothing once it is done.
 @Suite struct ElapsedLineTests {
     @Test func onATerminal() throws {
         let terminal = try PseudoTerminal()

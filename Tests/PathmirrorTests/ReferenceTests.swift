@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: what shells and `man` are told of the commands is what the commands are. `e2e/test_command_line.py` has the shells.
+/// Checks that completions and manual pages describe the actual commands. `e2e/test_command_line.py` runs the shells.
 @Suite struct ReferenceTests {
     private static let tree = CommandTree(specifications: [
         CommandSpecification(
@@ -25,7 +25,7 @@ import Testing
         #expect(ValueKind(placeholder) == kind)
     }
 
-    /// Completions know an option by its name: a value of one kind everywhere.
+    /// Completions know an option by its name: its value has the same kind in every command.
     @Test func anOptionsValueIsOfOneKind() {
         var kinds: [String: ValueKind] = [:]
         for option in Commands.all.flatMap({ $0.specification.options }) {

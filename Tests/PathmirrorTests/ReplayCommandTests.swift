@@ -4,7 +4,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: every tree that was can be had again, in a file or a namespace.
+/// Checks that every earlier tree can be restored, to a file or to a namespace.
 @Suite struct ReplayTreeCommandTests {
     private static func tree(_ database: CommandDatabase, _ at: String, _ more: String...) throws -> JSONText {
         let run = try database.run(["replay", "tree", "--at", at, "--output", "-"] + more)
@@ -126,7 +126,7 @@ import Testing
     }
 }
 
-/// Goal: entries go out as lines and in again once, whatever was cut off on the way.
+/// Checks that exported entries are applied exactly once, even after interruptions.
 @Suite struct ReplayLogCommandTests {
     @Test func outAndIn() throws {
         try withHistory { database throws in
@@ -144,7 +144,7 @@ import Testing
             let applied = try database.json("replay", "apply", file, "--ns", "copy")
             #expect(applied == [["applied": 8, "known": 0, "skipped": 0, "seq": 8, "dryRun": false]])
             #expect(try database.tree("copy") == pastTrees[8])
-            // Applied once, however often that is asked for.
+            // Applied once, even if applied repeatedly.
             #expect(try database.json("replay", "apply", file, "--ns", "copy", "--dry-run").first?["known"] == 8)
             #expect(
                 try database.output("replay", "apply", file, "--ns", "copy")
@@ -186,7 +186,7 @@ import Testing
             #expect(
                 try database.output("replay", "log", "--dry-run", "--from", "3") == "Would read 6 entries, 3 to 8.\n")
             let text = try database.run(["replay", "log"]).output
-            // A namespace that is not there is not made.
+            // A missing namespace is not created.
             #expect(
                 try database.failure("replay", "apply", "-", "--ns", "new", "--dry-run", input: text).contains(
                     "no namespace \"new\""))
@@ -208,7 +208,7 @@ import Testing
         }
     }
 
-    /// What a killed run has written whole stays, and a cut line goes.
+    /// Checks that a run resumes a killed run's file: it keeps whole lines and removes a cut line.
     @Test func aKilledRunIsGoneOnWith() throws {
         try withHistory { database throws in
             let folder = try ScratchFolder()
@@ -230,7 +230,7 @@ import Testing
             let run = try database.run(["replay", "apply", "-", "--ns", "copy", "--json"], input: text)
             #expect(try run.json().first?["applied"] == 9)
             #expect(try database.tree("copy")["bulk"] == ["a": 1, "b": ["c": 2]])
-            // Cut within it: refused, and what came before stays.
+            // Cut within the line: rejected, but the entries before it remain.
             let cut = text.split(separator: "\n").dropLast().joined(separator: "\n") + "\n"
             #expect(
                 try database.failure("replay", "apply", "-", "--ns", "cut", input: cut).contains("ends within entry 9"))
@@ -268,7 +268,7 @@ import Testing
     }
 }
 
-/// Goal: a file of entries can be cut anywhere and is gone on with where its last whole entry ends.
+/// Checks that a file of entries can be cut anywhere, and is resumed after its last whole entry.
 @Suite struct EntryFileTests {
     private static let source = "src"
     private static func entry(_ seq: Int) -> String {
@@ -288,7 +288,7 @@ import Testing
         ]
         let folder = try ScratchFolder()
         for cut in Set(stride(from: 0, through: bytes.count, by: 7)).union(ends.map(\.0)) {
-            // Each a file of its own: a process that another test starts may hold the last one's lock for a moment.
+            // Each has a file of its own: a process that another test starts may hold the last one's lock for a moment.
             let part = try folder.file("out\(cut).from1.part", Array(bytes[..<cut]))
             let file = try EntryFile(folder.path + "/out\(cut)", from: 1, source: Self.source, standardOutput: -1)
             let kept = ends.last { $0.0 <= cut } ?? (0, nil)
@@ -328,7 +328,7 @@ import Testing
         #expect(folder.names == ["out"])
     }
 
-    /// Two at once would mix their lines.
+    /// Two writers at once would mix their lines.
     @Test func oneWriterAtATime() throws {
         let folder = try ScratchFolder()
         let first = try EntryFile(folder.path + "/out", from: 1, source: Self.source, standardOutput: -1)
@@ -361,9 +361,9 @@ import Testing
     }
 }
 
-/// Goal: two trees' differences are those that there are, either way round.
+/// Checks that the differences of two trees are complete, in both directions.
 @Suite struct DiffCommandTests {
-    /// What is written of two trees that must differ.
+    /// Returns the output for two trees that must differ.
     private static func output(_ database: CommandDatabase, _ arguments: String...) throws -> String {
         let run = try database.run(["diff"] + arguments)
         #expect(run.exitCode == (run.output.isEmpty ? 0 : 1) && run.errors.isEmpty, "\(arguments)")
@@ -413,7 +413,7 @@ import Testing
         }
     }
 
-    /// From any tree to any other, one way and back again say the same.
+    /// Compares each pair of trees in both directions.
     @Test func everyPair() throws {
         try withHistory { database throws in
             for old in stride(from: 0, through: 8, by: 2) {
@@ -436,7 +436,7 @@ import Testing
             #expect(try database.run(["diff", "default@x", "default"]).exitCode == 2)
             #expect(try database.run(["diff", "default"]).exitCode == 2)
             #expect(try database.run(["diff", "default@", "default"]).exitCode == 2)
-            // 1 says that they differ, and no more: what can't be compared is another matter.
+            // Exit code 1 means only that they differ. Other failures have another code.
             for (name, message) in [
                 ("nobody", "There is no namespace \"nobody\"."), ("default@9", "There is no seq 9 yet"),
             ] {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: messages of a part of the log are left to be delivered once more: those that the feed has done with, with their ids, and no others.
+/// Checks that delivered messages of a part of the log are delivered once more with their ids, and no other messages.
 @Suite struct ReplayFeedCommandTests {
-    /// Five entries of three orders; the feed `orders` has done with all of them.
+    /// Five entries of three orders; the feed `orders` has delivered all of them.
     private static func withFeed(
         _ more: String = "", _ body: (CommandDatabase) throws -> Void
     ) throws {
@@ -45,7 +45,7 @@ import Testing
             let done =
                 "default:1:0 retry 0 a 1, default:2:0 retry 0 b 1, default:3:0 retry 0 a 2, default:3:1 retry 0 c 2, "
                 + "default:4:0 retry 0 b null"
-            // What waits to be delivered already isn't there twice.
+            // A message that is already waiting is not added twice.
             for _ in 1...2 {
                 #expect(
                     try database.output("replay", "feed", "orders", "--from", "1")
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    /// What the feed has yet to deliver would come twice.
+    /// Messages that are still to be delivered would be delivered twice.
     @Test func whatIsStillToCome() throws {
         try Self.withFeed { database throws in
             try database.output("feed", "seek", "orders", "--seq", "2", "--yes")
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    /// The definition says what is a message, now and then.
+    /// The present definition decides which entries are messages.
     @Test func filteredAsTheFeedDoes() throws {
         try Self.withFeed(#", "filter": "newData.val() == 2", "operations": ["update"]"#) { database throws in
             try database.output("replay", "feed", "orders", "--from", "1")
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    /// A dead letter of that part is tried again, and what was set aside behind it goes on; behind another one all is set aside.
+    /// A dead letter of that part is retried, and the messages set aside after it continue; after another dead letter all are set aside.
     @Test(arguments: ["continue", "stop"]) func deadLetters(_ policy: String) throws {
         try Self.withFeed(#", "on_dead": "\#(policy)""#) { database throws in
             try database.execute(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: a policy that drops entries is set only after they have been shown, and after a yes.
+/// Checks that a policy that drops entries is set only after they were shown and confirmed.
 @Suite struct RetentionCommandTests {
     private static let refusal =
         "pathmirror: Nothing was changed. Add --yes to set this policy without being asked: it drops 5 entries of 1 namespace.\n"
@@ -48,7 +48,7 @@ import Testing
                     "The log of default keeps the last 3 entries.",
                     "Entries that are dropped meanwhile cannot be restored. To reverse it: pathmirror retention rm --ns default",
                 ])
-            // Keeps more than the policy in force: nothing to ask.
+            // Keeps more than the present policy, so there is no question.
             #expect(
                 try database.run(set + ["5 entries"]).lines == [
                     "The log of default keeps the last 5 entries.",

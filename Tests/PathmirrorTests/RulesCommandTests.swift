@@ -3,7 +3,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: rules are checked before they hold, their history is kept, and earlier ones can be had back.
+/// Checks that rules are checked before they apply, that their history is kept, and that earlier ones can be restored.
 @Suite struct RulesCommandTests {
     static let open = "// open\n{\"rules\": {\".read\": true, \".write\": true}}\n"
     static let closed = "{\"rules\": {\".read\": \"auth != null\", \".write\": false}}"
@@ -18,7 +18,7 @@ import Testing
                 try JSONText(reading: try database.output("rules", "get", "--strict"))
                     == ["rules": [".read": true, ".write": true]])
             #expect(try database.json("rules", "set", closed) == [["seq": 2, "warnings": []]])
-            // A text without an end of line gets one.
+            // A text without a final line end gets one.
             #expect(try database.output("rules", "get") == Self.closed + "\n")
             #expect(try database.output("rules", "get", "--seq", "1") == Self.open)
             let history = try database.json("rules", "history")
@@ -52,7 +52,7 @@ import Testing
             )
             #expect(try database.json("rules", "history").map { $0["bytes"]?.int } == [Self.open.utf8.count, 0])
             #expect(try database.output("rules", "history").contains(" removed  "))
-            // Without them once more, and twice: only the first is an entry.
+            // Clearing twice writes only one entry.
             #expect(try database.json("rules", "clear") == [["seq": nil]])
             #expect(try database.json("rules", "rollback") == [["seq": 3, "from": 1]])
             #expect(try database.output("rules", "get") == Self.open)
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    /// The entry may be gone; the rules stay.
+    /// The entry may be pruned, but the rules remain.
     @Test func historyOfAPrunedLog() throws {
         try withCommands { database throws in
             try database.json("rules", "set", "-", input: Self.open)
@@ -128,7 +128,7 @@ import Testing
     }
 }
 
-/// Goal: a rules file's mistakes are told with their places, for people and for programs.
+/// Checks that errors in a rules file have their positions, for people and for programs.
 @Suite struct RulesCheckCommandTests {
     @Test func valid() throws {
         let folder = try ScratchFolder()
@@ -173,7 +173,7 @@ import Testing
     }
 }
 
-/// Goal: a table of cases is run, and says which don't hold.
+/// Checks that a table of cases is run, and that failing cases are listed.
 @Suite struct RulesTestCommandTests {
     private static func table(_ expectations: [(String, String)]) -> String {
         let cases = expectations.map { name, expected in
@@ -202,14 +202,14 @@ import Testing
         #expect(report["results"]?[1]?["reason"]?.string?.isEmpty == false)
     }
 
-    /// A table that tests nothing must not look like one that holds.
+    /// A table without a test must not look like a passing one.
     @Test(arguments: ["{\"cases\": []}", "", "{}", "[]", "{\"cases\": [{}]}"]) func whatIsNoTable(_ text: String) throws
     {
         #expect(try pathmirror(["rules", "test", "-"], input: text).exitCode == 1)
     }
 }
 
-/// Goal: a decision is explained with what each part of a rule was worth.
+/// Checks that a decision is explained with the value of each part of a rule.
 @Suite struct RulesExplainCommandTests {
     private let folder: ScratchFolder
     private let given: [String]
@@ -253,7 +253,7 @@ import Testing
             given + ada + ["--op", "update", "--path", "rooms/a", "--value", #"{"topic":"ok"}"#, "--json"])
         let answer = try #require(try update.json().first)
         #expect(answer["allowed"] == true && answer["steps"]?.items.count == 2)
-        // Nothing is written where nothing may be: the default value is null, which removes.
+        // The default value is null, which removes: no value may be written there.
         #expect(try explain("--op", "write", "--path", "rooms")["allowed"] == false)
     }
 
@@ -289,7 +289,7 @@ import Testing
             try database.set("/a", "1")
             let run = try database.run(["rules", "explain", "--ns", "default", "--path", "a", "--json"])
             #expect(try run.json().first?["allowed"] == true)
-            // Other data than it has.
+            // Data other than the stored data.
             let other = try database.run(
                 ["rules", "explain", "--ns", "default", "--path", "a", "--root", "-", "--json"], input: #"{"a":2}"#)
             #expect(try other.json().first?["allowed"] == false)

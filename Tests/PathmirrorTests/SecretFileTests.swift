@@ -5,7 +5,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: files of secrets that others can open are noticed, or refused, with the way to close them.
+/// Checks that files of secrets that others can read are reported or rejected, with the fix.
 @Suite struct SecretFileTests {
     private static func parsed(_ arguments: [String], _ environment: [String: String] = [:]) throws -> ParsedArguments {
         try ParsedArguments(
@@ -39,7 +39,7 @@ import Testing
             error?.description
                 == "\(path) holds secrets, and others can read or change it (mode \(text)), which --strict-secrets forbids. Close it: chmod 600 \(path)."
         )
-        // What the fix says is enough.
+        // The suggested fix is sufficient.
         chmod(path, 0o600)
         #expect(try SecretFile(Self.parsed(["--strict-secrets"])).check(path) == nil)
     }
@@ -51,7 +51,7 @@ import Testing
         #expect(throws: CommandFailure.self) { try file.check(path) }
     }
 
-    /// A link has a mode of its own, which says nothing; the file's counts.
+    /// A link's own mode has no meaning; the mode of the file counts.
     @Test func linksAreFollowed() throws {
         let folder = try ScratchFolder()
         let path = try folder.file("secret", "text", mode: 0o644)
@@ -62,7 +62,7 @@ import Testing
         #expect(try file.check(folder.path + "/link") == nil)
     }
 
-    /// What is wrong otherwise, reading the file will say.
+    /// Other errors are reported by reading the file.
     @Test func whatIsNoFile() throws {
         let folder = try ScratchFolder()
         let file = SecretFile(try Self.parsed(["--strict-secrets"]))
@@ -74,13 +74,13 @@ import Testing
         #expect(try file.check(folder.path + "/pipe") == nil)
     }
 
-    /// systemd shows credentials to one service by access lists; the mode says more than is true.
+    /// systemd restricts credentials to one service by access lists; the mode shows more access than there is.
     @Test func whatSystemdShowsToTheServiceAlone() throws {
         let folder = try ScratchFolder()
         let path = try folder.file("secret", "text", mode: 0o640)
         let environment = ["CREDENTIALS_DIRECTORY": folder.path]
         #expect(try SecretFile(Self.parsed(["--strict-secrets"], environment)).check(path) == nil)
-        // Only what is in that folder; a name that begins like it is another.
+        // Only files in that folder count, not those in a folder whose name begins with it.
         let beside = try ScratchFolder()
         let other = try beside.file("secret", "text", mode: 0o640)
         #expect(try SecretFile(Self.parsed([], environment)).check(other) != nil)
@@ -95,7 +95,7 @@ import Testing
         let folder = try ScratchFolder()
         let path = try folder.file("secret", "text", mode: 0o644)
         chown(path, 4_711, 4_711)
-        // Root can close it whoever's it is.
+        // Root can change the mode of every user's file.
         #expect(try SecretFile(Self.parsed([])).check(path)?.fix == "chmod 600 \(path)")
     }
 
@@ -117,7 +117,7 @@ extension SecretFile.Warning: Equatable {
     }
 }
 
-/// Goal: secrets are read as they are meant, and short ones, empty files and other forms are refused by name.
+/// Checks that secrets are read unchanged, and that short ones, empty files and other formats are rejected with the file's name.
 @Suite struct SecretFilesTests {
     private static let long = String(repeating: "s", count: 32)
     private static let administrator = String(repeating: "a", count: 16)
@@ -162,7 +162,7 @@ extension SecretFile.Warning: Equatable {
         }
     }
 
-    /// Anybody could guess a short one.
+    /// A short secret could be guessed.
     @Test func shortSecrets() throws {
         let folder = try ScratchFolder()
         let path = try folder.file("secret", "\(Self.long)\n\(Self.administrator.dropLast())\n")
@@ -170,13 +170,13 @@ extension SecretFile.Warning: Equatable {
         #expect(
             error?.description
                 == "A secret in \(path) must have at least 16 bytes: anybody could guess a shorter one.")
-        // A namespace's signs tokens: it has to be longer.
+        // A namespace's secret signs tokens, so it must be longer.
         let short = try folder.file("short", String(Self.long.dropLast()))
         let other = #expect(throws: CommandFailure.self) {
             try Self.files(["--database-secret-file", "a=\(short)"]).load()
         }
         #expect(other?.description.contains("at least 32 bytes") == true)
-        // The secret itself must not come out by the error.
+        // The error must not contain the secret.
         #expect(error?.description.contains(Self.administrator.dropLast()) == false)
     }
 
@@ -202,14 +202,14 @@ extension SecretFile.Warning: Equatable {
         )
     }
 
-    /// A file that is named alone holds the secrets of many namespaces.
+    /// A file given without a namespace contains the secrets of many namespaces.
     @Test func severalTables() throws {
         let folder = try ScratchFolder()
         let first = try folder.file("first", "{\"a\": \"\(Self.long)1\"}")
         let second = try folder.file("second", "{\"a\": \"\(Self.long)2\", \"b\": \"\(Self.long)3\"}")
         let files = try Self.files(["--database-secret-file", first, "--database-secret-file", second])
         #expect(files.all == [first, second])
-        // What has a slash is no namespace's name.
+        // A name with a slash is no namespace's name.
         #expect(try Self.files(["--database-secret-file", "/run/a=b.json"]).all == ["/run/a=b.json"])
         let secrets = try files.load()
         #expect(Self.texts(secrets.databases["a"]) == [Self.long + "1", Self.long + "2"])
@@ -273,7 +273,7 @@ extension SecretFile.Warning: Equatable {
         #expect(!shown.contains(Self.long))
     }
 
-    /// A stamp is another one after each change that there can be to a file.
+    /// Checks that a file's stamp changes with each kind of change.
     @Test func stamps() throws {
         let folder = try ScratchFolder()
         let path = try folder.file("secret", Self.long)
@@ -296,7 +296,7 @@ extension SecretFile.Warning: Equatable {
     }
 }
 
-/// Goal: files of secrets are read again when they change or when that is asked for, and bad ones change nothing.
+/// Checks that files of secrets are read again after a change or on request, and that invalid ones change nothing.
 @Suite struct SecretWatchTests {
     private static let long = String(repeating: "s", count: 32)
 
@@ -333,7 +333,7 @@ extension SecretFile.Warning: Equatable {
         try folder.file("secret", Self.long + "2\n" + Self.long + "3")
         #expect(received.waitFor([Self.long + "2", Self.long + "3"]))
         #expect(eventually { received.log.text.contains("notice secrets read files=\(path)") })
-        // The way that editors and secret stores replace files.
+        // The way in which editors and secret stores replace files.
         try folder.file("new", Self.long + "4")
         rename(folder.path + "/new", path)
         #expect(received.waitFor([Self.long + "4"]))
@@ -371,7 +371,7 @@ extension SecretFile.Warning: Equatable {
         let received = try Received()
         let watch = received.watch(try Self.files(path))
         watch.stop()
-        // Its thread has ended: nothing comes any more.
+        // The thread has ended, so there are no more updates.
         watch.reload()
         #expect(received.texts.withLock { $0.isEmpty })
     }

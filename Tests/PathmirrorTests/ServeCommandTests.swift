@@ -8,7 +8,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: `serve` says where it serves, serves there, reads its files again when told to, and ends when asked to.
+/// Checks that `serve` prints its addresses, serves there, reloads its files on request, and ends on request.
 @Suite(.timeLimit(.minutes(20))) struct ServeCommandTests {
     /// A `serve` on a thread of its own.
     final class Running: Sendable {
@@ -28,7 +28,7 @@ import Testing
             }
         }
 
-        /// The addresses that it has said to serve at.
+        /// The addresses that it has printed.
         func addresses(_ scheme: String = "http") -> [String] {
             let sign = "pathmirror: ready on \(scheme)://"
             return descriptors.output.text.split(separator: "\n").filter { $0.hasPrefix(sign) }.map {
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// Written before the thread begins, and read by it alone.
+    /// Written before the thread begins, and read only by the thread.
     private struct SendableConsole: @unchecked Sendable {
         let console: Console
         init(_ console: Console) { self.console = console }
@@ -90,14 +90,14 @@ import Testing
             let put = try Self.request("PUT", "http://\(address)/a.json?auth=\(secret)", "{\"b\":1}")
             #expect(put.status == 200)
             #expect(try Self.request("GET", "http://\(address)/a/b.json?ns=one&auth=\(secret)").body == Array("1".utf8))
-            // Nobody else gets in, and the log says so at the start.
+            // Other clients are rejected, and the log states that at the start.
             #expect(try Self.request("GET", "http://\(address)/a.json").status == 401)
             #expect(serve.descriptors.errors.text.contains("no --rules: in namespaces without rules"))
             #expect(serve.end() == 0)
             #expect(try database.tree("one") == ["a": ["b": 1]])
             #expect(
                 try database.value("select string_agg(name, ',' order by name) from pathmirror.namespace") == "one,two")
-            // The log went to standard error, a JSON object a line.
+            // The log is on standard error, one JSON object a line.
             for line in serve.descriptors.errors.text.split(separator: "\n") {
                 #expect(try JSONText(reading: String(line))["message"] != nil)
             }
@@ -184,18 +184,18 @@ import Testing
     }
 }
 
-/// Goal: `dev` starts all that it needs, says what to do with it, and leaves nothing running.
+/// Checks that `dev` starts everything it needs, prints the first commands, and leaves no process running.
 @Suite(.timeLimit(.minutes(20))) struct DevCommandTests {
     @Test func startsServesAndEnds() throws {
         let folder = try ScratchFolder()
-        // PostgreSQL runs as another user where the tests are root's, and has to get in.
+        // PostgreSQL runs as another user if the tests run as root, and needs access.
         chmod(folder.path, 0o711)
         let data = try folder.file("data.json", "{\"users\":{\"1\":{\"name\":\"Ada\"}}}")
         let arguments = ["dev", "--port", "0", "--data", folder.path + "/d", "--loops", "1", "--ns", "mine"]
         let dev = try ServeCommandTests.Running(arguments + ["--import", data])
         let address = try #require(dev.waitUntilReady())
         #expect(eventually(seconds: 60) { dev.descriptors.output.text.contains("psql -h ") })
-        // This machine may do everything, and the data is there.
+        // Clients on this machine are administrators, and the data is there.
         let got = try ServeCommandTests.request("GET", "http://\(address)/users/1/name.json")
         #expect(String(decoding: got.body, as: UTF8.self) == "\"Ada\"")
         // Commands find its database by its folder.

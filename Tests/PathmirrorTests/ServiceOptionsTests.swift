@@ -11,7 +11,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: each option of `dev` and `serve` sets what it says, within its bounds, wherever it is given.
+/// Checks that each option of `dev` and `serve` sets its value, within its bounds, from every source.
 @Suite struct ServiceOptionsTests {
     static let specification = CommandSpecification(
         "serve", "serves", options: ServiceOptions.options + [.init("config", "FILE", "a file")])
@@ -44,10 +44,10 @@ import Testing
         let name: String
         let unit: Unit
         let range: ClosedRange<Int>
-        /// What holds without the option.
+        /// The default.
         let standard: Int
         let read: @Sendable (ServiceOptions) -> Int
-        /// Options that must be given with the least or the most.
+        /// Options that the least or the greatest value requires.
         var besides: [String] = []
         var testDescription: String { name }
 
@@ -71,7 +71,7 @@ import Testing
             }
         }
 
-        /// What a text of the help or the command line says.
+        /// Parses a value in the help or on the command line.
         func value(_ text: String) -> Int? {
             switch unit {
             case .count: Int(text)
@@ -80,7 +80,7 @@ import Testing
             }
         }
 
-        /// What a message calls it.
+        /// The form as messages name it.
         var form: String {
             switch unit {
             case .count: "a whole number from "
@@ -114,7 +114,7 @@ import Testing
         .init("clock-skew", .duration, 0...3_600_000, 30_000) { Int($0.credentials.clockSkewSeconds) * 1_000 },
     ]
 
-    /// Every quantity among the options is in the table above; a new one has to be added to it.
+    /// Checks that the table above contains every quantity among the options.
     @Test func theTableIsWhole() {
         let placeholders = Set(["N", "TIME", "SIZE"])
         let names = ServiceOptions.options.filter { placeholders.contains($0.value ?? "") }.map(\.name)
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    /// At most fifty, and no unit in a name; the dozen of a first deployment are among them.
+    /// Checks that there are at most fifty options, without units in their names, and that those of a first deployment are among them.
     @Test func theSurfaceIsSmall() {
         let names = ServeCommand.specification.options.map(\.name)
         #expect(names.count <= 50, "\(names)")
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    /// The command line before the environment before the file before the default, for every single one.
+    /// Checks for each option: the command line has precedence over the environment, then the file, then the default.
     @Test(arguments: quantities) func precedence(_ quantity: Quantity) throws {
         let folder = try ScratchFolder()
         let (least, most) = (quantity.range.lowerBound, quantity.range.upperBound)
@@ -180,21 +180,21 @@ import Testing
         #expect(quantity.read(try Self.options(given, environment)) == most)
     }
 
-    /// The default that the help tells is the one that holds.
+    /// Checks that the help shows the actual default.
     @Test(arguments: quantities) func theHelpIsRight(_ quantity: Quantity) throws {
         let help = try #require(ServiceOptions.options.first { $0.name == quantity.name }).help
         let told = help.components(after: "default ").flatMap { rest in
             quantity.value(String(rest.prefix { $0.isNumber || $0.isLetter }))
         }
         guard let told else {
-            // Those without a fixed one say so.
+            // The help of options without a fixed default states that.
             #expect(["loops", "tree-memory"].contains(quantity.name))
             return
         }
         #expect(told == quantity.standard)
     }
 
-    // MARK: What follows from other options
+    // MARK: Derived values
 
     @Test func poolsFollowFromCommittersAndLoops() throws {
         let standard = try Self.options([])
@@ -219,17 +219,17 @@ import Testing
         ])
         #expect(other.gateway.maxStreams == 100 && other.gateway.maxSessions == 200)
         #expect(other.gateway.answerCacheBytes == 2 << 20)
-        // SDKs send something every 45 s: the time without data stays longer than that.
+        // SDKs send data every 45 s: the timeout of idle connections is longer.
         #expect(other.gateway.keepAliveTimeoutMilliseconds == 120_000)
         #expect(other.engine.heartbeatMilliseconds == 300)
-        // Whatever the settings of two gateways are, each hears the other's heartbeats before its own expiry.
+        // For all settings of two gateways, each receives the other's heartbeats in time.
         #expect(other.feeds.expiryMilliseconds == 3_000 && other.feeds.beatMilliseconds == 600)
         let large = try Self.options([
             "--request-memory", "64GiB", "--session-timeout", "5m", "--dead-after", "1h",
         ])
         #expect(large.gateway.answerCacheBytes == 32 << 20)
         #expect(large.gateway.keepAliveTimeoutMilliseconds == 600_000)
-        // `doctor` takes a gateway for silent after 30 s.
+        // `doctor` counts a gateway as silent after 30 s.
         #expect(large.engine.heartbeatMilliseconds == 3_000)
         #expect(large.feeds.expiryMilliseconds == 8_000 && large.feeds.beatMilliseconds == 1_600)
     }
@@ -258,7 +258,7 @@ import Testing
         #expect(error?.message.hasPrefix("PATHMIRROR_TUNE: ") == true)
     }
 
-    /// Options that an earlier version had: they may have been limits, so that their silence is no answer.
+    /// Options of an earlier version may have been limits, so unknown variables are logged.
     @Test func variablesThatNoOptionHasAreLogged() throws {
         let log = try ScratchFile()
         let old = [
@@ -280,7 +280,7 @@ import Testing
         #expect(quiet.text.isEmpty, "\(quiet.text)")
     }
 
-    // MARK: What several places need
+    // MARK: Values with several uses
 
     @Test func limitsReachTheServerToo() throws {
         let options = try Self.options([
@@ -298,7 +298,7 @@ import Testing
         #expect(try Self.options(["--max-body", "1000B"]).server.maxPlainBodyBytes == 1_000)
         let both = try Self.options(["--max-body", "1000B", "--max-user-body", "2kB"])
         #expect(both.gateway.maxPlainBodyBytes == 1_000)
-        // A realtime message has the bound that was asked for.
+        // A realtime message has the given limit.
         #expect(both.gateway.maxMessageBytes == 2_000)
     }
 
@@ -310,7 +310,7 @@ import Testing
         let standard = try Self.options([])
         #expect(standard.server.maxConnectionsPerAddress == 10_000)
         #expect(standard.server.unlimitedNetworks.map(\.description) == ["127.0.0.0/8", "::1/128"])
-        // Whoever sets it means this machine, too.
+        // An explicit value also applies to this machine.
         let set = try Self.options(["--max-connections-per-address", "3", "--trusted-proxies", "10.0.0.0/8"])
         #expect(set.server.maxConnectionsPerAddress == 3)
         #expect(set.server.unlimitedNetworks.map(\.description) == ["10.0.0.0/8"])
@@ -433,7 +433,7 @@ import Testing
         #expect(none?.description == "\(folder.path)/none can't be read: No such file or directory.")
     }
 
-    // MARK: What does not come by options
+    // MARK: Values without an option
 
     @Test func theServersOwnRefusalsLookLikeTheOthers() throws {
         let (type, body) = try Self.options([]).server.errorBody(413, "Too \"large\"")
@@ -461,7 +461,7 @@ import Testing
 }
 
 extension String {
-    /// What stands behind the last occurrence of `text`.
+    /// The text after the last occurrence of `text`.
     fileprivate func components(after text: String) -> Substring? {
         var rest = self[...]
         var found: Substring?

@@ -3,14 +3,14 @@ import Testing
 
 @testable import pathmirror
 
-/// What is done side by side is done at the same time, and all of it.
+/// Checks that all items are processed at the same time.
 @Suite struct SideBySideTests {
     @Test func eachWaitsForAllOthers() {
         let arrived = Condition(0)
         let met = MutexBox(0)
         SideBySide.run([1, 2, 3]) { _ in
             arrived.broadcast { $0 += 1 }
-            // One after another the first would wait in vain.
+            // One after another, the first would wait in vain.
             if arrived.wait(milliseconds: 20_000, until: { $0 == 3 ? true : nil }) == true { met.withLock { $0 += 1 } }
         }
         #expect(met.withLock { $0 } == 3)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: a command that a message suggests can be pasted: it names the namespace and the data directory of the command that printed it.
+/// Checks that a suggested command can be pasted: it names the namespace and the data directory of the command that printed it.
 @Suite struct SuggestedCommandsTests {
     private static let all = ["--ns", "shop", "--data", ".dev"]
 
@@ -23,10 +23,10 @@ import Testing
         ("'pathmirror mirror errors a --ns b'", "'pathmirror mirror errors a --ns b --data .dev'"),
         // A command without --ns.
         ("'pathmirror database ls'", "'pathmirror database ls --data .dev'"),
-        // Where a suggestion without quotation marks ends is not known.
+        // The end of a suggestion without quotation marks is unknown.
         ("pathmirror rules set --ns NAME FILE", "pathmirror rules set --data .dev --ns NAME FILE"),
         ("once\npathmirror mirror drop a --yes &&", "once\npathmirror mirror drop --ns shop --data .dev a --yes &&"),
-        // No next step.
+        // Not a next step.
         ("of a running 'pathmirror dev'", "of a running 'pathmirror dev'"),
         ("'pathmirror serve --config' reads it", "'pathmirror serve --config' reads it"),
         ("Try 'pathmirror mirror drop --help'.", "Try 'pathmirror mirror drop --help'."),
@@ -44,7 +44,7 @@ import Testing
                 == "pathmirror rules history --data 'my dir'")
     }
 
-    /// Options of the environment hold for the next command as well, and a URL may hold a password.
+    /// Options of the environment apply to the next command as well, and a URL may contain a password.
     @Test func leavesTheRestOut() throws {
         let text = "'pathmirror rules history'"
         #expect(try Self.completed(text, []) == text)
@@ -52,7 +52,7 @@ import Testing
         #expect(try Self.completed(text, ["--database-url", "postgresql://a:b@c/d"]) == text)
     }
 
-    /// Errors are completed in one place, results where they are printed.
+    /// Errors are completed in one function, results by the commands.
     @Test func ofCommands() throws {
         try withCommands { database throws in
             let folder = try ScratchFolder()

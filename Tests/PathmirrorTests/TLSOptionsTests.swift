@@ -6,7 +6,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: TLS is served by what the options name, or it is said what is wrong with it.
+/// Checks that the options configure TLS, and that invalid ones are explained.
 @Suite struct TLSOptionsTests {
     static func options(_ arguments: [String]) throws -> TLSOptions? {
         try TLSOptions(
@@ -105,7 +105,7 @@ import Testing
     }
 }
 
-/// Goal: a new certificate is taken while the gateway runs; one that can't be used changes nothing.
+/// Checks that a new certificate is loaded while the gateway runs, and that an invalid one changes nothing.
 @Suite struct CertificateWatchTests {
     private func watch(_ folder: ScratchFolder, _ log: ScratchFile) throws -> (TLSOptions, CertificateWatch) {
         let tls = try #require(try TLSOptionsTests.options(TLSOptionsTests.pair(folder)))
@@ -117,7 +117,7 @@ import Testing
         let (tls, watch) = try watch(folder, log)
         defer { watch.stop() }
         let before = tls.identity.expiresAt
-        // One after the other, as renewals write them: what does not fit together changes nothing.
+        // One after the other, as renewals write them: a pair that does not match changes nothing.
         try folder.file("certificate.pem", TestCertificates.expiredCertificate)
         watch.reload()
         #expect(eventually { log.text.contains("the certificate can't be loaded; the one before stays") })

@@ -2,7 +2,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: columns align whatever is in them, and lines are no wider than the terminal.
+/// Checks that columns are aligned for all contents, and that lines are no wider than the terminal.
 @Suite struct TextTableTests {
     @Test(arguments: [
         ("", 0), ("abc", 3), ("ü", 1), ("u\u{308}", 1), ("漢字", 4), ("한글", 4), ("\u{1112}\u{1161}\u{11ab}", 2), ("😀", 2),
@@ -47,11 +47,11 @@ import Testing
         let lines = Self.table().lines(width: width)
         #expect(lines.allSatisfy { TextWidth.of($0) <= width })
         #expect((lines.last?.hasSuffix("…") == true) == (width < 53))
-        // What is short stays whole.
+        // Short cells stay whole.
         #expect(lines[1].hasPrefix("a        7  short"))
     }
 
-    /// Columns have a least width; a terminal that is narrower still shows the first of them.
+    /// Columns have a least width; a narrower terminal shows the first columns.
     @Test(arguments: [1, 5, 12, 19]) func narrowerThanTheColumns(_ width: Int) {
         let lines = Self.table().lines(width: width)
         #expect(lines.count == 4)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: prose goes on below itself, never beyond the terminal, and stays whole where there is none.
+/// Checks that prose continues in its own column, within the terminal's width, and stays whole without a terminal.
 @Suite struct TextWrapTests {
     private static let text = "a gateway with these settings takes up to 21, 漢字 besides one for each mirror"
 
@@ -17,7 +17,7 @@ import Testing
     @Test func whereThereIsNoTerminalNothingIsBroken() {
         #expect(TextWrap.wrapped(Self.text, to: nil, indent: 9) == Self.text)
         #expect(TextWrap.help(Self.text, to: nil) == Self.text)
-        // Nor where each line would be a word.
+        // Nor if each line would be one word.
         #expect(TextWrap.wrapped(Self.text, to: 20, indent: 9) == Self.text)
     }
 

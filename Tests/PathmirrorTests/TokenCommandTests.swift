@@ -6,7 +6,7 @@ import Tokens
 
 @testable import pathmirror
 
-/// Goal: tokens are made as gateways believe them, and shown as they are.
+/// Checks that gateways accept the created tokens, and that tokens are shown unchanged.
 @Suite struct TokenCommandTests {
     private let folder: ScratchFolder
     private let secret: String
@@ -47,7 +47,7 @@ import Tokens
         #expect(issued >= before && issued <= before + 60)
         #expect(expires == issued + 3_600)
         #expect(claims.names == ["v", "iat", "exp", "d"])
-        // Signed by the first line alone, as a gateway reads it.
+        // Only the first line signs, as a gateway reads it.
         let first = try folder.file("first", String(repeating: "s", count: 40))
         #expect(try inspect(token, "--secret-file", first)["verified"] == true)
     }
@@ -69,7 +69,7 @@ import Tokens
         #expect(elsewhere["feed"] == "a_B-9" && elsewhere["ns"] == "shop")
     }
 
-    /// Where a gateway runs, its namespace is in the environment.
+    /// The environment of a gateway contains its namespace.
     @Test func namespacesThatAreNotMeant() throws {
         let words = ["token", "mint", "--secret-file", secret, "--uid", "ada"]
         #expect(try pathmirror(words, environment: ["PATHMIRROR_NS": "shop"]).exitCode == 0)
@@ -163,7 +163,7 @@ import Tokens
         }
     }
 
-    /// The bound of the original's tokens.
+    /// The limit of Firebase's tokens.
     @Test func claimsThatAreTooLarge() throws {
         let room = 1_024 - #"{"uid":"a","provider":"custom","token":{"x":""}}"#.utf8.count
         for (count, code) in [(room, 0), (room + 1, 1)] as [(Int, Int32)] {
@@ -183,7 +183,7 @@ import Tokens
         #expect(good.lines.contains { $0.hasPrefix("iat  ") && $0.hasSuffix("Z)") })
         let plain = try pathmirror(["token", "inspect", token])
         #expect(plain.lines.last == "The signature was not checked.")
-        // By a pipe, with the line end that comes with it.
+        // From a pipe, with the line end at its end.
         let piped = try pathmirror(["token", "inspect", "-"], input: token + "\n")
         #expect(piped.output == plain.output)
     }
@@ -200,12 +200,12 @@ import Tokens
             #expect(json.exitCode == 1)
             #expect(try json.json().first?["verified"] == false)
         }
-        // What nobody signed, no key has signed.
+        // An unsigned token has no valid signature.
         let run = try pathmirror(["token", "inspect", mint("--unsigned", "--uid", "a"), "--secret-file", secret])
         #expect(run.exitCode == 1)
     }
 
-    /// A token that was changed behind its signature is shown, and not believed.
+    /// A token that was changed after it was signed is shown, but not trusted.
     @Test func aChangedToken() throws {
         let token = try mint("--secret-file", secret, "--uid", "ada")
         var parts = token.split(separator: ".").map(String.init)

@@ -5,7 +5,7 @@ import Tree
 
 @testable import pathmirror
 
-/// Goal: data goes in whole and comes out as it was, by files and by pipes; what is wrong changes nothing.
+/// Checks that data is imported and exported unchanged, by files and by pipes, and that invalid data changes nothing.
 @Suite struct TransferCommandTests {
     @Test func thereAndBack() throws {
         try withCommands { database throws in
@@ -49,7 +49,7 @@ import Tree
             #expect(try database.tree("other") == ["a": ["b": 5, "c": "six"]])
             #expect(try database.output("export", "--ns", "other", "--path", "/a/c") == "\"six\"\n")
             #expect(try database.output("export", "--ns", "other", "--path", "/none") == "null\n")
-            // What was there is replaced, all of it.
+            // The import replaces all of the present data.
             try database.json("import", "-", "--ns", "other", "--path", "/a", input: #"{"d":1}"#)
             #expect(try database.tree("other") == ["a": ["d": 1]])
             // As for a gateway, the first of several is the default one.
@@ -136,7 +136,7 @@ import Tree
         }
     }
 
-    /// Commands that run for a while end by Ctrl-C.
+    /// Checks that Ctrl-C ends long commands.
     @Test func signalsAreLetThrough() throws {
         try withCommands { database throws in
             let signals = ScriptedSignals()
@@ -146,7 +146,7 @@ import Tree
     }
 }
 
-/// Goal: paths on the command line are those of the database.
+/// Checks that paths on the command line have the database's syntax.
 @Suite struct PathArgumentTests {
     @Test(arguments: [
         ("/", []), ("", []), ("a", ["a"]), ("/a/b", ["a", "b"]), ("a/b/", ["a", "b"]), ("//a//b", ["a", "b"]),

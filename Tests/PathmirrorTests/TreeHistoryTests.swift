@@ -9,7 +9,7 @@ import Tree
 @testable import Engine
 @testable import pathmirror
 
-/// The trees behind a namespace's last entries, which feeds begin with.
+/// Checks the trees after a namespace's last entries, with which feeds begin.
 @Suite struct TreeHistoryTests {
     private static let rules = RulesVersion(seq: 0, set: .allowAll)
 
@@ -57,7 +57,7 @@ import Tree
         #expect(seqs(history, after: 6, batch(6)) == [7, 8, 9])
         #expect(seqs(history, after: 6, batch(6), most: 2) == [7, 8])
         #expect(seqs(history, after: 9, batch(9)) == [])
-        // Another batch there is another history; what the history began with has none.
+        // Another batch at that seq is another history. The initial tree has no batch.
         #expect(seqs(history, after: 6, batch(7)) == nil)
         #expect(seqs(history, after: 6, nil) == nil)
         #expect(seqs(history, after: 5, batch(5)) == nil)
@@ -66,7 +66,7 @@ import Tree
         #expect(seqs(history, after: 9, batch(9)) == nil)
     }
 
-    /// Rules are no step of the tree, and of some entries only the log knows everything: these are read there.
+    /// Rules are no step of the tree. The full changes of some entries are only in the log. Both are read there.
     @Test func stepsEndWhereOnlyTheLogKnows() {
         let history = TreeHistory()
         history.changed(stamped(6...7))
@@ -79,7 +79,7 @@ import Tree
         #expect(seqs(history, after: 10, batch(10)) == nil)
     }
 
-    /// Trees are kept for few entries, and entries for many: who is behind makes the trees out of its own.
+    /// The history keeps few trees and many entries: a lagging reader builds the trees from its own.
     @Test func olderStepsHaveNoTrees() throws {
         let history = TreeHistory()
         history.begin(with: snapshot(0))
@@ -124,7 +124,7 @@ import Tree
         #expect([5, 7, 8, 100].map { seq(history, at: $0) } == [5, 7, 8, 8])
     }
 
-    /// A change may be told before what there was when listening began.
+    /// A change may arrive before the tree at the start of the subscription.
     @Test func changesThatComeFirst() {
         let history = TreeHistory()
         history.changed(steps(6...7))
@@ -136,7 +136,7 @@ import Tree
         #expect([5, 6, 7].map { seq(late, at: $0) } == [nil, 6, 7])
     }
 
-    /// Long texts that were overwritten are not kept for their number's sake.
+    /// The number of kept trees is reduced if they contain long overwritten texts.
     @Test func theyAreSmallTogether() {
         let history = TreeHistory()
         for seq in Int64(1)...80 {
@@ -196,7 +196,7 @@ import Tree
             for seq in 1...5 as ClosedRange<Int64> {
                 #expect(trees.tree(of: id, at: seq)?.root.child(Key("a")) == .int(seq))
             }
-            // What is forgotten begins anew, with what there is then.
+            // A forgotten namespace begins again, with its present tree.
             trees.forget(id)
             trees.forget(id)
             trees.forget(id + 1)
@@ -205,21 +205,21 @@ import Tree
             #expect(eventually { !trees.isComing(id) })
             #expect(trees.tree(of: id, at: 5)?.seq == 5)
             #expect(trees.tree(of: id, at: 4) == nil)
-            // Another one has the name.
+            // Another namespace has the name.
             trees.watch("test", id + 1) {}
             #expect(eventually { !trees.isComing(id + 1) })
             #expect(trees.tree(of: id + 1, at: 5) == nil && trees.tree(of: id, at: 5)?.seq == 5)
         }
     }
 
-    /// Nobody waits for a namespace that is being read: who watches is woken, whether it has come or not.
+    /// Checks that a watcher is woken after a load, whether it succeeded or not.
     @Test func whoWatchesIsWokenWhenANamespaceHasBeenRead() throws {
         try withEngines { _, engines in
             engines[0].stop()
             let trees = RecentTrees(engines[0].engine, TreeBudget(bytes: 1 << 30))
             let woken = MutexBox(0)
             trees.watch("test", 1) { woken.withLock { $0 += 1 } }
-            // The engine stops: it can't be had.
+            // The engine stops, so the load fails.
             #expect(eventually { woken.withLock { $0 } == 1 })
             #expect(!trees.isComing(1) && trees.tree(of: 1, at: 1) == nil)
         }
@@ -228,7 +228,7 @@ import Tree
             let woken = MutexBox(0)
             let namespace = try engines[0].namespace("other")
             for _ in 0..<50 {
-                // Forgotten before it has come, or just then: nobody listens afterwards.
+                // Forgotten before the load has ended, or at the same time: no listener remains.
                 trees.watch("other", namespace.id) { woken.withLock { $0 += 1 } }
                 trees.forget(namespace.id)
             }
@@ -241,7 +241,7 @@ import Tree
         }
     }
 
-    /// What could not be had is asked for again.
+    /// Checks that a failed load is retried.
     @Test func whatCouldNotBeHadComesLater() throws {
         try withEngines(1) { settings, _ in
             settings.createsNamespaces = false

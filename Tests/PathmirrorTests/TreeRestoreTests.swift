@@ -3,9 +3,9 @@ import Testing
 
 @testable import pathmirror
 
-/// Goal: a restore says what it adds, changes and removes, and removes nothing unasked.
+/// Checks that a restore lists its additions, changes and removals, and asks before it removes.
 @Suite struct TreeRestoreTests {
-    /// Entry 9: what bob has now that he had not at seq 3.
+    /// Entry 9: values of bob that did not exist at seq 3.
     private static func withBob(_ body: (CommandDatabase) throws -> Void) throws {
         try withHistory { database throws in
             try database.set("/users/bob", #"{"name": "Robert", "a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}"#)
@@ -39,13 +39,13 @@ import Testing
                     """)
             #expect(try database.tree()["users"] == ["bob": ["name": "Bob", "posts": 1]])
             #expect(try database.output("log", "verify").hasPrefix("clean"))
-            // Again there is nothing to do, and nothing to ask.
+            // A second run has nothing to do, and asks nothing.
             let again = try database.run(Self.restore)
             #expect(
                 again.exitCode == 0
                     && again.output.hasSuffix("\nNothing was written: default holds \(Self.what) already.\n"))
             #expect(try database.value("select head::text from pathmirror.namespace") == "10")
-            // The command that was printed.
+            // The printed command.
             #expect(try database.run(["log", "undo", "10", "--ns", "default", "--yes"]).exitCode == 0)
             #expect(try database.tree()["users"]?["bob"]?["f"] == 6)
         }
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    /// What only adds needs no answer.
+    /// Checks that a restore that only adds does not ask.
     @Test func nothingIsAskedWhereNothingGoes() throws {
         try withHistory { database throws in
             let run = try database.run(
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// A value above the path goes, too.
+    /// A value above the path is removed, too.
     @Test func aValueAboveIsInThePlan() throws {
         try withHistory { database throws in
             try database.set("/users", "5")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import pathmirror
 
-/// A migrated database of one test's own, and the program's commands on it.
+/// A migrated database of one test, and the program's commands on it.
 struct CommandDatabase {
     let url: PostgresURL
     let connectionText: String
@@ -26,7 +26,7 @@ struct CommandDatabase {
             arguments + ["--database-url", connectionText], input: input, environment: environment, signals: signals)
     }
 
-    /// Runs a command on a terminal on which `answer` is typed. What the terminal shows is in the errors.
+    /// Runs a command on a terminal on which `answer` is typed. The result's errors contain the terminal's text.
     func run(_ arguments: [String], answering answer: String) throws -> CommandRun {
         let terminal = try PseudoTerminal()
         let output = try ScratchFile()
@@ -39,7 +39,7 @@ struct CommandDatabase {
         return CommandRun(exitCode: exitCode, output: output.text, errors: terminal.shown)
     }
 
-    /// The output of a command that must succeed and say nothing on standard error.
+    /// Returns the output of a command that must succeed without a message on standard error.
     @discardableResult
     func output(
         _ arguments: String..., input: String = "", sourceLocation: SourceLocation = #_sourceLocation
@@ -49,7 +49,7 @@ struct CommandDatabase {
         return run.output
     }
 
-    /// The values that a command prints that must succeed, a line each.
+    /// Returns the JSON values, one a line, of a command that must succeed.
     @discardableResult
     func json(
         _ arguments: String..., input: String = "", sourceLocation: SourceLocation = #_sourceLocation
@@ -59,7 +59,7 @@ struct CommandDatabase {
         return try run.json()
     }
 
-    /// What a command says that must fail with 1 and print no result.
+    /// Returns the message of a command that must fail with 1 and print no result.
     func failure(
         _ arguments: String..., input: String = "", sourceLocation: SourceLocation = #_sourceLocation
     ) throws -> String {
@@ -90,7 +90,7 @@ struct CommandDatabase {
         return rows.rowCount == 0 || rows.isNull(0, 0) ? nil : try rows.string(0, 0)
     }
 
-    /// Writes by the SQL functions that everybody may use: each makes an entry.
+    /// Writes with the SQL functions for applications: each call makes an entry.
     func set(_ path: String, _ json: String, _ namespace: String = "default") throws {
         try execute("select pathmirror.set('\(namespace)', '\(path)', '\(json)')")
     }
@@ -102,12 +102,12 @@ struct CommandDatabase {
     }
 }
 
-/// Runs `body` with a migrated database; dropped afterwards.
+/// Runs `body` with a migrated database, and drops the database afterwards.
 func withCommands(_ body: (CommandDatabase) throws -> Void) throws {
     try withDatabase { try body(CommandDatabase($0)) }
 }
 
-/// The same with eight entries in the namespace `default`; `pastTrees[seq]` is the tree after each.
+/// Runs `body` with a migrated database with eight entries in the namespace `default`; `pastTrees[seq]` is the tree after each.
 func withHistory(_ body: (CommandDatabase) throws -> Void) throws {
     try withCommands { database throws in
         try database.makeNamespace("default")

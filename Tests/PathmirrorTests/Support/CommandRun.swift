@@ -6,7 +6,7 @@ import Testing
 
 @testable import pathmirror
 
-/// What a command left behind that was run inside the test program.
+/// The result of a command that was run inside the test program.
 struct CommandRun {
     let exitCode: Int32
     let output: String
@@ -15,7 +15,7 @@ struct CommandRun {
     /// The lines of the output.
     var lines: [String] { output.split(separator: "\n").map(String.init) }
 
-    /// What `--json` printed: a value a line.
+    /// The JSON values that `--json` printed, one a line.
     func json() throws -> [JSONText] { try lines.map { try JSONText(reading: $0) } }
 }
 
@@ -29,7 +29,7 @@ func pathmirror(
     return CommandRun(exitCode: exitCode, output: descriptors.output.text, errors: descriptors.errors.text)
 }
 
-/// The three descriptors of a program, as files of a test.
+/// The three standard descriptors of a program, as files of a test.
 struct Descriptors {
     let input: ScratchFile
     let output: ScratchFile
@@ -51,7 +51,7 @@ struct Descriptors {
 final class ScratchFile: Sendable {
     let descriptor: Int32
 
-    /// - Parameter content: what can be read of it from the beginning on.
+    /// - Parameter content: can be read from the beginning.
     init(_ content: [UInt8] = []) throws {
         var template = Array("/tmp/pathmirror-scratch-XXXXXX".utf8CString)
         descriptor = mkstemp(&template)
@@ -63,7 +63,7 @@ final class ScratchFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// All that was written so far.
+    /// All bytes written so far.
     var bytes: [UInt8] {
         var all: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 65_536)
@@ -74,21 +74,21 @@ final class ScratchFile: Sendable {
     var text: String { String(decoding: bytes, as: UTF8.self) }
 }
 
-/// Signals of which a test says when they come.
+/// Signals whose arrival a test controls.
 final class ScriptedSignals: Signals {
     private let wantsEnd: @Sendable () -> Bool
     private let hangups: Mutex<Int>
     private let watcher = Mutex<Interruption?>(nil)
 
     /// - Parameters:
-    ///   - hangups: how many SIGHUP come before the end.
-    ///   - wantsEnd: asked again and again whether the command should end.
+    ///   - hangups: the number of SIGHUPs before the end.
+    ///   - wantsEnd: called repeatedly; returns whether the command should end.
     init(hangups: Int = 0, _ wantsEnd: @escaping @Sendable () -> Bool = { true }) {
         self.hangups = Mutex(hangups)
         self.wantsEnd = wantsEnd
     }
 
-    /// What the command would notice signals by; nil for a command that waits for them itself.
+    /// The interruption that signals would notify; nil for a command that waits for signals itself.
     var interruption: Interruption? { watcher.withLock { $0 } }
 
     func interrupt(by interruption: Interruption) { watcher.withLock { $0 = interruption } }
@@ -108,7 +108,7 @@ final class ScriptedSignals: Signals {
     }
 }
 
-/// A folder of one test's own, removed with the object.
+/// A folder of one test, removed with the object.
 final class ScratchFolder {
     let path = TemporaryFolder.path("cli")
 
@@ -129,7 +129,7 @@ final class ScratchFolder {
         try #require(descriptor >= 0)
         defer { close(descriptor) }
         Console.writeBytes(bytes, to: descriptor)
-        // The process's umask has no say.
+        // The mode is independent of the process's umask.
         fchmod(descriptor, mode)
         return file
     }
@@ -140,11 +140,11 @@ final class ScratchFolder {
 
     func exists(_ name: String) -> Bool { access(path + "/" + name, F_OK) == 0 }
 
-    /// What is in it, sorted.
+    /// The names of its files, sorted.
     var names: [String] { TemporaryFolder.names(in: path).sorted() }
 }
 
-/// Time that a test moves by hand.
+/// A clock that a test advances.
 final class ManualClock: Sendable {
     private let milliseconds: Mutex<Int64>
     private let pauses = Mutex<[Int64]>([])
@@ -153,7 +153,7 @@ final class ManualClock: Sendable {
 
     func advance(_ count: Int64) { milliseconds.withLock { $0 += count } }
 
-    /// The pauses that were asked for; each has moved the time.
+    /// The requested pauses; each has advanced the clock.
     var allPauses: [Int64] { pauses.withLock { $0 } }
 
     var clock: ProgressClock {

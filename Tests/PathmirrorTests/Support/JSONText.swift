@@ -1,8 +1,8 @@
-/// JSON as RFC 8259 has it, read by the tests' own reader, so that no reader of the program's vouches for its writer.
+/// JSON of RFC 8259, read by the tests' own reader, so that the program's writer is not checked by the program's reader.
 enum JSONText: Equatable, Sendable {
     case null
     case bool(Bool)
-    /// Digits as they stand.
+    /// The digits, unchanged.
     case number(String)
     case text(String)
     case list([JSONText])
@@ -115,7 +115,7 @@ private struct Reader {
         return digits
     }
 
-    /// What stands behind a quote, up to the next.
+    /// The text after a quote, up to the next one.
     private mutating func string() throws -> String {
         var units: [UInt8] = []
         while index < bytes.count {

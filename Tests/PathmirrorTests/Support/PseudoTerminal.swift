@@ -3,13 +3,13 @@ import Testing
 
 @testable import pathmirror
 
-/// A terminal, as a command sees one, and the end at which somebody sits.
+/// A terminal as a command sees it, and the end at which the test types.
 final class PseudoTerminal {
     /// The command's end.
     let descriptor: Int32
     private let person: Int32
 
-    /// TIOCSPTLCK and TIOCGPTN, whose macros Swift doesn't see.
+    /// TIOCSPTLCK and TIOCGPTN, whose macros Swift can't import.
     private static let setLock: UInt = 0x4004_5431
     private static let getNumber: UInt = 0x8004_5430
 
@@ -20,7 +20,7 @@ final class PseudoTerminal {
             person >= 0 && ioctl(person, Self.setLock, &lock) == 0 && ioctl(person, Self.getNumber, &number) == 0)
         descriptor = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
         try #require(descriptor >= 0)
-        // Line ends stay as they are written, and what is typed is not repeated.
+        // Line ends are not converted, and input is not echoed.
         var mode = termios()
         tcgetattr(descriptor, &mode)
         mode.c_oflag &= ~tcflag_t(OPOST)
@@ -35,7 +35,7 @@ final class PseudoTerminal {
 
     func type(_ text: String) { Console.writeBytes(Array(text.utf8), to: person) }
 
-    /// What stands on the screen so far.
+    /// The text on the screen so far.
     var shown: String {
         var all: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 4_096)

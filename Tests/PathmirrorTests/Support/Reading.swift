@@ -17,7 +17,7 @@ final class Reading: Sendable {
         }
     }
 
-    /// Everything, once the other end is closed.
+    /// All bytes, once the other end is closed.
     func all() -> [UInt8] {
         thread.join()
         return bytes.withLock { $0.all }
