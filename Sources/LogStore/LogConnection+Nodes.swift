@@ -98,7 +98,8 @@ extension LogConnection {
     /// PostgreSQL would assume a small table, collect all rows first, and sort them on disk, which is two to four times
     /// the work.
     ///
-    /// Who puts a large tree into pages reads nothing for a while, before the last row and behind it: the server waits for that.
+    /// While a large tree is paged out, the caller reads no rows for some time, before and after the last row. The timeouts
+    /// allow for these pauses.
     static let streaming = """
         ; set local enable_sort = off; set local enable_bitmapscan = off; set local tcp_user_timeout = '10min';
         set local idle_in_transaction_session_timeout = '10min'; set local statement_timeout = 0

@@ -57,8 +57,8 @@ extension LogConnection {
         try rules(namespace, "order by seq", [])
     }
 
-    /// Makes these the namespace's rules, by an entry of their own behind whatever else is being written. The source is
-    /// taken as it is: check it before. An empty source removes the namespace's rules.
+    /// Stores rules for the namespace, in an entry of their own after other writes in progress. The source is not checked
+    /// here: the caller must check it before. An empty source removes the namespace's rules.
     ///
     /// - Returns: the seq of the entry.
     /// - Throws: if the connection is lost, it is unknown whether the rules were stored. `currentRules` then shows the

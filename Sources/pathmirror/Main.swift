@@ -1,6 +1,6 @@
 import Glibc
 
-/// The program: finds the command, runs it, and says by its exit code how it went: 0 success, 1 failure, 2 usage.
+/// The program: finds the command, runs it, and returns its exit code: 0 success, 1 failure, 2 usage.
 @main
 struct Pathmirror {
     static func main() {

@@ -57,7 +57,7 @@ struct BatchCommit {
         return .failed(CommitMachine.Failure(error), circumstances)
     }
 
-    /// Finds out what became of a namespace that the database no longer has, logs it, and ends the namespace here.
+    /// Finds the reason that the database no longer has the namespace, logs it, and ends the namespace here.
     private func endIfGone(_ error: LogStoreError) {
         guard case .unknownNamespace = error, !namespace.hasEnded, let connection else { return }
         // The commit has failed either way.

@@ -171,7 +171,7 @@ public struct FeedAdministration {
             isSnapshot: start == .snapshot && namespace.head > 0, retainedFrom: namespace.retainedFrom)
     }
 
-    /// Where a start is in a namespace's log.
+    /// Returns the position of a start in a namespace's log.
     private func place(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> FeedProgressRecord {
         guard let now = try connection.namespace(id: namespace.id) else {
             throw try absence(of: namespace.name)
@@ -184,7 +184,7 @@ public struct FeedAdministration {
             seq = 0
         } else {
             guard mayTakeSnapshots else { throw SnapshotNeeded() }
-            // What is kept of the tree is what the feed begins with, however long it takes.
+            // The feed begins with this snapshot of the tree, which is kept as long as a feed needs it.
             let taken = try connection.takeSnapshot(namespace.id, for: .feed)
             seq = taken - 1
             snapshotSeq = taken

@@ -67,7 +67,7 @@ public struct SinkMaker: Sendable {
         }
     }
 
-    /// A namespace's administrator must not reach whatever the gateway's network has.
+    /// A namespace's administrator must not reach other servers in the gateway's network.
     private func check(_ hosts: [String]) throws(SinkError) {
         for host in hosts where !servers.admits(host: host) {
             throw SinkError("\(host) is not among the servers that feeds may deliver to (--sink-allow).")

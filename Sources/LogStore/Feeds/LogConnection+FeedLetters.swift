@@ -19,7 +19,7 @@ extension LogConnection {
         public let oldest: String
     }
 
-    /// A message's place among those of its feed.
+    /// The position of a message in its feed.
     public struct FeedPlace: Sendable, Equatable {
         public let seq: Int64
         public let index: Int64
@@ -75,7 +75,7 @@ extension LogConnection {
         }
     }
 
-    /// Drops dead letters, and has what was set aside behind them delivered. Returns how many were dropped.
+    /// Drops dead letters, and schedules the messages that they blocked for delivery. Returns the number of dropped letters.
     public func dropLetters(
         _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
     ) throws(LogStoreError) -> Int64 {

@@ -7,7 +7,7 @@ public struct EntryUndo {
     public let inverse: EntryInverse
     private let connection: LogConnection
     private let namespace: NamespaceRecord
-    /// The priorities that the inverse changes, and what the entry left there.
+    /// The priorities that the inverse changes, with the nodes after the entry.
     private let priorities: [(path: Path, value: Node)]
 
     /// More rows are written in parts, as an import is.
@@ -75,7 +75,7 @@ public struct EntryUndo {
         guard lost.isEmpty else { throw UndoError.overwritten(seq: entry.seq, by: try find(Self.owners(lost))) }
     }
 
-    /// Refuses what was written between the plan and the head's lock, which is held.
+    /// Throws if an entry between the plan and the head wrote to the same paths. The lock of the head is held.
     private func checkUnderLock(after head: Int64, through last: Int64) throws {
         let later = try LaterWrites.find(
             connection, namespace.id, of: PathSet(inverse.watched + Self.owners(priorities)), after: head,

@@ -49,7 +49,7 @@ public struct LaterWrites: Sendable, Equatable {
         return LaterWrites(first: first, count: seqs.count)
     }
 
-    /// What an entry wrote at, above or below the paths; nil for nothing.
+    /// Returns the write of an entry at, above or below the paths; nil if there is none.
     private static func write(
         _ entry: Entry, _ paths: PathSet, _ connection: LogConnection, _ namespace: Int64
     ) throws -> Write? {

@@ -144,8 +144,8 @@ public struct Pruning {
         ).int64(0, 0)
     }
 
-    /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
-    /// what this one began.
+    /// Executes a plan. If the process is killed, the log is complete from `retained_from` on, and the next run completes the
+    /// plan.
     ///
     /// - Parameter drop: drops the entries before the plan's first entry, after `retained_from` has moved. Nil drops
     ///   them as the schema's owner.

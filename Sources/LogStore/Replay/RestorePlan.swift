@@ -1,6 +1,6 @@
 public import Tree
 
-/// What writing an earlier tree into a namespace does to what is there, decided at one head.
+/// The changes that writing an earlier tree into a namespace makes, computed at one head.
 public struct RestorePlan: Sendable {
     public enum Mode: Sendable {
         /// Everything at the path becomes as it was.

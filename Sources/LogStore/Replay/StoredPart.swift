@@ -2,8 +2,8 @@ import Postgres
 import Tree
 
 extension LogConnection {
-    /// Reads what is at and below a path now, at its place in an otherwise empty tree, and the head that this belongs to, on
-    /// one snapshot of the database. If a leaf is above the path, the tree is that leaf. Priorities above the path are not read.
+    /// Reads the current nodes at and below a path, into an otherwise empty tree, and the head, in one snapshot of the
+    /// database. If a leaf is above the path, the tree is that leaf. Priorities above the path are not read.
     func loadPart(_ namespace: Int64, at path: Path) throws -> (head: Int64, root: Node) {
         try readingPatiently {
             try inReadTransaction(Self.streaming) {

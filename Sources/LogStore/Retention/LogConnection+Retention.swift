@@ -27,7 +27,7 @@ extension LogConnection {
         Set(try retentionPolicies("namespace_id > $1", Self.everybody).keys)
     }
 
-    /// What holds for a namespace: its own policy, or that for all.
+    /// Returns the policy that applies to a namespace: its own, or the default policy.
     public func retentionInForce(for namespace: Int64) throws(LogStoreError) -> RetentionPolicy? {
         let found = try retentionPolicies("namespace_id in ($1, 0)", namespace)
         return found[namespace] ?? found[Self.everybody]

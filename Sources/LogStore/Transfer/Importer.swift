@@ -12,7 +12,7 @@ public final class Importer {
         public var rowsPerChunk: Int?
         /// The number of bytes of rows to buffer before they are sent.
         public var bufferBytes = 1 << 20
-        /// Whether the rows replace what is at the path. Otherwise nothing may be where they go.
+        /// Whether the rows replace the nodes at the path. Otherwise no node may exist at the rows' paths.
         public var replaces = true
 
         public init() {}
@@ -176,8 +176,8 @@ public final class Importer {
         }
     }
 
-    /// Between the plan and the first chunk, and between chunks, others may write, but not where the rows go: what they wrote
-    /// there would be removed, or be in the way.
+    /// Throws if another writer has written to the rows' paths between the plan and the first chunk, or between chunks: such
+    /// writes would be removed, or block the rows. Writes to other paths are allowed.
     private func refuseOthersWrites(after last: Int64, through head: Int64) throws {
         let isBeforeLoading = lastSeq == 0
         var follower = LogFollower(destination.id, at: LogCursor(seq: last), through: head)

@@ -7,7 +7,7 @@ public struct EntryInverse: Sendable {
     /// The rows that the changes add, change and remove.
     public let summary: RowSummary
 
-    /// An entry in parts that changed more places is taken back as a whole, at its path.
+    /// An entry in parts that changed more paths is reversed as a whole, at its own path.
     static let maxPaths = 5_000
 
     /// - Parameters:
@@ -79,7 +79,7 @@ private struct Reversal {
         self.new = new
     }
 
-    /// Adds what takes back the entry's change at a path.
+    /// Adds the change that reverses the entry's change at a path.
     mutating func add(_ path: Path) {
         guard old[path] != new[path] else { return }
         // The entry made a branch of a leaf: all below it goes with the branch.

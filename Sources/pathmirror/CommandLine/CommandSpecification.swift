@@ -1,6 +1,6 @@
 struct OptionSpecification {
     let name: String
-    /// What stands for the value in the help; nil for a switch.
+    /// The placeholder of the value in the help; nil for a switch.
     let value: String?
     let help: String
 
@@ -10,7 +10,7 @@ struct OptionSpecification {
         self.help = help
     }
 
-    /// Whether it takes a list, with commas. Then it may also be given several times.
+    /// Whether the option takes a list, separated by commas. Such an option may also be given several times.
     var isList: Bool { value?.hasSuffix("…]") ?? false }
 
     static let json = OptionSpecification("json", nil, "writes JSON, for programs")
@@ -36,15 +36,14 @@ struct OptionGroup {
 struct CommandSpecification {
     let name: String
     let summary: String
-    /// Names of arguments without dashes, for the help; `[X]` may be left out, and a last one of `X…` stands for many.
+    /// Names of arguments without dashes, for the help. `[X]` is optional; a last `X…` may be repeated.
     let positionals: [String]
     let options: [OptionSpecification]
-    /// Options of another command, which this one takes from the environment and from the file of `--config`, and not from the
-    /// command line.
+    /// Options of another command that this one takes from the environment and from the file of `--config`, but not from the command line.
     let inherited: [OptionSpecification]
-    /// The options that a first use needs, which `--help` shows alone; empty for commands whose `--help` shows all options.
+    /// The options that a first use needs. `--help` shows only these; empty for commands whose `--help` shows all options.
     let firstOptions: [OptionGroup]
-    /// What more there is to know: whole sentences, a paragraph each.
+    /// Further explanations: whole sentences, a paragraph each.
     let notes: [String]
 
     init(
@@ -60,15 +59,15 @@ struct CommandSpecification {
         self.notes = notes
     }
 
-    /// The words of its name: `log`, `ls`.
+    /// The words of the command's name: `log`, `ls`.
     var words: [String] { CommandTree.words(name) }
 
-    /// Whether the last argument may be given many times.
+    /// Whether the last argument may be repeated.
     var takesMany: Bool { positionals.last.map { $0.hasSuffix("…") || $0.hasSuffix("…]") } ?? false }
 
     func option(named name: String) -> OptionSpecification? { options.first { $0.name == name } }
 
-    /// An option that may be set in the environment.
+    /// Returns the option that an environment variable sets.
     func variable(named name: String) -> OptionSpecification? {
         option(named: name) ?? inherited.first { $0.name == name }
     }
@@ -82,7 +81,7 @@ struct CommandSpecification {
         "usage: pathmirror " + ([name] + positionals + (options.isEmpty ? [] : ["[OPTION …]"])).joined(separator: " ")
     }
 
-    /// What `--help` shows.
+    /// The text of `--help`.
     var help: String {
         guard !firstOptions.isEmpty else { return fullHelp }
         var text = beginning
@@ -93,7 +92,7 @@ struct CommandSpecification {
         return text + "\n'pathmirror \(name) --help all' shows all \(options.count) options. \(environmentNote)"
     }
 
-    /// What `--help all` shows: every option.
+    /// The text of `--help all`: every option.
     var fullHelp: String {
         guard !options.isEmpty else { return beginning }
         return beginning + "\n" + options.map(\.helpLine).joined() + "\n\(environmentNote)"
@@ -101,7 +100,7 @@ struct CommandSpecification {
 
     private var beginning: String { "\(usageLine)\n\n\(summary)\n" + notes.map { "\n\($0)\n" }.joined() }
 
-    /// How else than on the command line options may be set. Only for commands that have some.
+    /// Explains how options may be set other than on the command line. Empty for commands without options that can be.
     var environmentNote: String {
         guard let first = options.first else { return "" }
         var text = "Each option may also be set in the environment (--\(first.name): \(first.environmentName))"
@@ -110,9 +109,9 @@ struct CommandSpecification {
     }
 }
 
-/// What an argument or an option's value is, as far as a shell can offer it. The name that stands for it in the help says so.
+/// The kind of an argument or of an option's value, for shell completion. Derived from its placeholder in the help.
 enum ValueKind: Equatable {
-    /// A number, a name, a text: nothing that can be offered.
+    /// A number, a name or a text: shells have nothing to offer.
     case free
     case file
     case folder
@@ -147,7 +146,7 @@ struct CommandTree {
         specifications.first { words.starts(with: $0.words) }
     }
 
-    /// What follows a name's beginning (`""` for the first word), each word once, in the order of the help.
+    /// The words that can follow the beginning of a name (`""` for the first word), each word once, in the order of the help.
     func words(after beginning: String) -> [String] {
         let prefix = Self.words(beginning)
         var found: [String] = []
@@ -159,7 +158,7 @@ struct CommandTree {
         return found
     }
 
-    /// Beginnings of names that more words must follow, such as `log` and `feed dead`.
+    /// Beginnings of names that need more words, such as `log` and `feed dead`.
     var groups: [String] {
         var found: [String] = []
         for words in specifications.map(\.words) {
@@ -171,13 +170,13 @@ struct CommandTree {
         return found
     }
 
-    /// What a word after a beginning stands for: a command's summary, or what a group's commands are.
+    /// Describes a word after a beginning: a command's summary, or the words of a group's commands.
     func summary(of name: String) -> String {
         if let command = specifications.first(where: { $0.name == name }) { return command.summary }
         return words(after: name).joined(separator: ", ")
     }
 
-    /// Names of commands that may have been meant.
+    /// Names of commands that the user may have meant.
     ///
     /// - Parameter words: begin with no command's name.
     func nearest(_ words: [String]) -> [String] {
@@ -191,7 +190,7 @@ struct CommandTree {
             let name = { (next: String) in (beginning + [next]).joined(separator: " ") }
             let near = NearestWord.all(word, among: following)
             if !near.isEmpty { return near.map(name) }
-            // Whoever leaves the group out: `tail` for `log tail`.
+            // The group was left out: `tail` for `log tail`.
             return specifications.filter { $0.words.starts(with: beginning) && $0.words.last == word }.map(\.name)
         }
         return []

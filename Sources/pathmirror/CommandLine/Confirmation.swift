@@ -4,7 +4,7 @@ enum Confirmation {
 
     /// Returns after `--yes` or a yes on a terminal.
     ///
-    /// - Parameter advice: the message after "Nothing was changed.", which says what to do without a terminal.
+    /// - Parameter advice: the message after "Nothing was changed.", with the next step for use without a terminal.
     /// - Throws: `CommandFailure` after another answer, and without a terminal; `CommandEnd` if the command is interrupted.
     static func require(
         _ question: String, _ advice: @autoclosure () -> String, _ arguments: ParsedArguments, _ console: Console

@@ -1,24 +1,24 @@
 import Glibc
 import Synchronization
 
-/// What a command says to whoever started it, and hears from them.
+/// The descriptors through which a command talks to its user.
 struct Console: Sendable {
-    /// Where results go.
+    /// The descriptor for results.
     let output: Int32
-    /// Where errors, questions and progress go.
+    /// The descriptor for errors, questions and progress.
     let errors: Int32
-    /// Where answers, and files named `-`, come from.
+    /// The descriptor for answers, and for files named `-`.
     let input: Int32
     /// True when `errors` is a terminal whose lines can be replaced: progress then moves on one line.
     let isTerminal: Bool
     let signals: any Signals
-    /// Whether the command is to stop.
+    /// Signals that ask the command to stop.
     let interruption = Interruption()
-    /// The columns that the environment says terminals have, which goes before what they say themselves.
+    /// The width of `COLUMNS`, which overrides the terminal's own.
     private let columns: Int?
     private let screen = Screen()
 
-    /// - Parameter environment: `COLUMNS` and `TERM` are looked at.
+    /// - Parameter environment: read for `COLUMNS` and `TERM`.
     init(
         output: Int32 = STDOUT_FILENO, errors: Int32 = STDERR_FILENO, input: Int32 = STDIN_FILENO,
         signals: any Signals = ProcessSignals(), environment: Environment = Environment(values: [:])
@@ -31,10 +31,10 @@ struct Console: Sendable {
         columns = environment["COLUMNS"].flatMap { Int($0) }.flatMap { $0 > 0 ? $0 : nil }
     }
 
-    /// The columns of the terminal that results go to; nil where it is none.
+    /// The columns of the terminal that shows results; nil if results don't go to a terminal.
     var outputWidth: Int? { width(of: output) }
 
-    /// Whether results are read by somebody at a terminal.
+    /// Whether results go to a terminal.
     var showsResults: Bool { isatty(output) == 1 }
 
     private func width(of descriptor: Int32) -> Int? {
@@ -45,7 +45,8 @@ struct Console: Sendable {
         return Int(size.ws_col)
     }
 
-    /// What a command throws in the place of `error`: where it was interrupted, what was done and how to go on.
+    /// Returns the error that an interrupted command throws instead of `error`, with a note of the finished work and the next step.
+    /// Returns `error` if the command was not interrupted.
     func ending(_ error: any Error, _ note: @autoclosure () -> String) -> any Error {
         guard let signal = interruption.signal, !(error is CommandEnd) else { return error }
         return CommandEnd(Interruption.exitCode(signal), "interrupted. \(note())")
@@ -62,7 +63,7 @@ struct Console: Sendable {
 
     func error(_ text: String) { write(text, toError: true) }
 
-    /// False when nobody reads any more.
+    /// Writes bytes of results. Returns false if that fails.
     @discardableResult
     func writeBytes(_ bytes: [UInt8]) -> Bool {
         screen.writing(clearing: clearLine) {
@@ -72,13 +73,13 @@ struct Console: Sendable {
         }
     }
 
-    /// Why results could not be written, if they could not.
+    /// The reason that results could not be written; nil if there was no error.
     var outputFailure: String? { screen.failure.map { String(cString: strerror($0)) } }
 
-    /// Whether that is because nobody reads them any more.
+    /// Whether results were lost because the reader closed the pipe.
     var readerIsGone: Bool { screen.failure == EPIPE }
 
-    /// Writes all of it to a descriptor. False, with the reason in `errno`, when that can't be done.
+    /// Writes all of the bytes to a descriptor. Returns false, with the reason in `errno`, on failure.
     @discardableResult
     static func writeBytes(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         var sent = 0
@@ -93,7 +94,7 @@ struct Console: Sendable {
 
     /// Replaces the progress line on a terminal; the next result or error takes its place.
     func progressLine(_ text: String) {
-        // One column stays free: some terminals begin a new line once the last one is written to.
+        // One column stays free: some terminals begin a new line after a write to the last one.
         let shown = width(of: errors).map { TextWidth.fitted(text, to: max(1, $0 - 1)) } ?? text
         screen.replaceLine(isEmpty: shown.isEmpty) {
             Self.writeBytes(Array("\(Self.lineBeginning)\(shown)".utf8), to: errors)
@@ -111,14 +112,14 @@ struct Console: Sendable {
         return readAnswer().first.map { $0 == UInt8(ascii: "y") || $0 == UInt8(ascii: "Y") } ?? false
     }
 
-    /// What is typed after a question on a terminal; nil where there is none.
+    /// Returns the line typed after a question on a terminal; nil without a terminal.
     func answer(_ question: String) -> String? {
         guard isatty(input) == 1 else { return nil }
         Self.writeBytes(Array(question.utf8), to: errors)
         return String(decoding: readAnswer(), as: UTF8.self)
     }
 
-    /// One line of the input; what there is of it where the command is to stop.
+    /// Reads one line of the input. Returns the part read so far if the command is to stop.
     private func readAnswer() -> [UInt8] {
         var line: [UInt8] = []
         var byte: UInt8 = 0
@@ -133,20 +134,20 @@ struct Console: Sendable {
     }
 }
 
-/// What a console remembers: whether a progress line stands on the terminal, and whether results were lost.
+/// The state of a console: whether a progress line is on the terminal, and whether results were lost.
 ///
-/// Threads take turns on it, as one may tell how long the other's work takes.
+/// Threads take turns, because one may report the time that another one's work takes.
 final class Screen: Sendable {
-    /// Held while somebody writes: whether a progress line stands there.
+    /// Held during writes. True while a progress line is on the terminal.
     private let turn = Mutex(false)
     private let lost = Mutex<Int32?>(nil)
 
-    /// The number of the first error of writing results.
+    /// The `errno` of the first error of writing results.
     var failure: Int32? { lost.withLock { $0 } }
 
     func note(failure: Int32) { lost.withLock { if $0 == nil { $0 = failure } } }
 
-    /// Writes what is to stay, in the place of the progress line where there is one.
+    /// Runs a write of permanent text, which replaces the progress line if there is one.
     func writing<Result>(clearing clear: () -> Void, _ body: () -> Result) -> Result {
         turn.withLock { hasLine in
             if hasLine { clear() }
@@ -158,7 +159,7 @@ final class Screen: Sendable {
     /// Writes another progress line.
     func replaceLine(isEmpty: Bool, _ body: () -> Void) {
         turn.withLock { hasLine in
-            // There is nothing to clear where nothing stands.
+            // There is no line to clear.
             guard hasLine || !isEmpty else { return }
             hasLine = !isEmpty
             body()
@@ -168,11 +169,11 @@ final class Screen: Sendable {
 
 /// Standard input, output and error.
 enum StandardDescriptors {
-    /// Takes the place of those that the program was started without, so that no file or connection gets their numbers and
-    /// the results that go there. Reading and writing what has taken their place fails.
+    /// Opens /dev/null for those that the program was started without, so that no file or connection gets their numbers and the results
+    /// written to them. Reads and writes of these descriptors fail.
     static func fill() {
         for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(descriptor, F_GETFD) < 0 {
-            // The lowest number that is free: this one.
+            // `open` returns the lowest free number, which is this one.
             _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }

@@ -4,7 +4,7 @@ import Synchronization
 /// Reads a file, or standard input for `-`, piece by piece. Any thread, one at a time.
 final class FileReader: Sendable {
     let path: String
-    /// The file's size, or nil for what has none.
+    /// The file's size, or nil for pipes and devices.
     let byteCount: Int?
     private let descriptor: Int32
     private let isOpened: Bool
@@ -14,8 +14,8 @@ final class FileReader: Sendable {
     var bytesRead: Int { bytesSoFar.load(ordering: .relaxed) }
 
     /// - Parameters:
-    ///   - standardInput: what `-` names.
-    ///   - interruption: what may end the wait for more of it.
+    ///   - standardInput: the descriptor that `-` names.
+    ///   - interruption: ends the wait for more bytes.
     init(_ path: String, standardInput: Int32 = STDIN_FILENO, interruption: Interruption? = nil) throws {
         self.path = path
         self.interruption = interruption
@@ -38,9 +38,9 @@ final class FileReader: Sendable {
         if isOpened { close(descriptor) }
     }
 
-    /// The next piece, or nil at the end.
+    /// Returns the next piece, or nil at the end.
     ///
-    /// - Parameter isWanted: asked every so often while nothing comes; nil is the answer where nobody wants it any more.
+    /// - Parameter isWanted: called repeatedly while no bytes arrive. `next` returns nil once the result is false.
     func next(upTo size: Int = 256 * 1024, isWanted: () -> Bool = { true }) throws -> [UInt8]? {
         guard try hasMore(isWanted) else { return nil }
         var failure: Int32 = 0
@@ -57,7 +57,7 @@ final class FileReader: Sendable {
         return piece.isEmpty ? nil : piece
     }
 
-    /// Waits until there is something to read, or the end; whoever sends it may take their time.
+    /// Waits for bytes or the end of the file, without a deadline: the writer of a pipe may be slow.
     private func hasMore(_ isWanted: () -> Bool) throws(Interrupted) -> Bool {
         guard let interruption, byteCount == nil else { return isWanted() }
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
@@ -71,7 +71,7 @@ final class FileReader: Sendable {
 
 /// Reading files, with errors that name them.
 enum Files {
-    /// - Parameter standardInput: what `-` names.
+    /// - Parameter standardInput: the descriptor that `-` names.
     static func read(
         _ path: String, maxBytes: Int = 64 << 20, standardInput: Int32 = STDIN_FILENO
     ) throws -> [UInt8] {
@@ -99,7 +99,7 @@ struct LineReader {
 
     init(_ reader: FileReader) { self.reader = reader }
 
-    /// The next line; `isWhole` is false for a last one without an end.
+    /// Returns the next line; `isWhole` is false for a last line without a line end.
     mutating func next() throws -> (text: [UInt8], isWhole: Bool)? {
         var searched = start
         while true {

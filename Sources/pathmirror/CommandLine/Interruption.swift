@@ -3,10 +3,10 @@ import Postgres
 import Runtime
 import Synchronization
 
-/// Ctrl-C, or a supervisor's polite end, while a command works.
+/// Ctrl-C, or a supervisor's SIGTERM, while a command works.
 ///
-/// The first one asks: what runs in the database is stopped, the command fails with that, cleans up, and says what was done
-/// and how to go on. The second one ends the program at once.
+/// After the first signal, statements that run in the database are canceled. The command then fails, cleans up, and states the finished
+/// work and the next step. The second signal ends the program at once.
 final class Interruption: Sendable {
     private struct State {
         var signal: Int32?
@@ -16,29 +16,29 @@ final class Interruption: Sendable {
 
     private let state = Mutex(State())
 
-    /// The signal that came, if one did.
+    /// The signal that arrived, if any.
     var signal: Int32? { state.withLock { $0.signal } }
 
-    /// Whether the command knows, and is about to end.
+    /// Whether the command has noticed the signal and is about to end.
     var isNoticed: Bool { state.withLock { $0.isNoticed } }
 
-    /// What shells know: 130 for Ctrl-C, 143 for SIGTERM.
+    /// The exit code that shells expect: 130 for Ctrl-C, 143 for SIGTERM.
     static func exitCode(_ signal: Int32) -> Int32 { 128 + signal }
 
-    /// Counts in a connection whose statements are to be stopped.
+    /// Adds a connection whose statements a signal cancels.
     func stops(_ handle: PostgresCancelHandle) { state.withLock { $0.handles.append(handle) } }
 
-    /// - Throws: `Interrupted` when the command is to stop.
+    /// - Throws: `Interrupted` if the command is to stop.
     func check() throws(Interrupted) {
         if signal != nil { throw Interrupted() }
     }
 
-    /// To be called by a command that has failed, before it says why.
+    /// Called by a command that has failed, before it prints the reason.
     func notice() { state.withLock { $0.isNoticed = true } }
 
     /// Notes a signal.
     ///
-    /// - Returns: false if it is not the first.
+    /// - Returns: false if an earlier signal was noted.
     func note(_ signal: Int32) -> Bool {
         state.withLock { state in
             guard state.signal == nil else { return false }
@@ -47,27 +47,27 @@ final class Interruption: Sendable {
         }
     }
 
-    /// Asks the servers to stop what runs now. Blocks until they have heard it.
+    /// Asks the servers to cancel the running statements. Blocks until they have received the request.
     func stopStatements() {
         for handle in state.withLock({ $0.handles }) { handle.cancelStatement() }
     }
 }
 
-/// Whoever works was asked to stop.
+/// The command was asked to stop.
 struct Interrupted: Error {}
 
 extension Interruption {
-    /// How long the servers are asked again and again before the program ends without an answer.
+    /// How often and at which interval the servers are asked again before the program ends without an answer.
     private static let patience: (attempts: Int, milliseconds: Milliseconds) = (200, 50)
 
-    /// Follows the process's signals for ever: the work of a thread of its own.
+    /// Handles the process's signals until the end: the work of a thread of its own.
     ///
-    /// - Parameter next: waits for the next signal, at most so long; nil when none came.
+    /// - Parameter next: waits for the next signal, up to the given time; nil after a timeout.
     func follow(_ next: (Milliseconds?) -> Int32?, end: (Int32) -> Void) {
         guard let first = next(nil), note(first) else { return }
         for _ in 0..<Self.patience.attempts where !isNoticed {
             stopStatements()
-            // It may have fallen between two statements: then the next one is stopped.
+            // The request may have fallen between two statements: the next request stops the second one.
             if let second = next(Self.patience.milliseconds) { return end(second) }
         }
         guard isNoticed else { return end(first) }

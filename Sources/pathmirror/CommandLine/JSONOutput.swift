@@ -1,19 +1,19 @@
 import Tree
 
-/// What `--json` prints, where it is more than a line.
+/// The output of `--json` for values that need more than a line of code.
 indirect enum JSONOutput {
     case null
     case bool(Bool)
     case number(Int64)
     case text(String)
-    /// JSON that is text already.
+    /// Bytes that are JSON already.
     case raw([UInt8])
     case list([JSONOutput])
     case object(KeyValuePairs<String, JSONOutput>)
 
     init(_ text: String?) { self = text.map(JSONOutput.text) ?? .null }
 
-    /// On one line.
+    /// The JSON on one line.
     var line: String {
         var writer = JSONWriter(form: .plain)
         write(to: &writer)

@@ -1,6 +1,6 @@
-/// Which known word somebody may have meant.
+/// Finds the known word that the user may have meant.
 enum NearestWord {
-    /// The known words that are nearest to `word`, if one is near enough to have been meant; in the order of `known`.
+    /// The known words nearest to `word`, in the order of `known`. Empty if none is near enough.
     static func all(_ word: String, among known: [String]) -> [String] {
         let typed = Array(word.lowercased())
         guard !typed.isEmpty, typed.count <= 64 else { return [] }
@@ -13,11 +13,11 @@ enum NearestWord {
             best = distance
             if !nearest.contains(candidate) { nearest.append(candidate) }
         }
-        // The first bound itself is too far.
+        // The initial bound is too far, too.
         return best > max(1, min(3, typed.count / 3)) ? [] : nearest
     }
 
-    /// ` Did you mean "a" or "b"?`; empty where nothing is near.
+    /// ` Did you mean "a" or "b"?`; empty if no known word is near.
     static func question(_ words: [String], quoted: Bool = true) -> String {
         guard let last = words.prefix(4).last else { return "" }
         let shown = words.prefix(4).dropLast().map { quoted ? "\"\($0)\"" : $0 }
@@ -25,7 +25,7 @@ enum NearestWord {
         return " Did you mean \(shown.isEmpty ? end : shown.joined(separator: ", ") + " or " + end)?"
     }
 
-    /// How many characters must be put in, left out, replaced or exchanged with their neighbour.
+    /// Returns how many characters must be inserted, removed, replaced or exchanged with their neighbor.
     static func distance(_ left: [Character], _ right: [Character]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...right.count)

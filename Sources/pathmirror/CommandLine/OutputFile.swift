@@ -1,21 +1,21 @@
 import Glibc
 
-/// A file that is written beside its name and takes it when whole, or standard output.
+/// A file that is written under a temporary name and renamed once complete, or standard output.
 ///
-/// A link stays, and what it names is replaced; devices and pipes are written to as they are.
+/// If the path is a symbolic link, its target is replaced. Devices and pipes are written to directly.
 final class OutputFile {
     private let path: String?
     private let temporary: String?
     private let destination: String
     private let descriptor: Int32
 
-    /// For commands that write one result.
+    /// The option for commands that write one result.
     static let option = OptionSpecification(
         "output", "FILE", "where to write (also -o); default and - standard output")
 
     /// - Parameters:
     ///   - path: nil or `-` for standard output.
-    ///   - standardOutput: what that is.
+    ///   - standardOutput: the descriptor of standard output.
     init(_ path: String?, standardOutput: Int32) throws {
         let path = path == "-" ? nil : path
         self.path = path
@@ -31,7 +31,7 @@ final class OutputFile {
             temporary ?? destination, O_WRONLY | O_TRUNC | O_CLOEXEC | (temporary == nil ? 0 : O_CREAT),
             place.mode ?? 0o644)
         guard descriptor >= 0 else { throw Self.failure(path) }
-        // The umask has no say where a file is replaced.
+        // A replaced file keeps its mode, whatever the umask.
         if temporary != nil, let mode = place.mode { fchmod(descriptor, mode) }
     }
 
@@ -45,7 +45,7 @@ final class OutputFile {
         guard Console.writeBytes(bytes, to: descriptor) else { throw Self.failure(path) }
     }
 
-    /// Gives the file its name. Without this call nothing is left of it.
+    /// Renames the complete file. Without this call the file is removed.
     func finish() throws {
         guard let path, let temporary else { return }
         guard fsync(descriptor) == 0, rename(temporary, destination) == 0 else { throw Self.failure(path) }
@@ -56,13 +56,13 @@ final class OutputFile {
     }
 }
 
-/// What stands at a path where something is to be written.
+/// The state of a path to which a file will be written.
 struct FilePlace {
-    /// The path, or what a link there names in the end.
+    /// The path, or the final target of a symbolic link.
     let path: String
-    /// Whether another file may take its name. A device or a pipe would be lost for everybody who uses it.
+    /// Whether a new file may replace this one. Replacing a device or a pipe would break it for all its users.
     let isReplaceable: Bool
-    /// Who may read and write what is there; nil where nothing is.
+    /// The mode of the present file; nil if there is none.
     let mode: mode_t?
 
     init(_ path: String) {

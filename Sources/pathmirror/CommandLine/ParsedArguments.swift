@@ -2,11 +2,11 @@ import Glibc
 import Runtime
 import Tree
 
-/// A command's arguments, with what the environment and the configuration file say where the command line says nothing.
+/// A command's arguments, completed from the environment and the configuration file.
 struct ParsedArguments {
     private(set) var positionals: [String] = []
     private var given: [String: String] = [:]
-    /// What the program was started with.
+    /// The environment that the program was started with.
     let environment: Environment
     private var configuration: [String: String] = [:]
     private let specification: CommandSpecification
@@ -22,7 +22,7 @@ struct ParsedArguments {
         try checkSwitches()
     }
 
-    /// A misspelled value would leave a switch off without a word.
+    /// Rejects misspelled values of switches, which would otherwise leave the switch off silently.
     private func checkSwitches() throws {
         for option in specification.options where option.value == nil {
             guard let value = self[option.name]?.lowercased(), !Self.on.contains(value), !Self.off.contains(value)
@@ -52,7 +52,7 @@ struct ParsedArguments {
         }
     }
 
-    /// - Parameter rest: what follows; an option's value is taken from it.
+    /// - Parameter rest: the following arguments; an option's value is taken from there.
     private mutating func takeOption(_ argument: String, valueFrom rest: inout ArraySlice<String>) throws {
         var name = argument == "-o" ? "output" : String(argument.drop { $0 == "-" })
         var value: String?
@@ -84,13 +84,13 @@ struct ParsedArguments {
         }
     }
 
-    /// ` Did you mean --output?`; empty where no option's name is near.
+    /// ` Did you mean --output?`; empty if no option's name is near.
     static func nearestOptions(_ name: String, _ specification: CommandSpecification) -> String {
         let names = specification.options.map(\.name)
         return NearestWord.question(NearestWord.all(name, among: names).map { "--\($0)" }, quoted: false)
     }
 
-    /// The last value counts; those of a list are all meant.
+    /// Stores a value. For an option given several times the last value counts, but list options keep all values.
     static func give(_ value: String, to option: OptionSpecification, in values: inout [String: String]) {
         guard option.isList, let before = values[option.name] else {
             values[option.name] = value
@@ -99,27 +99,27 @@ struct ParsedArguments {
         values[option.name] = "\(before),\(value)"
     }
 
-    /// The option's value: of the command line, else of the environment, else of the configuration file.
+    /// The option's value: from the command line, else the environment, else the configuration file.
     subscript(_ name: String) -> String? {
         if let value = given[name] { return value }
         guard let option = specification.variable(named: name) else { return nil }
         return environment[option.environmentName] ?? configuration[name]
     }
 
-    /// The argument that the help calls `name`; nil where it was not given, or the command has none of that name.
+    /// The argument that the help calls `name`; nil if it was not given, or the command has no such argument.
     func positional(_ name: String) -> String? {
         guard let index = specification.positionals.firstIndex(of: name), index < positionals.count else { return nil }
         return positionals[index]
     }
 
-    /// Where an option's value comes from: what comes first goes before the others.
+    /// The sources of options, by precedence.
     enum Source: Int, Comparable {
         case commandLine, environment, configuration
 
         static func < (left: Source, right: Source) -> Bool { left.rawValue < right.rawValue }
     }
 
-    /// Nil for an option that was not given.
+    /// Returns nil for an option that was not given.
     func source(_ name: String) -> Source? {
         if given[name] != nil { return .commandLine }
         guard let option = specification.variable(named: name) else { return nil }
@@ -127,7 +127,7 @@ struct ParsedArguments {
         return configuration[name] == nil ? nil : .configuration
     }
 
-    /// A switch; in the environment and in files `true`, `yes`, `on` or `1`.
+    /// Whether a switch is on; in the environment and in files by `true`, `yes`, `on` or `1`.
     func has(_ name: String) -> Bool {
         guard let value = self[name] else { return false }
         return Self.on.contains(value.lowercased())
@@ -141,7 +141,7 @@ struct ParsedArguments {
         return value
     }
 
-    /// A duration such as `15s`; nil where the option is not given.
+    /// Returns a duration such as `15s`; nil if the option is not given.
     func duration(_ name: String, in range: ClosedRange<Milliseconds>) throws -> Milliseconds? {
         guard let text = self[name] else { return nil }
         guard let value = TimeSpan.milliseconds(text), range.contains(value) else {
@@ -152,7 +152,7 @@ struct ParsedArguments {
         return value
     }
 
-    /// A size such as `64MiB`, in bytes; nil where the option is not given.
+    /// Returns a size such as `64MiB`, in bytes; nil if the option is not given.
     func size(_ name: String, in range: ClosedRange<Int>) throws -> Int? {
         guard let text = self[name] else { return nil }
         guard let value = ByteCount.parse(text), range.contains(value) else {
@@ -190,7 +190,7 @@ enum ConfigurationFile {
         return values
     }
 
-    /// What ends a line; "\r\n" is one character.
+    /// Whether a character ends a line; "\r\n" is one character.
     private static func isLineEnd(_ character: Character) -> Bool { character == "\n" || character == "\r\n" }
 
     static func trimmed(_ text: Substring) -> String {
@@ -220,7 +220,7 @@ struct Environment {
 
     init(values: [String: String]) { self.values = values }
 
-    /// Everything, for those who look names up later.
+    /// All variables, for callers that look names up later.
     var all: [String: String] { values }
 
     subscript(_ name: String) -> String? { values[name] }

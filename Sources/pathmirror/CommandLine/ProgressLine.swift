@@ -2,11 +2,11 @@ import Glibc
 import Mirrors
 import Runtime
 
-/// Time, for those who tell how long something takes and wait in between.
+/// A clock for code that measures time and waits.
 struct ProgressClock {
     /// Milliseconds that never step back.
     let now: () -> Milliseconds
-    /// Waits for so many milliseconds.
+    /// Waits for this number of milliseconds.
     let pause: (Milliseconds) -> Void
 
     static var system: ProgressClock {
@@ -14,7 +14,7 @@ struct ProgressClock {
     }
 }
 
-/// The line that tells how far a command has come: it moves on a terminal; elsewhere one is written now and then.
+/// A progress line: one line that is rewritten on a terminal, and an occasional line elsewhere.
 struct ProgressLine {
     let isTerminal: Bool
     private let console: Console
@@ -34,7 +34,7 @@ struct ProgressLine {
     /// Milliseconds since the beginning.
     var elapsed: Int64 { clock.now() - start }
 
-    /// Whether it is time for another line; the answer yes counts as one.
+    /// Returns whether the next line is due. If so, the interval starts again.
     mutating func isDue() -> Bool {
         let now = clock.now()
         guard !isQuiet, now - max(last, start) >= (isTerminal ? 100 : 5_000) else { return false }
@@ -46,18 +46,18 @@ struct ProgressLine {
         if isTerminal { console.progressLine(text) } else { console.error(text) }
     }
 
-    /// Clears the line, where there is one.
+    /// Clears the line, if there is one.
     func end() {
         if !isQuiet, isTerminal { console.progressLine("") }
     }
 
-    /// Clears the line and writes what is to stay.
+    /// Clears the line and writes the summary, which remains.
     func finish(_ summary: String) {
         end()
         if !isQuiet { console.error(summary) }
     }
 
-    /// How much longer it takes, when `share` of it took `seconds`: such as `40 s` or `2 min 5 s`.
+    /// The remaining time, such as `40 s` or `2 min 5 s`, if `share` of the work took `seconds`.
     static func left(afterSeconds seconds: Double, share: Double) -> String {
         span(seconds: Int(min(seconds / share - seconds, 1e9)))
     }
@@ -72,11 +72,11 @@ struct ProgressLine {
         }
     }
 
-    /// With one digit: `12.3 s`.
+    /// Seconds with one decimal: `12.3 s`.
     static func duration(seconds: Double) -> String { "\(Double(Int(seconds * 10)) / 10) s" }
 }
 
-/// Tells how far an import or export has come: a bar on a terminal, a plain line every few seconds otherwise.
+/// Shows the progress of an import or export: a bar on a terminal, otherwise a plain line every few seconds.
 final class Progress {
     private let name: String
     private let what: String
@@ -85,8 +85,8 @@ final class Progress {
     private var line: ProgressLine
 
     /// - Parameters:
-    ///   - what: is counted, such as rows.
-    ///   - estimatedRows: about how many of them there are, where bytes don't tell how far it is.
+    ///   - what: the counted unit, such as rows.
+    ///   - estimatedRows: the estimated number of rows, used if the number of bytes is unknown.
     init(
         _ console: Console, _ name: String, of what: String = "leaves", totalBytes: Int?, estimatedRows: Int? = nil,
         isQuiet: Bool, _ clock: ProgressClock = .system
@@ -111,7 +111,7 @@ final class Progress {
 
     private func share(_ rows: Int, _ bytes: Int) -> Double? {
         if let totalBytes, totalBytes > 0, bytes > 0 { return min(1, Double(bytes) / Double(totalBytes)) }
-        // There may be more than was estimated, and then nobody knows how many.
+        // The estimate was too low: the total is unknown.
         guard let estimatedRows, rows > 0, rows < estimatedRows else { return nil }
         return Double(rows) / Double(estimatedRows)
     }
@@ -134,7 +134,7 @@ final class Progress {
     }
 }
 
-/// Shows how a build goes: one line that moves on a terminal, a line now and then otherwise.
+/// Shows the progress of a build: one line that is rewritten on a terminal, otherwise an occasional line.
 final class BuildProgress {
     private let name: String
     private var line: ProgressLine
@@ -162,8 +162,8 @@ final class BuildProgress {
     func end() { line.end() }
 }
 
-/// Tells for how long something has been going on that can't say how far it is: one statement of the database, a server
-/// that does not answer. A thread of its own tells it, as whoever works is busy.
+/// Shows the elapsed time of work without measurable progress: one statement of the database, or a server that does not answer. It has a
+/// thread of its own, because the working thread is blocked.
 final class ElapsedLine: Sendable {
     private struct State {
         var text: String
@@ -174,9 +174,9 @@ final class ElapsedLine: Sendable {
     private let thread: Thread?
 
     /// - Parameters:
-    ///   - text: what goes on, such as `shop: removing 3 rows`.
-    ///   - patience: only what takes longer is told of.
-    ///   - beat: how often the line is looked at.
+    ///   - text: the work in progress, such as `shop: removing 3 rows`.
+    ///   - patience: work that ends before this time is not shown.
+    ///   - beat: the interval of updates.
     init(
         _ console: Console, _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, beat: Milliseconds = 500
     ) {
@@ -198,10 +198,10 @@ final class ElapsedLine: Sendable {
         }
     }
 
-    /// Says what goes on now.
+    /// Replaces the text with the work now in progress.
     func note(_ text: String) { state.withLock { $0.text = text } }
 
-    /// Clears the line. Nothing is told once this has returned.
+    /// Clears the line. No line is written after this returns.
     func end() {
         guard
             state.broadcast({ state in
@@ -216,7 +216,7 @@ final class ElapsedLine: Sendable {
 }
 
 extension Console {
-    /// Runs `body`, and tells for how long it has been running where that is long.
+    /// Runs `body`, and shows the elapsed time if it takes long.
     func telling<Result>(
         _ text: String, isQuiet: Bool, patience: Milliseconds = 2_000, beat: Milliseconds = 500,
         _ body: (ElapsedLine) throws -> Result

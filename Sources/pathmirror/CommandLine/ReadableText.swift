@@ -1,4 +1,4 @@
-/// Numbers of things, as people say them.
+/// Numbers with their nouns in singular or plural.
 enum Counted {
     /// `1 record`, `2 records`; `1 entry`, `0 entries`; `2 leaves`.
     static func text(_ number: some BinaryInteger, _ noun: String) -> String {
@@ -8,7 +8,7 @@ enum Counted {
         return "\(number) " + (endsInConsonantAndY ? "\(noun.dropLast())ies" : "\(noun)s")
     }
 
-    /// The same for what is named in the plural: `1 entry`, `2 entries`; `1 row compared`.
+    /// A number and a noun given in the plural: `1 entry`, `2 entries`; `1 row compared`.
     static func text(_ number: some BinaryInteger, of things: String) -> String {
         guard number == 1 else { return "\(number) \(things)" }
         let noun = things.prefix { $0 != " " }
@@ -16,13 +16,13 @@ enum Counted {
         return "\(number) \(one)\(things.dropFirst(noun.count))"
     }
 
-    /// The same before what is done: `1 record was`, `2 records were`.
+    /// A number, a noun and the verb that agrees with it: `1 record was`, `2 records were`.
     static func text(_ number: some BinaryInteger, _ noun: String, _ one: String, _ many: String) -> String {
         "\(text(number, noun)) \(number == 1 ? one : many)"
     }
 }
 
-/// How far something is behind, as people read it.
+/// Lag in readable units.
 enum LagText {
     /// `250 ms`, `3 s`, `9 min`, `5 h`, `3 d`: whole units, of the largest that fits.
     static func text(seconds: Double) -> String {
@@ -37,12 +37,12 @@ enum LagText {
     }
 }
 
-/// How many columns text takes on a terminal.
+/// The number of terminal columns that a text takes.
 enum TextWidth {
     static func of(_ text: String) -> Int { text.reduce(0) { $0 + of($1) } }
 
-    /// The text, cut with a `…` where it is wider than so many columns. Line ends and other controls, which would leave the
-    /// line, become spaces.
+    /// The text, cut with a `…` if it is wider than `width` columns. Line ends and other control characters, which would break the line,
+    /// become spaces.
     static func fitted(_ text: String, to width: Int) -> String {
         let line = plain(text)
         guard of(line) > width else { return line }
@@ -56,10 +56,10 @@ enum TextWidth {
         return width > 0 ? kept + "…" : ""
     }
 
-    /// The text with spaces for what would leave the line, or have a terminal do something: texts of others are in lists.
+    /// The text with spaces instead of control characters: lists show texts of other users, which could contain terminal commands.
     static func plain(_ text: String) -> String { String(text.map { isControl($0) ? " " : $0 }) }
 
-    /// Control characters, other ends of lines, and what turns the order of letters around.
+    /// Control characters, Unicode's line separators, and marks that change the text direction.
     private static func isControl(_ character: Character) -> Bool {
         character.unicodeScalars.contains { scalar in
             switch scalar.value {
@@ -69,10 +69,10 @@ enum TextWidth {
         }
     }
 
-    /// One of what readers take for a character: a letter with its marks, an emoji of several parts.
+    /// The width of one grapheme cluster: a letter with its marks, or an emoji of several parts.
     private static func of(_ character: Character) -> Int {
         let scalars = character.unicodeScalars
-        // A picture by its own nature, or because a selector says so.
+        // An emoji by itself, or by a variation selector.
         let isPicture = scalars.first?.properties.isEmojiPresentation == true || scalars.contains { $0.value == 0xFE0F }
         if isPicture { return 2 }
         return scalars.map(of).max() ?? 0
@@ -85,7 +85,7 @@ enum TextWidth {
         }
     }
 
-    /// What Unicode's East Asian Width calls wide or full.
+    /// The ranges with East Asian Width W or F in Unicode.
     private static let wide: [ClosedRange<UInt32>] = [
         0x1100...0x115F, 0x2329...0x232A, 0x2E80...0x303E, 0x3041...0x33FF, 0x3400...0x4DBF, 0x4E00...0x9FFF,
         0xA000...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE10...0xFE19, 0xFE30...0xFE6F,
@@ -93,23 +93,23 @@ enum TextWidth {
     ]
 }
 
-/// Breaks lines between words where they would leave the terminal.
+/// Breaks lines between words at the terminal's width.
 enum TextWrap {
-    /// Narrower than this, lines are not broken: they would be a word each.
+    /// The least number of columns for text. Narrower text is not broken, as each line would hold one word.
     private static let leastRoom = 16
 
-    /// Help, each of its lines broken where need be. What follows two spaces or more, as the column of descriptions does, goes
-    /// on below itself.
+    /// Returns help with its long lines broken. Text after two or more spaces, such as the column of descriptions, continues in its own
+    /// column.
     static func help(_ text: String, to width: Int?) -> String {
         guard let width else { return text }
         return text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
             let indent = description(in: line)
-            // Where the terminal is too narrow for two columns, descriptions go on a little behind the names.
+            // If the terminal is too narrow for two columns, the continuation is indented a little.
             return wrapped(String(line), to: width, indent: indent + leastRoom > width ? min(indent, 6) : indent)
         }.joined(separator: "\n")
     }
 
-    /// The column in which a line's description begins; 0 where it has none.
+    /// The column in which a line's description begins; 0 if there is none.
     private static func description(in line: Substring) -> Int {
         guard line.hasPrefix("  ") else { return 0 }
         let left = line.drop { $0 == " " }
@@ -118,12 +118,12 @@ enum TextWrap {
         return line.count - rest.count
     }
 
-    /// The text with ends of lines, none wider than `width`.
+    /// Returns the text with line breaks, so that no line is wider than `width`.
     ///
     /// - Parameters:
-    ///   - width: the terminal's; nil where there is none, and lines stay whole.
+    ///   - width: the terminal's; nil without a terminal, which leaves lines whole.
     ///   - indent: spaces before every line but the first.
-    ///   - used: columns of the first line that are taken already.
+    ///   - used: columns of the first line that are already taken.
     static func wrapped(_ text: String, to width: Int?, indent: Int = 0, used: Int = 0) -> String {
         guard let width, width - indent >= leastRoom else { return text }
         var lines: [String] = []

@@ -1,19 +1,19 @@
 import LogStore
 
-/// Tells how far a replay has come, and holds it to a rate.
+/// Shows the progress of a replay, and limits its rate.
 final class ReplayProgress {
     private let name: String
-    /// What is counted, such as "entries".
+    /// The counted unit, such as "entries".
     private let unit: String
     private let rate: Int?
     private let total: Int64?
-    /// There may be more, and then nobody knows how many.
+    /// Whether the total is an estimate that may be too low.
     private let isEstimate: Bool
     private let clock: ProgressClock
     private let interruption: Interruption
     private var line: ProgressLine
     private(set) var done: Int64 = 0
-    /// What there is to read beside what is counted, and how much of it was.
+    /// The total of bulk data to read besides the counted unit, and the part read so far.
     private let bulkTotal: BulkRead
     private var bulk = BulkRead()
 
@@ -38,17 +38,17 @@ final class ReplayProgress {
 
     static func rate(_ arguments: ParsedArguments) throws -> Int? { try arguments.integer("rate", in: 1...100_000_000) }
 
-    /// How many to take at once, so that waiting in between keeps to the rate.
+    /// Returns the page size with which pauses between pages keep to the rate.
     func pageLimit(atMost limit: Int) -> Int { rate.map { max(1, min(limit, $0 / 5)) } ?? limit }
 
     func advance(by count: Int) { advance(to: done + Int64(count)) }
 
-    /// Notes how many are done, and waits if that were too many.
+    /// Notes how many are done, and waits if the rate was exceeded.
     func advance(to done: Int64) {
         self.done = done
         if let rate {
             let due = done * 1_000 / Int64(rate)
-            // Who is to stop is not held up: the next statement ends it.
+            // An interrupted command does not wait: its next statement ends it.
             while case let early = due - line.elapsed, early > 0, interruption.signal == nil {
                 clock.pause(min(early, 200))
                 show()
@@ -57,7 +57,7 @@ final class ReplayProgress {
         show()
     }
 
-    /// Notes what was read of a snapshot or of a bulk entry. The rate is of what is counted; this passes as fast as it can.
+    /// Notes the part of a snapshot or of a bulk entry that was read. The rate does not limit this part.
     func note(_ bulk: BulkRead) throws(Interrupted) {
         self.bulk = bulk
         show()
@@ -78,7 +78,7 @@ final class ReplayProgress {
         line.show(text)
     }
 
-    /// Clears the line, where there is one.
+    /// Clears the line, if there is one.
     func end() { line.end() }
 
     func finish(_ summary: String) {

@@ -1,28 +1,28 @@
 import Glibc
 import Runtime
 
-/// How a command is told to end, or to read its files again.
+/// The signals by which a command is asked to end, or to reload its files.
 protocol Signals: Sendable {
-    /// For commands that work and don't wait: Ctrl-C and its like stop what they do, closed pipes end them.
+    /// Handles signals for commands that work and don't wait: Ctrl-C and SIGTERM cancel their work, a closed pipe ends them.
     func interrupt(by interruption: Interruption)
 
     /// Waits until the program is asked to end.
     ///
-    /// - Parameter onHangup: called whenever SIGHUP comes.
+    /// - Parameter onHangup: called after each SIGHUP.
     func waitForTermination(onHangup: () -> Void)
 
-    /// Whether the program is asked to end; waits at most so long.
+    /// Returns whether the program was asked to end; waits up to the given time.
     func isTerminationWanted(milliseconds: Milliseconds) -> Bool
 }
 
-/// The process's SIGINT, SIGTERM and SIGHUP. They are blocked in every thread from the start, so that only whoever waits
-/// gets them.
+/// The process's SIGINT, SIGTERM and SIGHUP. They are blocked in every thread from the start, so that only the waiting thread receives
+/// them.
 struct ProcessSignals: Signals {
-    /// To be called before there are other threads.
+    /// Called before other threads exist.
     static func block() {
         var set = termination
         pthread_sigmask(SIG_BLOCK, &set, nil)
-        // Writing to a closed pipe is an error of that write.
+        // Writing to a closed pipe is then an error of that write.
         signal(SIGPIPE, SIG_IGN)
     }
 
@@ -30,17 +30,17 @@ struct ProcessSignals: Signals {
         signal(SIGPIPE, SIG_DFL)
         let thread = Thread(name: "signals", isVital: false) {
             interruption.follow(Self.next) { signal in
-                // What isn't committed, PostgreSQL undoes.
+                // PostgreSQL rolls back uncommitted work.
                 _exit(Interruption.exitCode(signal))
             }
         }
         guard !thread.isStarted else { return }
-        // Without a thread they end the program as usual.
+        // If the thread can't be started, signals end the program as usual.
         var set = Self.termination
         pthread_sigmask(SIG_UNBLOCK, &set, nil)
     }
 
-    /// The next signal, or nil after so many milliseconds.
+    /// Returns the next signal, or nil after the timeout.
     private static func next(within milliseconds: Milliseconds?) -> Int32? {
         var set = termination
         guard let milliseconds else {

@@ -11,8 +11,8 @@ enum SuggestedCommands {
 
     /// - Parameters:
     ///   - text: the message.
-    ///   - arguments: those of the command that prints it. Options of the environment or a file hold for the next command as well, and
-    ///     are not repeated.
+    ///   - arguments: those of the command that prints it. Options of the environment or a file apply to the next command as well, and are
+    ///     not repeated.
     static func completed(_ text: String, _ arguments: ParsedArguments) -> String {
         let given = repeated.filter { arguments.source($0) == .commandLine }
             .compactMap { name in arguments[name].map { (name: name, text: " --\(name) \(shellQuoted($0))") } }
@@ -30,7 +30,7 @@ enum SuggestedCommands {
             let missing = given.filter { option in
                 command.option(named: option.name) != nil && !suggestion.contains("--\(option.name) ")
             }
-            // Where a suggestion without quotation marks ends is not known.
+            // The end of a suggestion without quotation marks is unknown.
             let words = isQuoted ? suggestion : suggestion.prefix(command.name.count)
             result += "\(words)\(missing.map(\.text).joined())"
             rest = rest[words.endIndex...]
@@ -38,7 +38,7 @@ enum SuggestedCommands {
         return result + rest
     }
 
-    /// The command that a suggestion names; nil for gateways and questions for help, which are no next step.
+    /// The command that a suggestion names. Nil for gateways and for help, which are no next step.
     private static func command(_ suggestion: Substring) -> CommandSpecification? {
         let words = suggestion.split(separator: " ").map(String.init)
         guard !words.contains("--help") else { return nil }
@@ -49,6 +49,6 @@ enum SuggestedCommands {
 }
 
 extension ParsedArguments {
-    /// The message, with the options that this command was given in the commands that the message suggests.
+    /// Returns the message, whose suggested commands repeat the options of this command.
     func completing(_ message: String) -> String { SuggestedCommands.completed(message, self) }
 }

@@ -1,16 +1,16 @@
-/// Rows of cells in columns that align, and that fit a terminal.
+/// Rows of cells in aligned columns that fit a terminal.
 struct TextTable {
     private let titles: [String]
     private let numbers: Set<Int>
     private var rows: [[String]] = []
 
-    /// What a column has at least where others have no more to give.
+    /// The least width of a column that is shortened.
     private static let least = 8
     private static let gap = 2
 
     /// - Parameters:
-    ///   - titles: the columns' names, shown on a terminal only: programs and pipes get rows.
-    ///   - numbers: the columns that are aligned at their ends.
+    ///   - titles: the columns' names, shown on a terminal only.
+    ///   - numbers: the indexes of columns that are aligned to the right.
     init(_ titles: [String], numbers: Set<Int> = []) {
         self.titles = titles
         self.numbers = numbers
@@ -18,28 +18,28 @@ struct TextTable {
 
     mutating func add(_ cells: String...) { rows.append(cells) }
 
-    /// - Parameter cells: one a column.
+    /// - Parameter cells: one for each column.
     mutating func add(_ cells: [String]) { rows.append(cells) }
 
     var isEmpty: Bool { rows.isEmpty }
 
-    /// On the console's terminal as wide as that is, elsewhere as wide as the cells are.
+    /// Writes the table: as wide as the terminal, or as wide as its cells without a terminal.
     func write(to console: Console) {
         guard !rows.isEmpty else { return }
         for line in lines(width: console.outputWidth) { console.write(line) }
     }
 
-    /// - Parameter width: the terminal's; nil where there is none.
+    /// - Parameter width: the terminal's; nil without a terminal.
     func lines(width: Int?) -> [String] {
         let shown = width == nil ? rows : [titles] + rows
         var widths = titles.indices.map { column in shown.map { TextWidth.of($0[column]) }.max() ?? 0 }
         guard let width else { return shown.map { line($0, widths) } }
         fit(&widths, to: width - Self.gap * (widths.count(where: { $0 > 0 }) - 1))
-        // A terminal that is too narrow even so shows the first columns.
+        // On a terminal that is still too narrow, only the first columns are visible.
         return shown.map { TextWidth.fitted(line($0, widths), to: width) }
     }
 
-    /// Takes from the widest until it is enough.
+    /// Shortens the widest columns until the line fits.
     private func fit(_ widths: inout [Int], to width: Int) {
         while widths.reduce(0, +) > width, let widest = widths.indices.max(by: { widths[$0] < widths[$1] }),
             widths[widest] > Self.least
@@ -63,16 +63,16 @@ struct TextTable {
     }
 }
 
-/// A table whose rows are written as they come: its columns have widths that are known before. On a terminal titles come
-/// before the first row, and lines end where that ends; elsewhere cells are whole, and two spaces apart.
+/// A table whose rows are written as they arrive, with column widths that are fixed beforehand. On a terminal a row of titles comes first,
+/// and lines are cut at its width. Elsewhere cells are whole, and two spaces apart.
 struct StreamedTable {
     struct Column {
         let title: String
-        /// What the cells are padded to, and cut unless they are whole; nil for those that take what is left.
+        /// The width to which cells are padded, and cut unless `isWhole`; nil for a column that takes the remaining width.
         let width: Int?
-        /// Whether they are aligned at their ends.
+        /// Whether cells are aligned to the right.
         let isNumber: Bool
-        /// Whether cells that are wider are shown whole, and move what follows.
+        /// Whether wider cells are shown whole, which shifts the following cells.
         let isWhole: Bool
 
         init(_ title: String, _ width: Int? = nil, isNumber: Bool = false, isWhole: Bool = false) {
@@ -88,15 +88,15 @@ struct StreamedTable {
     private let width: Int?
     private var hasTitles = false
 
-    /// - Parameter width: the terminal's; nil where there is none.
+    /// - Parameter width: the terminal's; nil without a terminal.
     init(_ columns: [Column], width: Int?) {
         self.columns = columns
         self.width = width
     }
 
-    /// The lines of one more row, with the titles before the first.
+    /// Returns the lines of one more row, after the titles if the row is the first.
     ///
-    /// - Parameter cells: one a column.
+    /// - Parameter cells: one for each column.
     mutating func lines(_ cells: [String]) -> [String] {
         guard let width else { return [cells.joined(separator: Self.gap)] }
         let row = line(cells, width)
@@ -107,7 +107,7 @@ struct StreamedTable {
 
     private func line(_ cells: [String], _ width: Int) -> String {
         let padded = zip(columns, cells).map { column, cell in
-            // Numbers that have grown wider than was foreseen are shown whole.
+            // Numbers wider than expected are shown whole.
             guard let least = column.width else { return cell }
             let text = column.isWhole ? cell : TextWidth.fitted(cell, to: least)
             let space = String(repeating: " ", count: max(0, least - TextWidth.of(text)))

@@ -1,13 +1,13 @@
 /// A command of the program.
 protocol Command {
     static var specification: CommandSpecification { get }
-    /// The exit code where it fails; 1, but where that means something else.
+    /// The exit code after a failure. Usually 1; another number if 1 has a meaning of its own.
     static var failureCode: Int32 { get }
-    /// What is said where it is interrupted and has said nothing itself.
+    /// The message after an interruption, if the command has not printed one itself.
     static var whenInterrupted: String { get }
-    /// Whether it runs until it is told to end, and waits for that itself.
+    /// Whether the command runs until it is asked to end, and waits for the signal itself.
     static var waitsForSignals: Bool { get }
-    /// - Throws: `CommandFailure` or any error that says in its description what went wrong; `CommandEnd` to end with another exit code.
+    /// - Throws: `CommandFailure` or any error whose description states the failure; `CommandEnd` to end with another exit code.
     static func run(_ arguments: ParsedArguments, _ console: Console) throws
 }
 
@@ -20,7 +20,7 @@ extension Command {
 /// Ends a command with an exit code of its own.
 struct CommandEnd: Error {
     let exitCode: Int32
-    /// What is said on standard error, if anything.
+    /// The message on standard error, if any.
     let message: String?
 
     init(_ exitCode: Int32, _ message: String? = nil) {
@@ -29,13 +29,13 @@ struct CommandEnd: Error {
     }
 }
 
-/// Something that ends a command, said in one sentence.
+/// A failure that ends a command, described in one sentence.
 struct CommandFailure: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }
 }
 
-/// A mistake in how the program was called.
+/// A mistake in the program's arguments.
 struct UsageError: Error {
     let message: String
     init(_ message: String) { self.message = message }

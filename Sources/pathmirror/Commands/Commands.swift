@@ -3,7 +3,7 @@ import LogStore
 import Mirrors
 import Postgres
 
-/// All commands, and the way from arguments to one of them.
+/// All commands, and the dispatch from arguments to a command.
 enum Commands {
     static var all: [any Command.Type] {
         [
@@ -59,7 +59,7 @@ enum Commands {
         do {
             let parsed = try ParsedArguments(arguments, specification, environment)
             known = parsed
-            // Gateways have a log for it.
+            // Gateways write it to their log.
             if !specification.options.contains(where: { $0.name == "log-format" }),
                 let warning = DatabaseWarning.ofCommandLine(parsed)
             {
@@ -76,18 +76,18 @@ enum Commands {
         }
     }
 
-    /// The exit code, unless results were lost on their way: that is a failure, however well the rest went.
+    /// Returns the exit code. Lost results are a failure, even if the command succeeded.
     private static func exitCode(_ code: Int32, _ command: any Command.Type, _ console: Console) -> Int32 {
-        // Gateways have a log, and go on where nobody reads what they say at the start.
+        // Gateways have a log, and keep running if their standard output is closed.
         guard !command.waitsForSignals, let reason = console.outputFailure else { return code }
         console.error("pathmirror: standard output can't be written: \(reason).")
         return max(code, command.failureCode)
     }
 
-    /// Says why a command has ended.
+    /// Prints the reason that a command has ended.
     ///
     /// - Parameters:
-    ///   - question: what is asked behind it, if anything.
+    ///   - question: is appended, if not empty.
     ///   - completing: completes the commands that a message suggests.
     /// - Returns: its exit code.
     private static func tell(
@@ -110,12 +110,11 @@ enum Commands {
     }
 }
 
-/// Which namespace, mirror or feed somebody may have meant who has named one that there is not.
+/// Suggests namespaces, mirrors or feeds with a name similar to one that does not exist.
 enum NameSuggestion {
-    /// ` Did you mean "shop"?`; empty where nothing is near, where the names can't be asked for, and for errors that are of
-    /// something else.
+    /// ` Did you mean "shop"?`. Empty if no name is near, if the names can't be read, and for errors of another kind.
     static func question(_ error: any Error, _ arguments: ParsedArguments, _ console: Console) -> String {
-        // The error is told in any case: what goes wrong here has nothing to add to it.
+        // The error is printed in any case. A failure here adds nothing.
         guard let (name, known) = try? candidates(error, arguments, console) else { return "" }
         if isOfNamespace(error), known.contains(name) {
             return " 'pathmirror namespace show \(name)' says where it is."
@@ -130,7 +129,7 @@ enum NameSuggestion {
         }
     }
 
-    /// The name that there is not, and those that there are instead.
+    /// The name that does not exist, and the names that do.
     private static func candidates(
         _ error: any Error, _ arguments: ParsedArguments, _ console: Console
     ) throws -> (name: String, known: [String])? {
@@ -155,14 +154,14 @@ enum NameSuggestion {
     }
 }
 
-/// What to say to whoever runs a command as a role that may not do what it does to Pathmirror's own tables: which role may, in place of
-/// the statement. What mirrors' tables lack is another role's to give, and said as it is, but for the privilege that PostgreSQL's hint
-/// names: see `SchemaMaking`.
+/// The message for a role that lacks a right on Pathmirror's own tables: it names the role that has the right, instead of the statement.
+/// Rights on mirrors' tables are another role's to grant: their error is shown as is, unless PostgreSQL's hint names the privilege (see
+/// `SchemaMaking`).
 enum MissingRight {
-    /// Nil for errors of another kind.
+    /// Returns nil for errors of another kind.
     static func text(_ error: any Error) -> String? {
         guard let cause = database(error), cause.sqlState == "42501", cause.kind != .connect else { return nil }
-        // It names the privilege, and who can give it.
+        // The hint names the privilege, and the role that can grant it.
         if let hint = cause.hint { return "\(cause.message): \(hint)." }
         return
             "\(cause.message). The role that this command connects as may not do that; the owner of schema pathmirror may."

@@ -58,7 +58,7 @@ struct ManualCommand: Command {
     }
 }
 
-/// What a shell needs to complete this program's commands.
+/// Prints the script with which a shell completes this program's commands.
 struct CompletionsCommand: Command {
     static let specification = CommandSpecification(
         "completions", "writes the script by which a shell completes commands, options and files",
@@ -81,7 +81,7 @@ struct CompletionsCommand: Command {
     }
 }
 
-/// What the program says of its commands: of all, of a group, of one; and of words that are none.
+/// Help texts: for all commands, for a group, for one command, and for unknown words.
 enum CommandHelp {
     static let tree = CommandTree(specifications: Commands.all.map { $0.specification })
 
@@ -102,7 +102,7 @@ enum CommandHelp {
         return text
     }
 
-    /// The commands whose names begin with these words, such as `feed` or `feed dead`; nil where none does.
+    /// The commands whose names begin with these words, such as `feed` or `feed dead`; nil if there is none.
     static func group(_ name: String) -> String? {
         let members = tree.specifications.filter { $0.name.hasPrefix("\(name) ") }
         guard !members.isEmpty else { return nil }
@@ -115,9 +115,9 @@ enum CommandHelp {
         return text
     }
 
-    /// What is said of words that name no command, with what may have been meant.
+    /// Returns the message for words that name no command, with suggestions.
     ///
-    /// - Returns: the text, and whether it was asked for as help.
+    /// - Returns: the text, and whether the user asked for help.
     static func unknown(_ arguments: [String]) -> (text: String, isHelp: Bool) {
         let words = Array(arguments.prefix { !$0.hasPrefix("-") })
         for count in stride(from: words.count, to: 0, by: -1) {

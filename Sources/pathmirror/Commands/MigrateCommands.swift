@@ -17,7 +17,7 @@ struct MigrateUpCommand: Command {
         defer { connection.close() }
         console.interruption.stops(connection.cancelHandle)
         let done = try migrate(connection, DatabaseRecord.home, arguments, console)
-        // Those of the other databases follow: gateways look for all of them.
+        // The primary database comes first, because gateways read the list of all others there.
         var failures: [String] = []
         for record in try connection.databases() {
             do {
@@ -29,7 +29,7 @@ struct MigrateUpCommand: Command {
                     failures.append("\(record.name) (\(error))")
                     continue
                 }
-                // Gateways migrate it once they reach it.
+                // Gateways migrate this database once they reach it.
                 console.error(
                     "pathmirror: warning: \(record.name) can't be reached, and was not migrated: \(error). The same command, or a gateway that reaches it, does that later."
                 )
@@ -49,7 +49,7 @@ struct MigrateUpCommand: Command {
         }
     }
 
-    /// Brings another database to this program's version. False where it was there already.
+    /// Brings another database to this program's version. Returns false if it had that version already.
     private static func migrate(
         _ record: DatabaseRecord, _ home: PostgresURL, _ arguments: ParsedArguments, _ console: Console
     ) throws -> Bool {
@@ -57,7 +57,7 @@ struct MigrateUpCommand: Command {
         let other = try LogConnection(url.withApplicationName("pathmirror migrate"))
         defer { other.close() }
         console.interruption.stops(other.cancelHandle)
-        // Was migrated when it was added: one without a schema is another one.
+        // The database was migrated when it was added: one without a schema must be a different database.
         try other.check(is: record)
         return try !migrate(other, record.name, arguments, console).isEmpty
     }

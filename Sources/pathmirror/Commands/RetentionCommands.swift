@@ -1,7 +1,7 @@
 import LogStore
 import Runtime
 
-/// Shows what of each log stays, and how its shortening went.
+/// Lists retention policies and the results of the last runs.
 struct RetentionListCommand: Command {
     static let specification = CommandSpecification(
         "retention ls", "shows what of each log stays, and how dropping the rest went; exits 1 if it failed for one",
@@ -20,7 +20,7 @@ struct RetentionListCommand: Command {
             let own = try connection.retentionPolicy(of: namespace.id)
             let run = try connection.retentionRun(of: namespace.id)
             if run?.message != nil { failed += 1 }
-            // Of many namespaces that nothing was said for, and nothing was done to, there is nothing to say.
+            // Namespaces without a policy and without a run are not listed.
             if !asJSON, wanted == nil, own == nil, run == nil { continue }
             if asJSON {
                 console.write(line(namespace, own, forAll, run).line)
@@ -81,7 +81,7 @@ struct RetentionRemoveCommand: Command {
     }
 }
 
-/// Shortens all logs once, now.
+/// Applies the policies to all logs once.
 struct RetentionRunCommand: Command {
     static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
     static let specification = CommandSpecification(
@@ -118,7 +118,7 @@ struct RetentionRunCommand: Command {
         if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }
     }
 
-    /// Shortens one log. False where that failed.
+    /// Prunes one log. Returns false on failure.
     private static func shorten(
         _ namespace: Int64, _ round: RetentionRound, _ connection: LogConnection, _ arguments: ParsedArguments,
         _ console: Console
@@ -154,7 +154,7 @@ struct RetentionRunCommand: Command {
     }
 }
 
-/// What the commands about retention have in common.
+/// Functions shared by the commands about retention.
 enum RetentionOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace")
     static let all = OptionSpecification(
@@ -164,7 +164,7 @@ enum RetentionOptions {
         "keep", "TIME|COUNT", "what stays: younger entries, as in 30d or 12h, or the newest, as in '1000 entries'")
     static let keepForm = "--keep must be a duration such as 30d or 12h, or a count such as '1000 entries'."
 
-    /// What `--keep` says; nil where it is not given.
+    /// The value of `--keep`; nil if it is not given.
     static func keeping(_ arguments: ParsedArguments) throws -> Pruning.Keeping? {
         guard let text = arguments["keep"] else { return nil }
         guard let keeping = Pruning.Keeping(text) else { throw UsageError(keepForm) }
@@ -175,7 +175,7 @@ enum RetentionOptions {
         return keeping
     }
 
-    /// The namespace that `--ns` names; nil for `--all`. One of them has to be given.
+    /// The namespace that `--ns` names; nil for `--all`. Throws if neither is given.
     static func subject(_ arguments: ParsedArguments, _ connection: LogConnection) throws -> NamespaceRecord? {
         guard (arguments["ns"] != nil) != arguments.has("all") else {
             throw UsageError("give either --ns NAME or --all.")
@@ -183,7 +183,7 @@ enum RetentionOptions {
         return arguments.has("all") ? nil : try Database.namespace(arguments, connection)
     }
 
-    /// A policy as `retention set` takes it: `--keep 30d --max-size 50GB`.
+    /// A policy in the syntax of `retention set`: `--keep 30d --max-size 50GB`.
     static func text(_ policy: RetentionPolicy) -> String {
         var words: [String] = []
         switch policy.keeping {

@@ -3,7 +3,7 @@ import LogStore
 
 struct VersionCommand: Command {
     static let version = "0.2.0-dev"
-    /// The commit that the program was built from, in hexadecimal digits; nil if the build did not name it, as without git.
+    /// The commit that the program was built from, in hexadecimal digits; nil if the build did not name it, for example without git.
     static let commit: String? = {
         let text = String(cString: pathmirror_build_commit())
         return text.isEmpty ? nil : text

@@ -1,7 +1,7 @@
 import Gateway
 import HTTPClient
 
-/// The options about who is let in.
+/// The options about authentication.
 struct AuthenticationOptions {
     static let options: [OptionSpecification] =
         [
@@ -22,11 +22,11 @@ struct AuthenticationOptions {
             .init("clock-skew", "TIME", "by how much issuers' clocks may differ; default 30s"),
         ] + SecretFile.options
 
-    /// What to start with. `secretFiles` may bring other secrets later.
+    /// The credentials at the start. `secretFiles` may provide other secrets later.
     let credentials: Gateway.Credentials
     let secretFiles: SecretFiles
     let warnings: [SecretFile.Warning]
-    /// What fetches keys; stop it last.
+    /// The client that fetches keys. Must be stopped last.
     let client: HTTPClient?
 
     private static let projectKeys =
@@ -44,7 +44,7 @@ struct AuthenticationOptions {
         self.credentials = credentials
     }
 
-    /// In seconds, as times in tokens are; rounded up.
+    /// In seconds, the unit of times in tokens; rounded up.
     private static func clockSkew(_ arguments: ParsedArguments) throws -> Int64 {
         ((try arguments.duration("clock-skew", in: 0...3_600_000) ?? 30_000) + 999) / 1_000
     }

@@ -3,8 +3,8 @@ import HTTPServer
 import Runtime
 import TLS
 
-/// Loads the certificate again when its files change, when told to, and once in a while, so that the keys of session
-/// tickets don't get old. Open connections go on. Files that can't be used change nothing.
+/// Reloads the certificate when its files change, on request, and periodically, which renews the keys of session tickets. Open connections
+/// are not affected. Invalid files change nothing.
 final class CertificateWatch: Sendable {
     private static let lookMilliseconds: Milliseconds = 2_000
     private static let ticketKeyMilliseconds: Milliseconds = 12 * 3_600_000
@@ -38,7 +38,7 @@ final class CertificateWatch: Sendable {
                 stamp = new
                 loaded = Clock.monotonicMilliseconds
                 do {
-                    // Where nothing has changed it was said before.
+                    // A warning about an unchanged file was logged before.
                     if let warning = try file.check(identity.keyFile), !isOld || wake != nil { warning.log(logger) }
                     try identity.reload()
                     logger.notice("certificate loaded", [("file", identity.certificateFile)])
@@ -64,7 +64,7 @@ final class CertificateWatch: Sendable {
             "the certificate expires soon, or has", [("file", identity.certificateFile), ("days", "\(days)")])
     }
 
-    /// What changes when a file does.
+    /// A text that changes with each file.
     private static func stamp(_ identity: TLSIdentity) -> [String] {
         [identity.certificateFile, identity.keyFile].map { path in
             var status = stat()

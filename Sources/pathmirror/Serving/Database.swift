@@ -2,8 +2,8 @@ import LogStore
 import Postgres
 import PostgresCluster
 
-/// How commands find the database: a URL, or the private cluster of `pathmirror dev`. That is the home; what is about a namespace
-/// goes to the database in which it lives, as the home says.
+/// Finds the database of a command: by a URL, or as the private cluster of `pathmirror dev`. This is the primary database. Commands about
+/// a namespace use the database that the primary database records for it.
 enum Database {
     static let options: [OptionSpecification] = [
         urlOption, fileOption, dataOption,
@@ -20,12 +20,12 @@ enum Database {
         "database-url-file", "FILE",
         "instead: a file whose first line is the database's URL, so that no password is seen")
 
-    /// Which database a command is about, unless `--in` says so.
+    /// The database that a command uses, unless `--in` names one.
     enum Subject {
         case home
-        /// That of the namespace that `--ns` names, or else of the default one.
+        /// The database of the namespace that `--ns` names, or of the default namespace.
         case namespace
-        /// That of the namespace that `--ns` names, or else the home.
+        /// The database of the namespace that `--ns` names, or else the primary database.
         case namespaceIfGiven
         case of(String)
 
@@ -39,8 +39,8 @@ enum Database {
         }
     }
 
-    /// The URL that `--database-url` or `--database-url-file` gives; nil where neither does. Of what is given in two ways the
-    /// command line counts before the environment, and that before the configuration file.
+    /// The URL that `--database-url` or `--database-url-file` gives; nil without both. If both are given, the command line has precedence
+    /// over the environment, and the environment over the configuration file.
     static func givenURL(_ arguments: ParsedArguments) throws -> PostgresURL? {
         let (inline, inFile) = (arguments.source("database-url"), arguments.source("database-url-file"))
         guard inline != inFile || inline == nil else {
@@ -54,7 +54,7 @@ enum Database {
         return try arguments["database-url"].map { text throws in try PostgresURL(text) }
     }
 
-    /// The home.
+    /// The URL of the primary database.
     static func home(_ arguments: ParsedArguments) throws -> PostgresURL {
         if let url = try givenURL(arguments) { return url }
         let directory = arguments[dataOption.name] ?? ".pathmirror"
@@ -66,7 +66,7 @@ enum Database {
         return url
     }
 
-    /// Where what a command is about lives.
+    /// The URL of the database that the command uses.
     static func url(_ arguments: ParsedArguments, of subject: Subject = .namespace) throws -> PostgresURL {
         let home = try home(arguments)
         guard arguments["in"] ?? subject.namespace(arguments) != nil else { return home }
@@ -79,7 +79,7 @@ enum Database {
         return place
     }
 
-    /// A session on a database whose schema is this program's.
+    /// Opens a session on a database whose schema has this program's version.
     static func connection(
         _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Subject = .namespace
     ) throws -> LogConnection {
@@ -90,14 +90,15 @@ enum Database {
         return try open(place, console, purpose, of: record)
     }
 
-    /// A session on the home, or on a database that the home names.
+    /// Opens a session on the primary database, or on a database that it names.
     ///
-    /// - Parameter record: what the home says of the database; nil for the home. No other database at its address will do.
+    /// - Parameter record: the database as recorded in the primary database; nil for the primary database. The session fails if another
+    ///   database is at that address.
     static func open(
         _ url: PostgresURL, _ console: Console, _ purpose: String, of record: DatabaseRecord? = nil
     ) throws -> LogConnection {
         var settings = LogConnection.Settings()
-        // What an operator starts takes as long as it takes.
+        // Statements of commands have no timeout.
         settings.connection.statementTimeoutMilliseconds = 0
         let connection = try LogConnection(url.withApplicationName("pathmirror \(purpose)"), settings: settings)
         console.interruption.stops(connection.cancelHandle)
@@ -106,7 +107,7 @@ enum Database {
         return connection
     }
 
-    /// The other database that a command is about; nil for the home.
+    /// The other database that a command uses; nil for the primary database.
     private static func other(
         _ arguments: ParsedArguments, _ subject: Subject, _ connection: LogConnection, _ home: PostgresURL
     ) throws -> (DatabaseRecord, PostgresURL)? {
@@ -119,21 +120,21 @@ enum Database {
         return try record.map { ($0, try DatabaseLogins(arguments).url(of: $0, home: home)) }
     }
 
-    /// The database of that name, as the home has it.
+    /// Returns the record of a database from the primary database.
     static func record(_ name: String, _ home: LogConnection) throws -> DatabaseRecord {
         let databases = try home.databases()
         guard let record = databases.first(where: { $0.name == name }) else { throw unknown(name, databases) }
         return record
     }
 
-    /// What is said of a database that there is not.
+    /// The error for an unknown database.
     static func unknown(_ name: String, _ databases: [DatabaseRecord]) -> CommandFailure {
         let near = NearestWord.all(name, among: [DatabaseRecord.home] + databases.map(\.name))
         return CommandFailure(
             "There is no database \"\(name)\": see 'pathmirror database ls'.\(NearestWord.question(near))")
     }
 
-    /// The names of all namespaces, wherever they live.
+    /// The names of all namespaces, in all databases.
     static func namespaceNames(_ arguments: ParsedArguments, _ console: Console) throws -> [String] {
         let home = try open(try home(arguments), console, "placement")
         defer { home.close() }
@@ -141,7 +142,7 @@ enum Database {
         return try home.allNamespaces().map(\.name) + elsewhere
     }
 
-    /// Throws where namespaces live in more than one database: what is done to all of them at once can't be.
+    /// Throws if namespaces are in more than one database: one operation can't cover all of them.
     static func checkAreTogether(
         _ namespaces: Set<String>, _ arguments: ParsedArguments, _ console: Console
     ) throws {
@@ -155,7 +156,7 @@ enum Database {
         )
     }
 
-    /// What `--ns` names: as for `serve`, the first namespace is the default one.
+    /// The first namespace that `--ns` names, which is also the default one for `serve`.
     static func namespaceName(_ arguments: ParsedArguments) -> String {
         arguments["ns"]?.split(separator: ",").first.map(String.init) ?? "default"
     }

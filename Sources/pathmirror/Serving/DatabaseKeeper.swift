@@ -5,21 +5,21 @@ import Placement
 import Postgres
 import Runtime
 
-/// Starts what a gateway runs for each database that the home names: at the start, and when one is added. One that can't be reached,
-/// or is not the one that was added, is tried again.
+/// Starts the services for each database that the primary database names: at the start, and after one is added. Retries databases that
+/// can't be reached, or that are not the recorded ones.
 final class DatabaseKeeper: Sendable {
     private struct State: Sendable {
-        /// What the home names and is not started.
+        /// Named databases that are not started yet.
         var awaited: [DatabaseRecord] = []
         var started: [String: DatabaseServices] = [:]
         var place: FeedEndpoint?
-        /// What the log has said last of each that can't be used: what stays so is not said again.
+        /// The last logged reason for each database that can't be used. An unchanged reason is not logged again.
         var told: [String: String] = [:]
         var isNews = false
-        /// All that the home named at the start have been tried once.
+        /// Whether every database known at the start has been tried once.
         var hasTried = false
         var isStopping = false
-        /// Of the connection by which one is being prepared.
+        /// Cancels the session on which a database is being prepared.
         var preparing: PostgresCancelHandle?
     }
     private let shared: DatabaseServices.Shared
@@ -27,11 +27,11 @@ final class DatabaseKeeper: Sendable {
     private let databases: Databases
     private let state = Condition(State())
     private static let retryMilliseconds: Milliseconds = 2_000
-    /// So long connecting takes at most: other databases wait.
+    /// The timeout of connecting. Other databases wait meanwhile.
     private static let connectMilliseconds: Milliseconds = 3_000
-    /// So long it may be silent when it is asked which one it is.
+    /// The timeout of reading the identity of a database.
     private static let silenceMilliseconds: Milliseconds = 5_000
-    /// So long a migration waits for a lock, such as that of another gateway that migrates; it is tried again.
+    /// The time that a migration waits for a lock, such as that of another gateway's migration. It is then retried.
     private static let lockMilliseconds: Milliseconds = 2_000
 
     init(_ shared: DatabaseServices.Shared, home: PostgresURL, _ databases: Databases) {
@@ -40,16 +40,16 @@ final class DatabaseKeeper: Sendable {
         self.databases = databases
     }
 
-    /// The services of all databases but the home.
+    /// The services of all databases except the primary database.
     var others: [DatabaseServices] { state.withLock { Array($0.started.values) } }
 
-    /// The home names these.
+    /// Takes the current list of databases from the primary database.
     func found(_ records: [DatabaseRecord]) {
-        // Those that are still being tried are named as well.
+        // Requests for namespaces of databases that are still being tried wait.
         databases.await(records.map(\.name))
         let withdrawn = state.broadcast { state in
             state.isNews = true
-            // One that runs under another name would have everything twice.
+            // A database under two names would run all its work twice.
             let running = Set(state.started.values.compactMap { $0.record?.installation })
             state.awaited = records.filter { !running.contains($0.installation) && state.started[$0.name] == nil }
             let named = Set(records.map { [$0.name, $0.installation] })
@@ -63,7 +63,7 @@ final class DatabaseKeeper: Sendable {
         for record in records { warnWhereMoved(record) }
     }
 
-    /// What runs already goes on where it is.
+    /// Warns about a changed address. Running services keep the old one.
     private func warnWhereMoved(_ record: DatabaseRecord) {
         let isNew = state.withLock { state -> Bool in
             guard let known = state.started[record.name]?.record, known.address != record.address else { return false }
@@ -75,7 +75,7 @@ final class DatabaseKeeper: Sendable {
             [("database", record.name), ("address", record.address)])
     }
 
-    /// The gateway listens: from now on feeds are worked here.
+    /// Called once the gateway accepts requests: feeds run from now on.
     func begin(at place: FeedEndpoint) {
         let started = state.withLock { state in
             state.place = place
@@ -84,19 +84,19 @@ final class DatabaseKeeper: Sendable {
         for services in started { services.feeds.begin(at: place) }
     }
 
-    /// Waits until all that are known have been started, or can't be for now; at most so long.
+    /// Waits until all known databases have been started or have failed once; up to the given time.
     func waitUntilTried(milliseconds: Milliseconds) {
         _ = state.wait(milliseconds: milliseconds) { state in state.hasTried ? true : nil }
     }
 
-    /// Starts those that can be.
+    /// Starts the databases that can be started.
     private func startAwaited() {
         for record in state.withLock({ $0.awaited }) {
             if isStopping { return }
             do {
                 try start(record)
             } catch {
-                // It was given up because of that.
+                // The stop canceled it.
                 if isStopping { return }
                 let reason = "\(error)"
                 guard state.withLock({ $0.told.updateValue(reason, forKey: record.name) }) != reason else { continue }
@@ -127,8 +127,8 @@ final class DatabaseKeeper: Sendable {
             "database added", [("database", record.name), ("address", record.address)])
     }
 
-    /// From now on it is one of the others. False when the program is stopping, as nobody else would stop it; and when the home has
-    /// forgotten the database since, or has another one of that name.
+    /// Adds a started database. Returns false if the program is stopping, because the services would not be stopped; and if the primary
+    /// database has removed the database since, or has replaced it by another one of that name.
     private func register(_ services: DatabaseServices, _ record: DatabaseRecord) -> Bool {
         state.withLock { state -> Bool in
             guard !state.isStopping,
@@ -143,7 +143,7 @@ final class DatabaseKeeper: Sendable {
         }
     }
 
-    /// For a moment: the first requests should find it there.
+    /// Waits a moment, so that the first requests find a connected engine.
     private func waitUntilConnected(_ engine: Engine) {
         let deadline = Clock.monotonicMilliseconds + Self.connectMilliseconds
         while !engine.health.isUp, !isStopping, Clock.monotonicMilliseconds < deadline {
@@ -151,7 +151,7 @@ final class DatabaseKeeper: Sendable {
         }
     }
 
-    /// Sees to it that it is the database that was added, with this program's schema.
+    /// Checks that the database is the recorded one, and that it has this program's schema.
     private func prepare(_ record: DatabaseRecord, _ url: PostgresURL) throws {
         DatabaseWarning.log(url, shared.options.logger)
         var settings = shared.options.connection
@@ -172,14 +172,14 @@ final class DatabaseKeeper: Sendable {
         }
         try connection.check(is: record)
         guard shared.options.migrates else { return try connection.checkSchema() }
-        // The server is silent while it migrates.
+        // The server sends nothing during a migration.
         connection.statementTimeoutMilliseconds = migrationSilence
         _ = try connection.migrate()
     }
 
     // MARK: The thread
 
-    /// Works until it is stopped.
+    /// Runs until `stop`.
     func run() {
         while true {
             let hasAwaited = state.withLock { !$0.awaited.isEmpty }
@@ -193,7 +193,7 @@ final class DatabaseKeeper: Sendable {
         }
     }
 
-    /// Starts no more, and gives up the one that is being prepared.
+    /// Starts no more databases, and cancels the one that is being prepared.
     func stop() {
         let preparing = state.broadcast { state -> PostgresCancelHandle? in
             state.isStopping = true

@@ -2,8 +2,9 @@ import LogStore
 import Postgres
 import Runtime
 
-/// How to get into the databases besides the home, where that is not as into the home: a file of lines `NAME CONNINFO`, such as
-/// `b user=pathmirror password=secret`. The home's tables say where the databases are, and hold no password.
+/// Logins for databases other than the primary database, if they differ from the primary database's login: a file of lines `NAME
+/// CONNINFO`, such as `b user=pathmirror password=secret`. The tables of the primary database contain the addresses of databases, and no
+/// password.
 struct DatabaseLogins: Sendable {
     static let option = OptionSpecification(
         "database-credentials", "FILE",
@@ -18,26 +19,26 @@ struct DatabaseLogins: Sendable {
         check = SecretFile(arguments)
     }
 
-    /// What of the file is for a database, as it is now; nil where nothing is.
+    /// Reads the current login for a database; nil if the file has none.
     func login(for name: String) throws -> PostgresURL? {
         guard let file else { return nil }
         return try Self.read(try Files.read(file), file)[name]
     }
 
-    /// What others may do with the file, once at the start.
+    /// A warning about access of other users to the file; called once at the start.
     func warning() throws -> SecretFile.Warning? { try file.flatMap { try check.check($0) } }
 
-    /// How a database is reached.
+    /// Returns the URL of a database.
     func url(of record: DatabaseRecord, home: PostgresURL) throws -> PostgresURL {
         record.url(home: home, login: try login(for: record.name))
     }
 
-    /// - Throws: with the number of the line, and never with its text, which holds a password.
+    /// - Throws: an error with the number of the line, without its text, which contains a password.
     static func read(_ bytes: [UInt8], _ file: String) throws -> [String: PostgresURL] {
         var found: [String: PostgresURL] = [:]
         let lines = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
-            // As a file has it that was written elsewhere.
+            // Files written on Windows have CR LF.
             let end = line.last == 0x0D ? line.dropLast() : line
             let text = String(decoding: end, as: UTF8.self).drop { $0 == " " || $0 == "\t" }
             if text.isEmpty || text.hasPrefix("#") { continue }
@@ -53,16 +54,16 @@ struct DatabaseLogins: Sendable {
     }
 }
 
-/// What is said at the start of a database that somebody on the way could take the place of.
+/// Warnings about connections that an attacker on the network could intercept.
 enum DatabaseWarning {
-    /// What is said of a password on the command line, which every user of this machine can read while the program runs. Nil
-    /// where there is none.
+    /// A warning about a password on the command line, which every user of this machine can read while the program runs. Nil if there is
+    /// none.
     static func ofCommandLine(_ arguments: ParsedArguments) -> String? {
         let seen = "a password on the command line can be read by everybody on this machine"
         if arguments.source("database-url") == .commandLine, hasPassword(arguments["database-url"]) {
             return "\(seen); use --database-url-file, PATHMIRROR_DATABASE_URL, or a password file (PGPASSFILE)"
         }
-        // Where an argument is a URL it is of another database, into which the home's login leads as well.
+        // A URL argument names another database, which the primary database's login may also open.
         guard hasPassword(arguments.positional("URL")) else { return nil }
         return "\(seen); leave it out of URL and use the login of --database-url-file, --database-credentials, "
             + "or a password file (PGPASSFILE)"
@@ -72,7 +73,7 @@ enum DatabaseWarning {
         url.flatMap { try? PostgresURL($0) }?.hasPassword == true
     }
 
-    /// Names hosts only: never the URL, which may hold a password.
+    /// Names only hosts, as the URL may contain a password.
     static func log(_ url: PostgresURL, _ logger: Logger) {
         let hosts = url.unverifiedHosts()
         guard !hosts.isEmpty else { return }

@@ -7,9 +7,10 @@ import Postgres
 import Retention
 import Runtime
 
-/// What a gateway runs for one database: engine, mirrors, feeds, retention. Those of another database know nothing of it.
+/// The services that a gateway runs for one database: engine, mirrors, feeds, retention. They are independent of the services of other
+/// databases.
 final class DatabaseServices: Sendable {
-    /// What the services of all databases have in common.
+    /// The objects that the services of all databases share.
     struct Shared: Sendable {
         let options: ServiceOptions
         let metrics = EngineMetrics()
@@ -27,7 +28,7 @@ final class DatabaseServices: Sendable {
         }
     }
 
-    /// The database as the home had it; nil for the home.
+    /// The database as recorded in the primary database; nil for the primary database itself.
     let record: DatabaseRecord?
     let engine: Engine
     let mirrors: MirrorService
@@ -35,26 +36,27 @@ final class DatabaseServices: Sendable {
     let retentionMetrics = RetentionMetrics()
     private let retention: RetentionService
 
-    /// Starts all of it; the database may be absent, and come later.
+    /// Starts the services. The database may be unavailable at first.
     ///
     /// - Parameters:
-    ///   - number: 0 for the home.
-    ///   - record: what the home says of the database; nil for the home. No other database at its address will do.
-    ///   - placement: is kept as the home says.
+    ///   - number: 0 for the primary database.
+    ///   - record: the database as recorded in the primary database; nil for the primary database itself. Another database at its address
+    ///     is rejected.
+    ///   - placement: kept current from the primary database.
     init(
         _ shared: Shared, _ url: PostgresURL, number: Int = 0, record: DatabaseRecord? = nil,
         placement: PlacementMap? = nil
     ) throws {
         self.record = record
         let options = shared.options
-        // Which of several databases a line is about.
+        // The field shows which of several databases a line concerns.
         let logger = record.map { options.logger.adding([("database", $0.name)]) } ?? options.logger
-        // One for all: whoever meets the new primary first makes the others let go of the old one.
+        // Shared by all connections: once one reaches a new primary server, all connections to the old one are closed.
         let servers = ServerFence(logger, expecting: record)
         var settings = options.engine
         settings.database = number
         settings.databaseName = record?.name ?? ""
-        // In another database only namespaces are made that were placed there.
+        // Other databases only create namespaces that were placed there.
         var feedSettings = options.feeds
         if number > 0 {
             settings.createsNamespaces = false
@@ -79,12 +81,12 @@ final class DatabaseServices: Sendable {
             metrics: retentionMetrics, servers: servers)
     }
 
-    /// Begins to stop: consumers that wait are answered, and others can have the feeds at once.
+    /// Begins to stop: answers waiting consumers, and releases the feeds to other gateways.
     func drain() {
         retention.stop()
         feeds.stop()
     }
 
-    /// Ends the mirrors: after the last write, and with no hurry. What a mirror lacks its next runner gets from the log.
+    /// Stops the mirrors after the last write. The next runner of a mirror reads missing changes from the log.
     func stopMirrors() { mirrors.stop() }
 }

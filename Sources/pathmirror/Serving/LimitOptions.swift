@@ -2,7 +2,7 @@ import Gateway
 import HTTPServer
 import Runtime
 
-/// The options about how much callers may ask.
+/// The options that limit callers.
 enum LimitOptions {
     static let options: [OptionSpecification] = [
         .init(

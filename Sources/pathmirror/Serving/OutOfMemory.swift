@@ -1,25 +1,24 @@
 import Glibc
 
-/// Says in one line why the program ends when memory runs out, and ends it at once.
+/// Prints one line when the program ends for lack of memory, and ends it at once.
 ///
-/// Where memory can't be had, Swift's runtime, the C libraries and C++ abort or trap, each in its way; what comes then by
-/// itself (a search for the functions that were called, in a process that has no memory) takes long or hangs. Other faults
-/// are left to whoever was there before.
+/// When an allocation fails, Swift's runtime, the C libraries and C++ abort or trap, each in its own way. Their default handling (a
+/// backtrace in a process without memory) takes long or hangs. Other faults are passed to the earlier handlers.
 enum OutOfMemory {
-    /// What the faults come as.
+    /// The signals that these faults raise.
     private static let signals = [SIGABRT, SIGILL, SIGTRAP, SIGSEGV, SIGBUS]
 
     static func install() {
         for signal in signals {
             var action = sigaction()
             action.__sigaction_handler.sa_sigaction = { number, _, _ in OutOfMemory.fault(number) }
-            // On its own stack, where there is one: that of the thread may be what can't grow.
+            // Uses an alternate stack, if there is one: the fault may be a thread's stack that can't grow.
             action.sa_flags = Int32(SA_SIGINFO | SA_ONSTACK | SA_NODEFER)
             Earlier.place(of: signal).map { _ = sigaction(signal, &action, $0) }
         }
     }
 
-    /// Only what is allowed in a handler of signals: nothing is allocated, no lock is taken.
+    /// Uses only async-signal-safe functions: no allocation, no lock.
     private static func fault(_ number: Int32) {
         if errno == ENOMEM || !isMemoryLeft {
             _ = write(STDERR_FILENO, message.utf8Start, message.utf8CodeUnitCount)
@@ -27,11 +26,11 @@ enum OutOfMemory {
         }
         guard let earlier = Earlier.place(of: number) else { _exit(1) }
         sigaction(number, earlier, nil)
-        // A fault comes again by itself where the program goes on; what was raised has to be raised again.
+        // A fault repeats when the handler returns; a raised signal must be raised again.
         if number == SIGABRT { raise(number) }
     }
 
-    /// Whether a large piece of memory can still be had: the system's own, as the allocator's state can't be trusted now.
+    /// Whether a large block can still be allocated. Asks the system, because the allocator's state is unreliable now.
     private static var isMemoryLeft: Bool {
         let probe = 32 << 20
         guard let memory = mmap(nil, probe, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
@@ -49,10 +48,10 @@ enum OutOfMemory {
         """
     }
 
-    /// What was done about each signal before.
+    /// The earlier handlers.
     private enum Earlier {
         private static let count = 65
-        // Safe: written by `install`, before there are other threads, and only read by handlers.
+        // Safe: `install` writes it before other threads exist, and handlers only read it.
         nonisolated(unsafe) private static let actions: UnsafeMutablePointer<sigaction> = {
             let actions = UnsafeMutablePointer<sigaction>.allocate(capacity: count)
             actions.initialize(repeating: sigaction(), count: count)

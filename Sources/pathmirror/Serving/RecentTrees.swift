@@ -5,16 +5,16 @@ import Runtime
 import Synchronization
 import Tree
 
-/// The trees of the last entries of the namespaces that have feeds, as the engine has them: feeds begin with these instead of making
-/// them from the log once more. Any thread.
+/// The trees of the last entries of the namespaces with feeds, taken from the engine. Feeds begin with these instead of rebuilding them
+/// from the log. Any thread.
 final class RecentTrees: TreeSource {
     private struct Place: Sendable {
         let name: String
         let wake: @Sendable () -> Void
         var history: TreeHistory?
-        /// Which reading of the namespace is under way; nil where none is.
+        /// The number of the load in progress; nil if there is none.
         var coming: Int?
-        /// When it was asked for last.
+        /// The time of the last load.
         var askedAt: Milliseconds?
     }
     private struct State: Sendable {
@@ -25,7 +25,7 @@ final class RecentTrees: TreeSource {
     private let engine: Engine
     private let budget: TreeBudget
     private let state = Mutex(State())
-    /// A namespace that can't be had is not asked for again before then.
+    /// The least time between two loads of a namespace.
     private static let pauseMilliseconds: Milliseconds = 1_000
 
     init(_ engine: Engine, _ budget: TreeBudget) {
@@ -65,7 +65,7 @@ final class RecentTrees: TreeSource {
 
     private func history(of namespace: Int64) -> TreeHistory? { state.withLock { $0.places[namespace]?.history } }
 
-    /// Asks for a namespace that is not known, if that is worth it.
+    /// Loads an unknown namespace, unless a load is in progress or the last one was recent.
     private func ask(_ namespace: Int64) {
         let asked = state.withLock { state -> (name: String, asking: Int)? in
             guard var place = state.places[namespace], place.coming == nil else { return nil }
@@ -88,7 +88,7 @@ final class RecentTrees: TreeSource {
         if let live, live.id == namespace {
             let begun = TreeHistory(watchedBy: place.wake)
             begun.begin(with: live.subscribe(begun, at: .root))
-            // Who begins to listen behind the end is not told of it.
+            // A listener that is added after the end receives no further events.
             if !live.hasEnded { history = begun }
         }
         let isKept = state.withLock { state in

@@ -3,19 +3,19 @@ import Glibc
 import Runtime
 import Tokens
 
-/// The files that secrets are in.
+/// The files that contain secrets.
 struct SecretFiles: Sendable {
     struct Secrets: Sendable {
         var administrators: [Secret<[UInt8]>] = []
         var databases: [String: [Secret<[UInt8]>]] = [:]
-        /// What is to be said of their files.
+        /// Warnings about the files.
         var warnings: [SecretFile.Warning] = []
     }
 
     private let file: SecretFile
     private let administrators: String?
     private let databases: [(namespace: String, file: String)]
-    /// JSON files, each with the secrets of many namespaces.
+    /// JSON files, each with the secrets of several namespaces.
     private let tables: [String]
 
     init(_ arguments: ParsedArguments) throws {
@@ -53,7 +53,7 @@ struct SecretFiles: Sendable {
         return secrets
     }
 
-    /// What changes when a file does.
+    /// A text that changes with each file.
     var stamp: [String] {
         all.map { path in
             var status = stat()
@@ -99,7 +99,7 @@ struct SecretFiles: Sendable {
     }
 }
 
-/// How files that hold secrets are looked at before they are read.
+/// Checks files of secrets before they are read.
 struct SecretFile: Sendable {
     static let options: [OptionSpecification] = [
         .init(
@@ -120,7 +120,7 @@ struct SecretFile: Sendable {
     }
 
     private let isStrict: Bool
-    /// Where systemd puts what it shows to this service alone, by access lists of which the mode says nothing.
+    /// The folder of systemd's credentials. Access lists protect these files, which their mode does not show.
     private let credentials: String?
 
     init(_ arguments: ParsedArguments) {
@@ -128,10 +128,10 @@ struct SecretFile: Sendable {
         credentials = arguments.environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 + "/" }
     }
 
-    /// - Throws: a sentence with the fix where the file can't be read, or others can read it and that is refused.
+    /// - Throws: a message with the fix if the file can't be read, or if other users can read it and the options reject that.
     func check(_ path: String) throws -> Warning? {
         let user = geteuid()
-        // As the effective user: `access` alone asks for the real one.
+        // Checks as the effective user: `access` checks the real user.
         let failure = faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 ? 0 : errno
         let permissions = FilePermissions(ofFile: path)
         if failure == EACCES {
@@ -144,7 +144,7 @@ struct SecretFile: Sendable {
                 "\(path) can't be read: it has mode \(permissions.modeText) and belongs to uid \(permissions.owner), and "
                     + "this program runs as uid \(user). Let it: chown \(user) \(path).")
         }
-        // Anything else that is wrong with it, reading it will say.
+        // Other errors are reported by reading the file.
         guard failure == 0, let permissions, permissions.areForOthers else { return nil }
         if let credentials, path.hasPrefix(credentials) { return nil }
         let owned = "chmod 600 \(path)"
@@ -158,7 +158,7 @@ struct SecretFile: Sendable {
     }
 }
 
-/// Reads the files again when they change, or when told to. A file that can't be used changes nothing.
+/// Reads the files again when they change, or on request. An invalid file changes nothing.
 final class SecretWatch: Sendable {
     private struct State {
         var isStopping = false
@@ -167,7 +167,7 @@ final class SecretWatch: Sendable {
     private let state: Condition<State>
     private let thread: Thread
 
-    /// - Parameter replace: gets the new secrets, on the watch's thread.
+    /// - Parameter replace: receives the new secrets, on the watch's thread.
     init(_ files: SecretFiles, _ logger: Logger, _ replace: @escaping @Sendable (SecretFiles.Secrets) -> Void) {
         let state = Condition(State())
         self.state = state

@@ -12,7 +12,7 @@ import Runtime
 import Synchronization
 import TLS
 
-/// A running gateway: what each database needs, gateway and server, started in this order and stopped in the other.
+/// A running gateway: the services of each database, the gateway and the server. They start in this order and stop in reverse.
 ///
 ///     main thread: init; then signals lead to reload() and stop()
 ///     |
@@ -22,17 +22,17 @@ import TLS
 ///     |    |  asks for the engine or feeds of a namespace
 ///     |- Databases           no thread: which database has which namespace
 ///     |    |
-///     |- DatabaseServices    one for the home database, one for each other database
+///     |- DatabaseServices    one for the primary database, one for each other database
 ///     |    |- Engine            committer-N, loader-N, tail, memory, log-reader, log-stream-N, sessions, watch, large-writes
 ///     |    |- MirrorService     mirrors, and one thread `mirror` for each group of mirrors
 ///     |    |- FeedService       feeds, feed-writer, feed-watch, feed-reader-N, feed-admin, feed-changes, feed-trees, sink-closer
 ///     |    `- RetentionService  retention
-///     |- DatabaseKeeper      databases: starts DatabaseServices for the databases that the home database names
+///     |- DatabaseKeeper      databases: starts DatabaseServices for the databases that the primary database names
 ///     |- HTTP clients        http-client: issuers' keys; webhooks; feed requests to other gateways (two clients)
 ///     |- SinkProducers       one for all databases: sink-opener, sink-closer, nats-client, kafka-client
 ///     `- SecretWatch, CertificateWatch    secrets, certificate: read changed files again
 ///
-/// The tail of the home database keeps `PlacementMap` current and passes the databases that the home names to
+/// The tail of the primary database keeps `PlacementMap` current and passes the databases that it names to
 /// `DatabaseKeeper.found`; the thread `databases` starts the new ones. `DatabaseServices.Shared` holds the budgets for
 /// trees and feeds, the page file and the clients that all databases share. Engines notify the event
 /// loops; a loop never waits for a database.
@@ -53,9 +53,9 @@ final class Service {
     private let secretWatch: SecretWatch?
     private let certificateWatch: CertificateWatch?
 
-    /// Starts everything; requests are served when it returns.
+    /// Starts everything. Requests are served once this returns.
     ///
-    /// - Parameter placement: which namespaces live in other databases, as the home at `url` has said.
+    /// - Parameter placement: the namespaces in other databases, as recorded in the primary database at `url`.
     init(_ options: ServiceOptions, url: PostgresURL, placement: PlacementMap) throws {
         self.options = options
         let feedClients = try FeedClients(prompt: options.promptForwarding, waiting: options.waitingForwarding)
@@ -88,7 +88,7 @@ final class Service {
         placement.onNews { keeper.found($0) }
         keeper.found(placement.databases)
         keeperThread = Thread(name: "databases") { keeper.run() }
-        // One that can't be reached keeps the others waiting for a moment, and no longer.
+        // A database that can't be reached delays the start of the gateway only briefly.
         keeper.waitUntilTried(milliseconds: 5_000)
         do {
             server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
@@ -99,7 +99,7 @@ final class Service {
             home.feeds.begin(at: place)
             keeper.begin(at: place)
         } catch {
-            // Threads that still connect when the program ends bring it down.
+            // A thread that is still connecting would crash the exiting program.
             keeper.stop()
             keeperThread.join()
             SideBySide.run([home] + keeper.others) { services in
@@ -131,30 +131,30 @@ final class Service {
             pin: { [tls = server.settings.tls] in tls?.publicKeyDigest })
     }
 
-    /// Where it listens.
+    /// The addresses of the plain HTTP listeners.
     var addresses: [ListenAddress] { server.boundAddresses }
-    /// And where it does for TLS.
+    /// The addresses of the TLS listeners.
     var tlsAddresses: [ListenAddress] { server.boundTLSAddresses }
 
-    /// Reads again what can change while it runs: the files of secrets, and the certificate.
+    /// Reloads the files of secrets and the certificate.
     func reload() {
         secretWatch?.reload()
         certificateWatch?.reload()
     }
 
-    /// Finishes what is under way and stops: streams are closed, so that clients reconnect elsewhere; requests that came
-    /// are answered; writes that wait are committed.
+    /// Completes running requests and stops. Streams are closed, so that clients reconnect elsewhere. Requests that arrived are answered,
+    /// and waiting writes are committed.
     func stop() {
         let deadline = Clock.monotonicMilliseconds + options.shutdownMilliseconds
         options.logger.notice("shutting down")
         server.beginDrain()
         keeper.stop()
-        // No others come any more. Databases that are silent keep nobody waiting for longer than one of them does.
+        // No database is added any more. They stop at the same time, so that unavailable ones delay the end only once.
         let all = [home] + keeper.others
         SideBySide.run(all) { $0.drain() }
         keeperThread.join()
         gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))
-        // The home has all of the time, the others have what is left of it.
+        // The primary database has the whole time, the others have the remainder.
         let whole = options.shutdownMilliseconds
         let left = max(100, deadline - Clock.monotonicMilliseconds)
         let home = home
@@ -195,7 +195,7 @@ final class Service {
 }
 
 extension FeedFacts {
-    /// The figures of a feed in the units of the metrics.
+    /// Converts the figures of a feed into the units of the metrics.
     init(_ figures: FeedFigures) {
         let status = figures.status
         let report = figures.report
@@ -207,9 +207,9 @@ extension FeedFacts {
     }
 }
 
-/// Does the same with several things at the same time, where each is waited for: together it takes as long as the longest of them.
+/// Processes several items at the same time and waits for all: the total time is that of the slowest one.
 enum SideBySide {
-    /// Returns when all is done. The first is done on the caller's thread, each other one on a thread of its own.
+    /// Returns once all are done. The first item is processed on the caller's thread, each other one on a thread of its own.
     static func run<Item: Sendable>(_ items: [Item], _ work: @escaping @Sendable (Item) -> Void) {
         guard let first = items.first else { return }
         let others = items.dropFirst().map { item in
@@ -217,7 +217,7 @@ enum SideBySide {
         }
         work(first)
         for other in others {
-            // Where the system makes no thread, it is done here.
+            // Without a thread of its own, the item is processed here.
             if other.thread.isStarted { other.thread.join() } else { work(other.item) }
         }
     }

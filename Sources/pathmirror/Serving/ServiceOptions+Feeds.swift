@@ -41,10 +41,10 @@ extension ServiceOptions {
         return text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
-    /// How requests are passed on that the gateways that work their feeds answer at once.
+    /// The client that forwards requests which the gateway that runs the feed answers at once.
     var promptForwarding: HTTPClient.Settings { forwarding(connections: 500) }
 
-    /// How pulls are passed on that wait at the gateways that work their feeds.
+    /// The client that forwards pulls, which wait at the gateway that runs the feed.
     var waitingForwarding: HTTPClient.Settings { forwarding(connections: 2_000) }
 
     private func forwarding(connections: Int) -> HTTPClient.Settings {
@@ -54,7 +54,7 @@ extension ServiceOptions {
         return settings
     }
 
-    /// How webhooks are sent.
+    /// The client that sends webhooks.
     var webhookClient: HTTPClient.Settings {
         var settings = HTTPClient.Settings()
         settings.userAgent = "pathmirror/\(VersionCommand.version)"

@@ -3,7 +3,7 @@ import Glibc
 import Runtime
 
 extension ServiceOptions {
-    /// What trees may take of memory, and how they get there.
+    /// The memory options for trees.
     static let memorySettings: [ServiceSetting] = [
         .size(
             "tree-memory", leastTreeMemory...Int.max,
@@ -20,19 +20,19 @@ extension ServiceOptions {
         },
     ]
 
-    /// Where parts of trees go that are too large for memory.
+    /// The overflow file for parts of trees that do not fit in memory.
     struct Pages {
         static let standard = "/var/tmp"
 
-        /// Nil: nowhere.
+        /// The directory of the file; nil if there is none.
         var directory: String? = standard
-        /// Nobody has named a directory.
+        /// Whether the directory is the default.
         var isStandard = true
     }
 
-    /// The file of the parts of trees that are too large for memory; nil where there is to be none.
+    /// Creates the overflow file; nil if the options disable it.
     ///
-    /// - Throws: where the directory that was named can't be used.
+    /// - Throws: if the named directory can't be used.
     func makePageFile() throws -> PageFile? {
         guard let directory = pages.directory else { return nil }
         let (fourTimes, isTooMuch) = engine.treeMemoryBytes.multipliedReportingOverflow(by: 4)
@@ -45,7 +45,7 @@ extension ServiceOptions {
                 exit(1)
             }
         } catch {
-            // Whoever has not asked for it may have no directory for it.
+            // The default directory may be unusable without an error.
             guard pages.isStandard else { throw UsageError("--page-directory: \(error)") }
             logger.notice(
                 "there is no page file, and trees that take more than --tree-memory stay in memory",
@@ -56,22 +56,22 @@ extension ServiceOptions {
 
     private static let leastTreeMemory = 1 << 20
 
-    /// Half of what this process may use.
+    /// Half of the memory that this process may use.
     static var defaultTreeMemory: Int { max(leastTreeMemory, MachineMemory.bytes / 2) }
 }
 
-/// How much memory this process may use: the machine's, or less where a control group says so (a container's limit, systemd's
+/// The memory that this process may use: the machine's, or the lower limit of a control group (a container's limit, systemd's
 /// `MemoryMax`).
 enum MachineMemory {
-    /// Bytes.
+    /// In bytes.
     static var bytes: Int {
         let physical = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
         return min(physical > 0 ? physical : Int.max, groupLimit(read: text(of:)) ?? Int.max)
     }
 
-    /// The lowest limit among this process's control groups and those above them; nil where there is none.
+    /// The lowest limit of this process's control groups and their parents; nil if there is none.
     ///
-    /// - Parameter read: what a file says; nil where it isn't there.
+    /// - Parameter read: returns the content of a file; nil if the file does not exist.
     static func groupLimit(read: (_ path: String) -> String?) -> Int? {
         var limits: [Int] = []
         for line in (read("/proc/self/cgroup") ?? "").split(separator: "\n") {
@@ -96,7 +96,7 @@ enum MachineMemory {
         return limits.min()
     }
 
-    /// The number of a file; nil for `max`, and for version 1's way to say that there is no limit.
+    /// The number in a file; nil for `max`, and for the number by which version 1 represents no limit.
     private static func limit(_ text: String) -> Int? {
         guard let number = Int(text.filter { !$0.isWhitespace }), number > 0, number < 1 << 60 else { return nil }
         return number

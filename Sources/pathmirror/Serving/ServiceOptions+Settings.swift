@@ -8,7 +8,7 @@ import Retention
 import Runtime
 
 extension ServiceOptions {
-    /// What `dev` and `serve` have in common, besides what has a file of its own.
+    /// The options shared by `dev` and `serve`, except those in files of their own.
     static let settings: [ServiceSetting] = [
         .number("loops", 1...256, "event loops (threads) for requests; default: one a core, at most 4") {
             $0.server.loops = $1
@@ -59,30 +59,30 @@ extension ServiceOptions {
         },
     ]
 
-    /// A day, in milliseconds: no option takes longer.
+    /// A day, in milliseconds: the upper bound of all durations.
     private static let day: Milliseconds = 86_400_000
 
-    /// Sets what follows from other options.
+    /// Sets the values that are derived from other options.
     mutating func deriveSettings() {
         engine.logReaders = max(1, engine.committers / 2)
         engine.loaders = max(2, engine.committers / 2)
         feeds.readers = max(1, engine.committers / 2)
         gateway.workers = max(2, server.loops / 2)
         gateway.maxStreams = server.maxConnections
-        // A client that polls keeps no connection of its own.
+        // A polling client keeps no open connection.
         gateway.maxSessions = 2 * server.maxConnections
         // Each event loop has a cache, and no budget counts it.
         gateway.answerCacheBytes = min(32 << 20, gateway.memory.bytes / 32)
-        // SDKs send something every 45 s, however short the session timeout is.
+        // SDKs send data every 45 s, even if the session timeout is shorter.
         gateway.keepAliveTimeoutMilliseconds = max(120_000, 2 * gateway.sessionTimeoutMilliseconds)
         // `doctor` counts a gateway as silent after 30 s without a heartbeat.
         engine.heartbeatMilliseconds = min(3_000, engine.leaseExpiryMilliseconds / 5)
-        // Gateways judge each other by their own settings. Within these bounds the heartbeats of each reach all others in time, also
-        // those of the version whose gateways wait for 5 s.
+        // Gateways judge each other by their own settings. Within these bounds heartbeats are in time for all other gateways, including
+        // those of the version that waits for 5 s.
         setFeedTakeover(min(8_000, max(3_000, engine.leaseExpiryMilliseconds / 3)))
     }
 
-    /// Sets how long a gateway gives no sign of life before others take over its feeds, and how often it gives one.
+    /// Sets the time after which other gateways take over the feeds of a silent one, and the interval of heartbeats.
     mutating func setFeedTakeover(_ time: Milliseconds) {
         feeds.expiryMilliseconds = time
         feeds.beatMilliseconds = max(100, time / 5)
@@ -96,17 +96,17 @@ extension ServiceOptions {
     }
 
     private static func sessionLabel(_ text: String) throws -> String {
-        // Ids are hex digits: they go into a page (see GatewayLoop.longPoll).
+        // Ids are hex digits, because they are written into a page (see GatewayLoop.longPoll).
         guard text.utf8.count <= 8, text.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
         else { throw UsageError("--session-label must be at most 8 hex digits (0 to 9, a to f).") }
         return text
     }
 }
 
-/// An option of `dev` and `serve`, and what it sets.
+/// An option of `dev` and `serve`, and the setting that it changes.
 struct ServiceSetting: Sendable {
     let specification: OptionSpecification
-    /// Sets what the option says; changes nothing where it isn't given.
+    /// Applies the option; changes nothing if it is not given.
     let take: @Sendable (ParsedArguments, inout ServiceOptions) throws -> Void
 
     /// A whole number.
@@ -139,7 +139,7 @@ struct ServiceSetting: Sendable {
         }
     }
 
-    /// A text; `set` refuses what is none.
+    /// A text; `set` rejects invalid ones.
     static func text(
         _ name: String, _ placeholder: String, _ help: String,
         _ set: @escaping @Sendable (inout ServiceOptions, String) throws -> Void

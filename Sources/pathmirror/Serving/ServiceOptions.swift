@@ -11,7 +11,7 @@ import Rules
 import Runtime
 import Tree
 
-/// The options that `dev` and `serve` have in common, as settings of the rooms.
+/// The options that `dev` and `serve` share, as settings of the targets.
 struct ServiceOptions {
     static let options =
         AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options
@@ -34,27 +34,27 @@ struct ServiceOptions {
     var feeds = FeedSettings()
     var retention = RetentionSettings()
     var pages = Pages()
-    /// Private addresses that webhooks may go to.
+    /// Private addresses that webhooks may use.
     var webhookExceptions = AddressPolicy.Exceptions()
-    /// Where NATS and Kafka may be to which feeds deliver.
+    /// The allowed addresses of NATS and Kafka servers.
     var sinkServers = AddressPolicy.Exceptions()
-    /// The process's variables, of which sinks see some.
+    /// The process's variables, some of which sinks may read.
     let environment: [String: String]
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
     let tls: TLSOptions?
-    /// What `--allow-origin` says.
+    /// The origins of `--allow-origin`.
     let origins: [AllowedOrigin]
-    /// How to get into databases besides the home.
+    /// Logins for databases other than the primary database.
     let databaseLogins: DatabaseLogins
-    /// Whether schemas are brought to this program's version.
+    /// Whether the program migrates schemas to its version.
     var migrates = true
     /// Whether `--rules` was given.
     var hasRulesFile = false
     var shutdownMilliseconds: Milliseconds = 10_000
     let logger: Logger
 
-    /// - Parameter logDescriptor: where the log goes.
+    /// - Parameter logDescriptor: the descriptor of the log.
     init(_ arguments: ParsedArguments, logDescriptor: Int32) throws {
         guard let format = Logger.Format(rawValue: arguments["log-format"] ?? "text") else {
             throw UsageError("--log-format must be text or json.")
@@ -93,7 +93,7 @@ struct ServiceOptions {
         mirrors.gateway = Processors.hostAndProcess
     }
 
-    /// What of the server's settings follows from others.
+    /// Sets the server's settings that are derived from others.
     private mutating func completeServer() {
         if let tls {
             server.tls = tls.identity
@@ -146,10 +146,10 @@ enum RulesFile {
     }
 }
 
-/// Environment variables with the prefix of options that no option has: options that an earlier version had, and misspelled ones.
+/// Environment variables with the prefix of options that match no option: options of an earlier version, and misspelled names.
 enum UnreadVariables {
     private static let prefix = "PATHMIRROR_"
-    /// The prefix of variables that feeds name.
+    /// The prefix of variables that feeds may name.
     private static let sinkPrefix = "PATHMIRROR_SINK_"
     /// Parts of the variables that Kubernetes sets for a service whose name begins with `pathmirror`.
     private static let serviceParts = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"]
@@ -165,7 +165,7 @@ enum UnreadVariables {
     }
 }
 
-/// The body of the refusals that the HTTP server gives itself, in the form of all others.
+/// The body of the HTTP server's own error responses, in the same form as all others.
 enum ErrorReply {
     static func body(_ text: String) -> [UInt8] {
         var writer = JSONWriter(form: .plain, pretty: true)
@@ -178,10 +178,10 @@ enum ErrorReply {
 }
 
 enum Processors {
-    /// Cores that this process may use.
+    /// The number of cores that this process may use.
     static var count: Int { max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
 
-    /// `host:process id`: names this program among those of all machines.
+    /// `host:process id`: identifies this process among those of all machines.
     static var hostAndProcess: String {
         var name = utsname()
         uname(&name)

@@ -1,7 +1,7 @@
 import HTTPServer
 import TLS
 
-/// The options about serving over TLS.
+/// The options about TLS.
 struct TLSOptions {
     static let options: [OptionSpecification] = [
         .init(
@@ -18,13 +18,13 @@ struct TLSOptions {
 
     let identity: TLSIdentity
     let address: ListenAddress
-    /// What `--hsts-max-age` says.
+    /// The value of `--hsts-max-age`.
     let strictTransportSeconds: Int?
-    /// Looks at the key's file.
+    /// Checks the key's file.
     let file: SecretFile
     let warnings: [SecretFile.Warning]
 
-    /// Nil where none of the options is given.
+    /// Returns nil if none of the options is given.
     init?(_ arguments: ParsedArguments) throws {
         let (certificate, key) = (arguments["tls-certificate"], arguments["tls-key"])
         strictTransportSeconds = try arguments.duration("hsts-max-age", in: 0...36_500 * 86_400_000)
@@ -44,7 +44,7 @@ struct TLSOptions {
     }
 }
 
-/// `HOST:PORT` as a place to listen.
+/// Parses `HOST:PORT` as a listen address.
 enum ListenOption {
     static func address(_ text: String, _ option: String) throws -> ListenAddress {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]),
@@ -53,7 +53,7 @@ enum ListenOption {
         return ListenAddress(host: String(text[..<colon]), port: port)
     }
 
-    /// The same for `localhost`, which may have two addresses.
+    /// Returns several addresses for `localhost`, which may be IPv4 and IPv6.
     static func addresses(_ text: String, _ option: String) throws -> [ListenAddress] {
         let address = try address(text, option)
         return address.host == "localhost" ? ListenAddress.localhost(port: address.port) : [address]

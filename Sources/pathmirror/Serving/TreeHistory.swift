@@ -5,17 +5,17 @@ import Runtime
 import Synchronization
 import Tree
 
-/// The last entries of one namespace, and the trees behind them, which share what they have in common. Any thread.
+/// The last entries of one namespace, and the trees after them, which share their common parts. Any thread.
 final class TreeHistory: ChangeListener {
     private struct Version {
         let seq: Int64
-        /// Nil where it is not kept any more.
+        /// Nil if the tree is no longer kept.
         private(set) var root: Node?
-        /// The entry and its batch; nil for what there was in the beginning, and for loads, of which not everything is known.
+        /// The entry and its batch. Nil for the initial tree, and for loads whose changes are not fully known.
         let entry: Entry?
         let batch: [UInt8]?
         let since: Milliseconds
-        /// About what it costs in memory.
+        /// The estimated memory of the version.
         let cost: Int
 
         init(_ snapshot: Snapshot) {
@@ -39,15 +39,15 @@ final class TreeHistory: ChangeListener {
         mutating func forgetTree() { root = nil }
     }
     private struct State {
-        /// In the order of their seqs.
+        /// Sorted by seq.
         var versions: [Version] = []
-        /// How many of the first have no tree any more.
+        /// The number of versions at the beginning that have no tree any more.
         var treeless = 0
         var cost = 0
         var isOver = false
         var watcher: (@Sendable () -> Void)?
 
-        /// Lets go what is old, or too much: trees first, and then entries.
+        /// Removes versions that are old or exceed the limits: trees first, and then entries.
         mutating func forget(_ now: Milliseconds) {
             while treeless < versions.count - 1,
                 versions.count - treeless > TreeHistory.mostTrees
@@ -59,11 +59,11 @@ final class TreeHistory: ChangeListener {
             forgetEntries(now)
         }
 
-        /// Some at a time, as those that stay are moved.
+        /// Removes several at a time, because the remaining ones are moved.
         private mutating func forgetEntries(_ now: Milliseconds) {
             var first = 0
             var left = cost
-            // The newest stays, whatever its age.
+            // The newest version is kept, whatever its age.
             while first < versions.count - 1,
                 versions.count - first > TreeHistory.mostVersions || left > TreeHistory.mostCost
                     || now - versions[first].since > TreeHistory.keptMilliseconds
@@ -78,22 +78,22 @@ final class TreeHistory: ChangeListener {
         }
     }
     private let state: Mutex<State>
-    /// What was overwritten stays in memory while a version has it, and each has a way through the tree of its own: so there are few, and
-    /// not for long.
+    /// The limit of trees. A version keeps overwritten values in memory, and has copies of the nodes along the written path, so there are
+    /// few versions, for a short time.
     fileprivate static let mostTrees = 4_096
     fileprivate static let treeMilliseconds: Milliseconds = 10_000
-    /// Entries alone cost little: who was away for a moment finds them here instead of in the log.
+    /// The limit of entries. Entries without trees cost little: a reader that was briefly absent finds them here instead of in the log.
     fileprivate static let mostVersions = 65_536
     fileprivate static let mostCost = 64 << 20
     fileprivate static let keptMilliseconds: Milliseconds = 60_000
 
-    /// - Parameter watcher: called when there is something new.
+    /// - Parameter watcher: called after each change.
     init(watchedBy watcher: (@Sendable () -> Void)? = nil) { state = Mutex(State(watcher: watcher)) }
 
-    /// Whether nothing is told any more.
+    /// Whether the history receives no more changes.
     var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// What there was when the history began to listen. Later ones may be there by then.
+    /// Adds the tree at the start of the subscription. Later versions may already be there.
     func begin(with snapshot: Snapshot) {
         state.withLock { state in
             guard state.versions.first.map({ $0.seq > snapshot.seq }) ?? true else { return }
@@ -101,7 +101,7 @@ final class TreeHistory: ChangeListener {
         }
     }
 
-    /// The newest that is not newer than the entry.
+    /// Returns the newest version that is not newer than the entry.
     func tree(at seq: Int64) -> TreeVersion? {
         state.withLock { state in
             guard let version = state.versions.last(where: { $0.seq <= seq }), let root = version.root else {
@@ -111,7 +111,7 @@ final class TreeHistory: ChangeListener {
         }
     }
 
-    /// The entries behind a place, in order and without a gap; nil where the place is not known.
+    /// Returns the entries after a position, in order and without a gap; nil if the position is unknown.
     func steps(after cursor: LogCursor, most: Int) -> [TreeStep]? {
         state.withLock { state -> [TreeStep]? in
             guard !state.isOver, let batch = cursor.batch else { return nil }
@@ -121,7 +121,7 @@ final class TreeHistory: ChangeListener {
                 let middle = (low + high) / 2
                 if state.versions[middle].seq < cursor.seq { low = middle + 1 } else { high = middle }
             }
-            // Only by its batch is it certain that the place is in this history.
+            // The batch proves that the position belongs to this history.
             guard low < state.versions.count, state.versions[low].seq == cursor.seq, state.versions[low].batch == batch
             else { return nil }
             var steps: [TreeStep] = []

@@ -11,7 +11,7 @@ import Runtime
 struct Tuning {
     static let variable = "PATHMIRROR_TUNE"
 
-    /// What a name changes; the value is in milliseconds, in bytes, or a count.
+    /// A constant that a name changes. The value is in milliseconds, in bytes, or a count.
     private struct Constant {
         let name: String
         let read: (String) -> Int?
@@ -19,7 +19,7 @@ struct Tuning {
         let least: Int
         let set: (inout ServiceOptions, Int) -> Void
 
-        /// - Parameter least: 0 where that turns something off.
+        /// - Parameter least: 0 if that disables the function.
         static func duration(
             _ name: String, least: Int = 1, _ set: @escaping (inout ServiceOptions, Milliseconds) -> Void
         ) -> Constant {
@@ -68,10 +68,10 @@ struct Tuning {
         ]
     }
 
-    /// The names that the variable takes.
+    /// The names that the variable accepts.
     static var names: [String] { constants.map(\.name) }
 
-    /// Changes what the variable says; nothing where it is not set.
+    /// Applies the variable; changes nothing if it is not set.
     static func apply(_ environment: Environment, to options: inout ServiceOptions) throws {
         guard let text = environment[variable], !text.isEmpty else { return }
         options.logger.warning(

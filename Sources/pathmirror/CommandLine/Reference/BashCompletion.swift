@@ -26,7 +26,7 @@ enum BashCompletion {
         return text + completion
     }
 
-    /// A function that says a line for its argument.
+    /// Returns a function that prints one line for each case of its argument.
     private static func function(
         _ name: String, _ comment: String, _ cases: [(pattern: String, words: String)], otherwise: String = ""
     ) -> String {
@@ -44,7 +44,7 @@ enum BashCompletion {
         }
     }
 
-    /// Names of options with values, by what these are.
+    /// Names of options with values, grouped by the kind of value.
     private static func optionsByKind(_ tree: CommandTree) -> [(kind: String, names: [String])] {
         var kinds: [(kind: String, names: [String])] = []
         for option in tree.specifications.flatMap(\.options) {
@@ -111,14 +111,14 @@ enum BashCompletion {
         """#
 }
 
-/// Text as shells read it.
+/// Shell quoting.
 enum ShellText {
-    /// In single quotes, as bash and zsh read it.
+    /// Text in single quotes for bash and zsh.
     static func quoted(_ text: String) -> String {
         "'" + text.map { $0 == "'" ? "'\\''" : String($0) }.joined() + "'"
     }
 
-    /// In single quotes, as fish reads it.
+    /// Text in single quotes for fish.
     static func fishQuoted(_ text: String) -> String {
         "'" + text.map { $0 == "'" || $0 == "\\" ? "\\\($0)" : String($0) }.joined() + "'"
     }

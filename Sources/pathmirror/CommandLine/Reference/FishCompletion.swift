@@ -1,4 +1,4 @@
-/// The script by which fish completes commands, options and files, with what they mean.
+/// The script by which fish completes commands, options and files, with descriptions.
 enum FishCompletion {
     static func script(_ tree: CommandTree) -> String {
         let names = (tree.groups + tree.specifications.map(\.name)).map(ShellText.fishQuoted)

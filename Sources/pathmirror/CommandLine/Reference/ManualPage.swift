@@ -1,6 +1,6 @@
 /// Pages for `man`: one of the program, one of each command.
 enum ManualPage {
-    /// The page's name, and its file's without `.1`: `pathmirror-log-ls`.
+    /// The page's name, and its file's name without `.1`: `pathmirror-log-ls`.
     static func name(of command: CommandSpecification) -> String {
         (["pathmirror"] + command.words).joined(separator: "-")
     }
@@ -68,7 +68,8 @@ enum ManualPage {
             + "\n"
     }
 
-    /// Without what has a meaning in troff. Characters beyond ASCII have their numbers, whatever encoding the reader takes.
+    /// Escapes characters with a meaning in troff. Characters beyond ASCII become numbers, so that the page does not depend on the
+    /// reader's encoding.
     private static func escaped(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -86,7 +87,7 @@ enum ManualPage {
                 result += "\\[u\(String(repeating: "0", count: max(0, 4 - digits.count)))\(digits)]"
             }
         }
-        // A line that begins with a dot is a request.
+        // troff reads a line that begins with a dot as a request.
         return result.hasPrefix(".") ? "\\&" + result : result
     }
 }

@@ -1,4 +1,4 @@
-/// The script by which zsh completes commands, options and files, with what they mean.
+/// The script by which zsh completes commands, options and files, with descriptions.
 enum ZshCompletion {
     static func script(_ tree: CommandTree) -> String {
         var text = #"""
@@ -73,7 +73,7 @@ enum ZshCompletion {
         var specifications = command.options.map { option in
             let help = escaped(option.help, alsoIn: "[]")
             guard let value = option.value else { return "--\(option.name)[\(help)]" }
-            // A list may be given several times.
+            // A list option may be given several times.
             let mark = option.isList ? "*" : ""
             return "\(mark)--\(option.name)=[\(help)]:\(escaped(value)):\(action(ValueKind(value)))"
         }
@@ -96,7 +96,7 @@ enum ZshCompletion {
         }
     }
 
-    /// Without what has a meaning in the specifications of `_arguments`.
+    /// Escapes characters with a meaning in the specifications of `_arguments`.
     private static func escaped(_ text: String, alsoIn more: String = "") -> String {
         text.map { $0 == ":" || $0 == "\\" || more.contains($0) ? "\\\($0)" : String($0) }.joined()
     }

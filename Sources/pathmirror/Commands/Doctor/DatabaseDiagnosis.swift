@@ -1,9 +1,9 @@
 import LogStore
 import Runtime
 
-/// Judges what is in the database: rights, sizes, long transactions. Pure.
+/// Judges the contents of the database: rights, sizes, long transactions. Pure.
 enum DatabaseDiagnosis {
-    /// Longer than this no transaction of an application need be open.
+    /// No transaction of an application needs to stay open for longer than this.
     static let longTransactionSeconds: Int64 = 300
 
     static func rights(_ facts: RightsFacts, _ user: String) -> [Finding] {
@@ -72,7 +72,7 @@ enum DatabaseDiagnosis {
             : found
     }
 
-    /// - Parameter freeBytes: what is free where the server keeps its data; nil where that can't be seen from here.
+    /// - Parameter freeBytes: the free bytes of the server's data directory; nil if unknown.
     static func storage(_ facts: StorageFacts, freeBytes: Int64?) -> [Finding] {
         var found: [Finding] = []
         let size =
@@ -120,7 +120,7 @@ enum DatabaseDiagnosis {
         }
     }
 
-    /// The first few of many.
+    /// The first few items of a long list.
     static func list(_ items: [String]) -> String {
         items.prefix(5).joined(separator: ", ") + (items.count > 5 ? " and \(items.count - 5) more" : "")
     }

@@ -5,15 +5,15 @@ import LogStore
 import Postgres
 import Runtime
 
-/// Asks a database everything that `doctor` judges. What can't be asked is a finding, and the rest is asked all the same.
+/// Collects from a database everything that `doctor` judges. A failed query becomes a finding, and the others still run.
 struct DatabaseVisit {
     let url: PostgresURL
     private let options: ServiceOptions?
     private let hasRulesFile: Bool
     private let interruption: Interruption
 
-    /// - Parameter interruption: stops what is asked.
-    /// - Throws: where no database is named.
+    /// - Parameter interruption: cancels the queries.
+    /// - Throws: if no database is named.
     init(_ arguments: ParsedArguments, _ options: ServiceOptions?, _ interruption: Interruption) throws {
         self.interruption = interruption
         url = try Database.url(arguments, of: .home)
@@ -21,7 +21,7 @@ struct DatabaseVisit {
         hasRulesFile = options?.hasRulesFile ?? (arguments["rules"] != nil)
     }
 
-    /// Asks another database the same.
+    /// Collects the same facts from another database.
     init(_ other: DatabaseVisit, at url: PostgresURL) {
         self.url = url
         options = other.options
@@ -52,7 +52,7 @@ struct DatabaseVisit {
         return found + ask(connection)
     }
 
-    /// A session whose statements end after a while.
+    /// Opens a session with a statement timeout.
     func connect() throws(LogStoreError) -> LogConnection {
         var settings = LogConnection.Settings()
         settings.connection.statementTimeoutMilliseconds = 30_000
@@ -97,7 +97,7 @@ struct DatabaseVisit {
         return found
     }
 
-    /// Whether the schema is this program's, so that what is in it can be read.
+    /// Returns whether the schema has this program's version, so that its tables can be read.
     private func schema(_ connection: LogConnection, _ found: inout [Finding]) -> Bool {
         do {
             try connection.checkSchema()

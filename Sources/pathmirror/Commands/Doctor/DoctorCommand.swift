@@ -3,7 +3,7 @@ import HTTPClient
 import LogStore
 import Runtime
 
-/// Says what is wrong with a deployment, and what to do.
+/// Reports problems of a deployment, and their fixes.
 struct DoctorCommand: Command {
     static let specification = CommandSpecification(
         "doctor",
@@ -46,19 +46,19 @@ struct DoctorCommand: Command {
         if problems > 0 { throw CommandFailure("Things that are wrong: \(problems).") }
     }
 
-    /// Whether a gateway's options are given: a file of them, or any besides the database.
+    /// Whether a gateway's options are given: a configuration file, or any option besides the database.
     private static func hasSettings(_ arguments: ParsedArguments) -> Bool {
         arguments["config"] != nil
             || specification.inherited.contains { option in
-                // --ns is in the environment of operators, too, for other commands.
+                // Operators set PATHMIRROR_NS for other commands as well.
                 option.name != "ns" && specification.option(named: option.name) == nil
                     && arguments.source(option.name) != nil
             }
     }
 
-    /// The options as `serve` would take them; nil, with a finding, where it would refuse them.
+    /// The options as `serve` would read them. Nil, with a finding, if `serve` would refuse them.
     private static func settings(_ arguments: ParsedArguments, _ findings: inout [Finding]) -> ServiceOptions? {
-        // What the log would say is among the findings.
+        // The findings contain everything that the log would say.
         let nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC)
         defer { if nowhere >= 0 { close(nowhere) } }
         do {
@@ -104,7 +104,7 @@ struct DoctorCommand: Command {
         }
         let indent = 9
         let width = console.outputWidth
-        // What is worst comes last, next to the prompt.
+        // The worst findings come last, next to the prompt.
         for level in Finding.Level.allCases {
             for finding in findings where finding.level == level {
                 let word = level.rawValue

@@ -1,23 +1,23 @@
-/// One thing that `doctor` has looked at, and what to do about it.
+/// The result of one check of `doctor`, and its fix.
 struct Finding: Sendable, Equatable {
     enum Level: String, Sendable, CaseIterable {
         /// As it should be.
         case ok
-        /// Worth knowing; maybe meant so.
+        /// Noteworthy, possibly intended.
         case note
-        /// It works, and something will go wrong, or be slow, or be less safe than it could.
+        /// It works, but may fail, be slow, or be less safe than possible.
         case warning
         /// Something is wrong now.
         case problem
     }
 
-    /// What was looked at, for programs: `postgresql.version`. Never changes its meaning.
+    /// The identifier of the check, for programs: `postgresql.version`. Its meaning never changes.
     let check: String
     let level: Level
     let what: String
-    /// What to do, where there is something.
+    /// The fix, if there is one.
     let fix: String?
-    /// The database that it is about, besides the home; nil for the home and for what is of none.
+    /// The database that the finding concerns. Nil for the primary database and for findings about no database.
     var database: String?
 
     static func ok(_ check: String, _ what: String) -> Finding {
@@ -33,14 +33,14 @@ struct Finding: Sendable, Equatable {
         Finding(check: check, level: .problem, what: what, fix: fix)
     }
 
-    /// The finding with the options of this command in the commands that it suggests.
+    /// Returns the finding, whose suggested commands repeat the options of this command.
     func completing(_ arguments: ParsedArguments) -> Finding {
         var copy = Finding(check: check, level: level, what: what, fix: fix.map(arguments.completing))
         copy.database = database
         return copy
     }
 
-    /// The same of a database besides the home.
+    /// Returns the finding for a database other than the primary database.
     func of(_ database: String) -> Finding {
         var copy = Finding(check: check, level: level, what: "\(database): \(what)", fix: fix)
         copy.database = database

@@ -2,11 +2,11 @@ import Glibc
 import HTTPClient
 import Runtime
 
-/// Asks a gateway whether it is ready, and what time it is there.
+/// Asks a gateway whether it is ready, and compares its clock.
 struct GatewayVisit {
     let url: String
 
-    /// - Parameter client: any thread's; the answer is waited for here.
+    /// - Parameter client: may be used by any thread. This one waits for the answer.
     func findings(_ client: HTTPClient) -> [Finding] {
         var request = ClientRequest(url.hasSuffix("/") ? "\(url).health/ready" : "\(url)/.health/ready")
         request.allowsPlainHTTP = true
@@ -20,7 +20,7 @@ struct GatewayVisit {
         return Self.findings(url, result ?? .failure(.timedOut), machineMilliseconds: middle)
     }
 
-    /// - Parameter machineMilliseconds: this machine's clock in the middle of the question.
+    /// - Parameter machineMilliseconds: this machine's clock halfway between request and response.
     static func findings(
         _ url: String, _ answer: Result<ClientResponse, HTTPClientError>, machineMilliseconds: Milliseconds
     ) -> [Finding] {
@@ -46,7 +46,7 @@ struct GatewayVisit {
         }
     }
 
-    /// The header tells whole seconds, and the answer took a while.
+    /// Compares the clocks. The header has whole seconds, and the answer took a while.
     private static func clock(_ url: String, aheadSeconds: Int64) -> Finding {
         let text =
             "the clock of \(url) is \(abs(aheadSeconds)) s \(aheadSeconds < 0 ? "behind" : "ahead of") this machine's"
@@ -56,7 +56,7 @@ struct GatewayVisit {
             : .ok("clock.gateway", text)
     }
 
-    /// Seconds since 1970 of a date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// Parses an HTTP date, `Sun, 06 Nov 1994 08:49:37 GMT`, into seconds since 1970.
     static func seconds(_ text: String) -> Int64? {
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
         let words = text.split(separator: " ")

@@ -1,32 +1,32 @@
 import LogStore
 
-/// What the home says of namespaces, and what is where.
+/// The placement of namespaces in the primary database, and the namespaces found in each database.
 struct PlacementFacts {
-    /// Of each namespace that lives in another database, its name.
+    /// The database of each namespace that is placed outside the primary database.
     var placed: [String: String] = [:]
     var atHome: Set<String> = []
-    /// What each other database has that could be asked.
+    /// The namespaces of each other database that answered.
     var present: [String: Set<String>] = [:]
-    /// The moves that the home knows of.
+    /// The moves recorded in the primary database.
     var moves: [MoveRecord] = []
-    /// What each database that could be asked, the home included, has that nobody serves.
+    /// The namespaces that no gateway serves, for each database that answered, including the primary database.
     var hidden: [String: HiddenNamespaces] = [:]
 
-    /// Whether a database besides the home could not be asked.
+    /// Returns whether a database other than the primary database did not answer.
     func mayBeGone(_ database: String) -> Bool { database != DatabaseRecord.home && present[database] == nil }
 
-    /// Whether a database could be asked, and does not have a namespace.
+    /// Returns whether a database answered, and does not have a namespace.
     func lacks(_ namespace: String, at database: String) -> Bool {
         if database == DatabaseRecord.home { return !atHome.contains(namespace) }
         return present[database].map { !$0.contains(namespace) } ?? false
     }
 }
 
-/// Judges whether namespaces are where the home says. Pure.
+/// Judges whether namespaces are in the databases recorded for them. Pure.
 enum PlacementDiagnosis {
     static func findings(_ facts: PlacementFacts) -> [Finding] {
         var found = moves(facts)
-        // Where those are that move is no matter.
+        // Namespaces that are being moved may be in either database.
         let moving = Set(facts.moves.map(\.namespace))
         var facts = facts
         facts.placed = facts.placed.filter { !moving.contains($0.key) }
@@ -55,7 +55,7 @@ enum PlacementDiagnosis {
         return found
     }
 
-    /// What is on its way, and what was left on it.
+    /// Findings about moves in progress, and about the leftovers of interrupted ones.
     private static func moves(_ facts: PlacementFacts) -> [Finding] {
         var found = facts.moves.map { move in
             if move.hasLeft {
@@ -106,7 +106,7 @@ enum PlacementDiagnosis {
         return found
     }
 
-    /// What is wrong in one database.
+    /// Findings about one database.
     private static func findings(_ name: String, _ present: Set<String>, _ facts: PlacementFacts) -> [Finding] {
         var found: [Finding] = []
         let missing = facts.placed.filter { $0.value == name && !present.contains($0.key) }.keys.sorted()
@@ -138,7 +138,8 @@ enum PlacementDiagnosis {
         return found
     }
 
-    /// What is found at one of several databases: that it is away is a warning, as gateways serve the namespaces of the others.
+    /// Lowers a finding about another database from problem to warning, if it is unreachable: gateways still serve the namespaces of the
+    /// other databases.
     static func ofAnother(_ finding: Finding) -> Finding {
         guard finding.check == DatabaseVisit.reachable, finding.level == .problem else { return finding }
         return .warning(

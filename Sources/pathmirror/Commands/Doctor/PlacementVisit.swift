@@ -1,7 +1,7 @@
 import LogStore
 import Postgres
 
-/// Looks at the databases that the home names: at each as at the home, and whether the namespaces are where the home says.
+/// Examines each database recorded in the primary database, and whether namespaces are in their recorded databases.
 struct PlacementVisit {
     private let home: DatabaseVisit
     private let arguments: ParsedArguments
@@ -11,7 +11,7 @@ struct PlacementVisit {
         self.arguments = arguments
     }
 
-    /// Nothing where the home names no other database, and where it can't be asked: that is a finding of its own.
+    /// Empty if the primary database names no other database, or does not answer (another check reports that).
     func findings() -> [Finding] {
         guard let (records, placed) = try? askHome(), !records.isEmpty else { return [] }
         var found: [Finding] = []
@@ -22,7 +22,7 @@ struct PlacementVisit {
             facts.present[record.name] = namespaces
             facts.hidden[record.name] = hidden
         }
-        // One that has ended meanwhile has left its database for good reason.
+        // A move that has ended meanwhile has removed the namespace from its old database.
         if !facts.moves.isEmpty, let left = try? moves() { facts.moves = facts.moves.filter(left.contains) }
         return found + PlacementDiagnosis.findings(facts)
     }
@@ -46,7 +46,8 @@ struct PlacementVisit {
         return (records, facts)
     }
 
-    /// What is found there, and which namespaces are, and which are there that nobody serves; nil where that can't be known.
+    /// Returns the findings of one database, its namespaces, and the namespaces that no gateway serves there. The latter two are nil if
+    /// unknown.
     private func look(at record: DatabaseRecord) -> ([Finding], Set<String>?, HiddenNamespaces?) {
         let url: PostgresURL
         do {

@@ -1,7 +1,7 @@
 import LogStore
 import Runtime
 
-/// Judges who follows a PostgreSQL server. Pure.
+/// Judges the standbys and slots of a PostgreSQL server. Pure.
 enum ReplicationDiagnosis {
     static func findings(_ facts: ReplicationFacts, _ server: ServerFacts) -> [Finding] {
         standbys(facts, server) + slots(facts) + archive(facts, server)

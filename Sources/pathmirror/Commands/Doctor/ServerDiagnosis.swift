@@ -1,10 +1,10 @@
 import LogStore
 import Runtime
 
-/// Judges a PostgreSQL server by what it says of itself. Pure.
+/// Judges a PostgreSQL server by its settings and state. Pure.
 enum ServerDiagnosis {
     /// - Parameters:
-    ///   - machineMilliseconds: this machine's clock in the middle of the question.
+    ///   - machineMilliseconds: this machine's clock halfway between request and response.
     ///   - connectionsEach: how many connections a gateway with these settings opens.
     static func findings(
         _ facts: ServerFacts, machineMilliseconds: Milliseconds, connectionsEach: Int, gateways: Int64
@@ -104,7 +104,7 @@ enum ServerDiagnosis {
         let ahead = facts.clockMilliseconds - machine
         let text = "the server's clock is \(abs(ahead)) ms \(ahead < 0 ? "behind" : "ahead of") this machine's"
         let fix = "have both follow a time server (chrony, systemd-timesyncd)"
-        // Tokens are judged by the gateway's clock, times of entries and `{".sv": "timestamp"}` by the server's.
+        // Gateways check tokens by their own clock. Times of entries and `{".sv": "timestamp"}` use the server's clock.
         if abs(ahead) > 60_000 { return [.problem("clock.server", text, fix: fix)] }
         if abs(ahead) > 1_000 { return [.warning("clock.server", text, fix: fix)] }
         return [.ok("clock.server", text)]

@@ -5,9 +5,9 @@ import LogStore
 import Runtime
 import TLS
 
-/// Judges the options that a gateway would be started with. What they name is read, nothing is opened to the network.
+/// Judges the options of a gateway. Reads the files that they name, and opens no network connection.
 enum SettingsDiagnosis {
-    /// - Parameter listen: what `--listen` says.
+    /// - Parameter listen: the value of `--listen`.
     static func findings(_ options: ServiceOptions, listen: String?, now: Int64) -> [Finding] {
         var found =
             files(options.authentication.warnings + (options.tls?.warnings ?? [])) + access(options, listen: listen)
@@ -23,14 +23,14 @@ enum SettingsDiagnosis {
         return found
     }
 
-    /// What others may do with files of secrets.
+    /// Findings about access of other users to files of secrets.
     static func files(_ warnings: [SecretFile.Warning]) -> [Finding] {
         warnings.map {
             .warning("settings.secrets", "others can read or change \($0.file) (mode \($0.mode))", fix: $0.fix)
         }
     }
 
-    /// What the environment says in vain.
+    /// Findings about variables that no option reads.
     static func variables(_ environment: Environment) -> [Finding] {
         let unread = UnreadVariables.names(environment)
         guard !unread.isEmpty else { return [] }

@@ -3,8 +3,8 @@ import LogStore
 import Mirrors
 import Rules
 
-/// Compiles the expressions that a database stores, as an update may have changed what is one: rules, filters of mirrors, and
-/// filters of feeds.
+/// Compiles the expressions that a database stores: rules, filters of mirrors and filters of feeds. An update may have changed the
+/// language.
 enum StoredExpressions {
     /// A stored definition that this program can't use.
     struct Mistake: Equatable {
@@ -13,7 +13,7 @@ enum StoredExpressions {
         }
 
         let kind: Kind
-        /// What can't be used, with the reason.
+        /// The definition that is invalid, and the reason.
         let what: String
         let fix: String
     }
@@ -28,7 +28,7 @@ enum StoredExpressions {
         return mistakes.map { .problem("expressions.\($0.kind.rawValue)", $0.what, fix: $0.fix) }
     }
 
-    /// One namespace's rules at a time are in memory.
+    /// Rules are read for one namespace at a time, to save memory.
     private static func rules(_ connection: LogConnection) throws -> [Mistake] {
         var found: [Mistake] = []
         for namespace in try connection.allNamespaces() {

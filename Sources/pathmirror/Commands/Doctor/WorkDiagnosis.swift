@@ -1,8 +1,8 @@
 import LogStore
 
-/// Judges gateways, namespaces, mirrors and feeds by what they say of themselves. Pure.
+/// Judges gateways, namespaces, mirrors and feeds by their recorded state. Pure.
 enum WorkDiagnosis {
-    /// A reader of the log that is further behind than this is in trouble.
+    /// The lag from which a reader of the log is reported.
     static let longLagSeconds: Int64 = 300
 
     static func findings(_ facts: WorkFacts, hasRulesFile: Bool) -> [Finding] {
@@ -46,7 +46,7 @@ enum WorkDiagnosis {
         return found
     }
 
-    /// - Parameter this: the program that judges, as `GatewayFacts` names programs.
+    /// - Parameter this: this program, in the form in which `GatewayFacts` names programs.
     static func programs(_ facts: GatewayFacts, this: String) -> [Finding] {
         let each = facts.programs.sorted { $0.key > $1.key }
             .map { "\($0.value) of \($0.key.isEmpty ? "a version that doesn't say what it is" : $0.key)" }

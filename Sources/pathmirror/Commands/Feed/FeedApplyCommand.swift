@@ -19,7 +19,7 @@ struct FeedApplyCommand: Command {
         try FeedOptions.administer(arguments, console, "feed apply", of: .of(feeds.first?.namespace ?? "default")) {
             administration, connection in
             try Database.checkAreTogether(namespaces, arguments, console)
-            // A mistake in the last definition is told before the first is applied. Where the namespace will be new, so is the feed.
+            // A mistake in the last definition is reported before the first one is applied. If the namespace is new, so is the feed.
             let plans = try feeds.map { feed -> FeedAdministration.Applied? in
                 guard try connection.namespace(named: feed.namespace) == nil else {
                     return try administration.plan(feed.definition, for: feed.namespace)
@@ -30,7 +30,7 @@ struct FeedApplyCommand: Command {
                         "There is no namespace \"\(feed.namespace)\". Give --create if it is to be made.\(NearestWord.question(near))"
                     )
                 }
-                // A token of the feed could not be made either.
+                // A token of such a feed could not be created either.
                 guard FeedBinding(feed: feed.definition.name, namespace: feed.namespace) != nil else {
                     throw CommandFailure(
                         "\"\(feed.namespace)\" can't be the name of a namespace: it has 1 to 64 letters, digits, _ and -."
@@ -91,7 +91,7 @@ struct FeedApplyCommand: Command {
                 + (seq.map { "  seq \($0)" } ?? ""))
         let variables = feed.definition.destination?.variables.map(\.name) ?? []
         guard !variables.isEmpty, action != "unchanged" else { return }
-        // The command does not know the environments of the gateways, one of which is going to deliver.
+        // The command can't read the environments of the gateways, one of which will deliver.
         let status = arguments.completing(
             "'pathmirror feed status \(feed.definition.name)\(Self.namespace(feed, arguments))'")
         console.error(

@@ -70,12 +70,12 @@ struct FeedRemoveCommand: Command {
     }
 }
 
-/// What the `feed` commands have in common.
+/// Functions shared by the `feed` commands.
 enum FeedOptions {
     static let namespace = OptionSpecification(
         "ns", "NAME", "the namespace, unless the feed is named NS/NAME; default \"default\"")
 
-    /// Connects, and closes the connection when `body` has ended.
+    /// Connects, runs `body`, and closes the connection.
     static func administer<Result>(
         _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Database.Subject,
         _ body: (FeedAdministration, LogConnection) throws -> Result
@@ -85,7 +85,7 @@ enum FeedOptions {
         return try body(FeedAdministration(connection), connection)
     }
 
-    /// The feed that the first argument and `--ns` name. The argument may have the namespace in it: `shop/orders`.
+    /// The feed that the first argument and `--ns` name. The argument may contain the namespace: `shop/orders`.
     static func name(_ arguments: ParsedArguments) throws(UsageError) -> FeedName {
         let parts = arguments.positionals[0].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2 else {
@@ -98,7 +98,7 @@ enum FeedOptions {
         return name
     }
 
-    /// The definition as it may be shown, with all that was left out.
+    /// The definition as it may be shown, with defaults filled in.
     static func shown(_ record: FeedRecord) throws -> FeedDefinition {
         try FeedDefinition.read(stored: record.definition, name: record.name)
     }

@@ -63,7 +63,7 @@ struct FeedDeadDropCommand: Command {
     }
 }
 
-/// Which dead letters a command is about.
+/// The dead letters that a command selects.
 private enum FeedDeadSelection {
     static let options: [OptionSpecification] = [
         .init("id", "ID[,ID…]", "those of these ids"), .init("key", "KEY", "those of this key"),
@@ -79,7 +79,7 @@ private enum FeedDeadSelection {
         let selection = try selection(arguments, name)
         try FeedOptions.administer(arguments, console, "feed dead", of: .of(name.namespace)) { administration, _ in
             let (count, note) = try body(administration, name, selection)
-            // Who names some expects that they are there; all of none is no mistake.
+            // If the command names keys, none found is an error. With `--all`, none is fine.
             let isNothing = count == 0 && !arguments.has("all")
             if arguments.has("json") {
                 console.write(JSONOutput.object(["count": .number(count)]).line)

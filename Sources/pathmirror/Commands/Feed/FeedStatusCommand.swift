@@ -36,7 +36,7 @@ struct FeedStatusCommand: Command {
         }
     }
 
-    /// What makes the command fail; nil where the feed is worked.
+    /// The failure of the command; nil if a gateway works the feed.
     private static func failure(_ name: FeedName, _ status: FeedStatusRecord) -> CommandFailure? {
         switch status.state {
         case "broken": CommandFailure("Feed \(name) is broken: \(status.message ?? "")")
@@ -45,7 +45,7 @@ struct FeedStatusCommand: Command {
         }
     }
 
-    /// A feed's figures, as a line of their own.
+    /// A feed's figures, on one line.
     static func line(_ name: FeedName, _ status: FeedStatusRecord) -> String {
         cells(name, status).filter { !$0.isEmpty }.joined(separator: "  ")
     }
@@ -76,7 +76,7 @@ struct FeedStatusCommand: Command {
         return words
     }
 
-    /// The names of `GET /.feeds/NAME/status`, and what only a list of all feeds needs.
+    /// The fields of `GET /.feeds/NAME/status`, and those that only a list of all feeds needs.
     static func json(_ name: FeedName, _ status: FeedStatusRecord) -> JSONOutput {
         .object([
             "namespace": .text(name.namespace), "name": .text(name.name), "state": .text(status.state),

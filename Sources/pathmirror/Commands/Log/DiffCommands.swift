@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// What changed between two moments.
+/// Shows the differences between two trees.
 struct DiffCommand: Command {
     static let specification = CommandSpecification(
         "diff", "says in which leaves two trees differ: NS@SEQ, NS@TIME, or NS for its head",
@@ -33,7 +33,7 @@ struct DiffCommand: Command {
         let old: Node
         let new: Node
         if sides[0].namespace.streamKey == sides[1].namespace.streamKey {
-            // One way through the log passes both.
+            // One pass through the log reaches both.
             let earlier = sides[0].seq <= sides[1].seq ? 0 : 1
             var rebuild = try load(sides[earlier], sides[1 - earlier].seq)
             try rebuild.advance(to: sides[earlier].seq)
@@ -89,7 +89,7 @@ private struct DiffWriter: RowSink {
 
     mutating func row(_ path: [UInt8], old: Node, new: Node) {
         isDifferent = true
-        // Whoever is to stop, or to whom nobody listens, goes over the rest without a word.
+        // After an interruption, or once the reader is gone, the remaining rows are skipped silently.
         guard !isStopped else { return }
         if isJSON {
             var writer = JSONWriter(form: .export)
@@ -120,7 +120,7 @@ private struct DiffWriter: RowSink {
     }
 }
 
-/// Which entries wrote what is at a path.
+/// Lists the entries that wrote the value at a path.
 struct LogBlameCommand: Command {
     static let specification = CommandSpecification(
         "log blame",

@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// One entry as a line: for people, or as JSON.
+/// One entry on a line: as text or as JSON.
 enum EntryText {
     /// A table of entries, as wide as a terminal.
     ///
@@ -21,30 +21,30 @@ enum EntryText {
         .init("SEQ", max("SEQ".count, "\(head)".count), isNumber: true)
     }
 
-    /// As wide as the times are.
+    /// The column of times, with their fixed width.
     static var timeColumn: StreamedTable.Column { .init("COMMITTED", "2026-01-31T12:00:00.000Z".count) }
 
-    /// Where a terminal is wide: before, what changed is to be seen.
+    /// The width from which a terminal counts as wide. On narrower ones the column of changes has priority.
     private static let wide = 110
 
-    /// As wide as the longest name of an operation, `transaction`; where there is little room as `update`.
+    /// The column of operations: as wide as `transaction`, or as `update` on a narrow terminal.
     static func operationColumn(_ width: Int?) -> StreamedTable.Column {
         let longest = Operation.allCases.map(\.rawValue.count).max() ?? 0
         return .init("OPERATION", width ?? wide < wide ? "update".count : longest)
     }
 
-    /// Most authors fit: `anonymous by rest from 127.0.0.1`.
+    /// The column of authors. Most fit: `anonymous by rest from 127.0.0.1`.
     static func authorColumn(_ width: Int?) -> StreamedTable.Column {
         let width = width ?? wide
         return .init("BY", max(8, min(32, width < wide ? width / 8 : width / 5)))
     }
 
-    /// Paths are what entries are looked for by: longer ones are whole, and what changed begins behind them.
+    /// The column of paths. Longer paths are shown whole and shift the changes, as users search by path.
     static func pathColumn(_ width: Int?) -> StreamedTable.Column {
         .init("PATH", max(8, min(32, (width ?? wide) / 6)), isWhole: true)
     }
 
-    /// The cells of a row of such a table.
+    /// The cells of a row of this table.
     static func cells(_ entry: Entry) -> [String] {
         let bulk = entry.isBulk ? " (and more, in parts)" : ""
         return [
@@ -53,7 +53,7 @@ enum EntryText {
         ]
     }
 
-    /// Changes as JSON, of which a line has the beginning.
+    /// Changes as JSON. A line shows the beginning.
     static func shown(_ changes: [Change]) -> String {
         let text = String(decoding: ChangeCodec.encode(changes), as: UTF8.self)
         return text.utf8.count > 200 ? "\(text.prefix(200))… (\(text.utf8.count) bytes)" : text
@@ -86,7 +86,7 @@ enum EntryText {
     }
 }
 
-/// Who made an entry, in words.
+/// Describes the author of an entry.
 enum OriginText {
     /// Such as `ada by ws from 10.0.0.7`, `administrator by sql as report`.
     static func whom(_ origin: Origin?) -> String {
@@ -96,7 +96,7 @@ enum OriginText {
         if let via = value("via")?.string { text += " by \(via)" }
         if let role = value("role")?.string { text += " as \(role)" }
         if let address = value("ip")?.string { text += " from \(address)" }
-        // Users' ids are what whoever issues tokens lets them be.
+        // User ids come from the issuers of tokens and may contain any character.
         return TextWidth.plain(text)
     }
 }

@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// What the `log` commands have in common.
+/// Functions shared by the `log` commands.
 enum LogOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
     static let path = OptionSpecification("path", "PATH", "only entries that change something at, above or below it")
@@ -45,7 +45,7 @@ struct LogListCommand: Command {
             if isJSON { return console.write(EntryText.json(entry)) }
             for line in table.lines(EntryText.cells(entry)) { console.write(line) }
         }
-        // Without a path, what is read is shown: that is how far it is.
+        // Without a path every entry read is also printed, which shows the progress.
         let progress = ReplayProgress(
             console, "log ls", "entries read", total: max(0, range.last - range.first + 1),
             isQuiet: isJSON || path == nil || !console.isTerminal)
@@ -124,7 +124,7 @@ extension LogShowCommand {
         }
     }
 
-    /// A seq as it is: one that there is not has its own answer.
+    /// Returns a given seq unchanged. A seq outside the log has its own message.
     private static func seq(
         _ moment: LogPosition, _ connection: LogConnection, _ namespace: NamespaceRecord
     ) throws -> Int64 {
@@ -162,13 +162,13 @@ struct LogTailCommand: Command {
             if let remark = range.remark { console.error(remark) }
         case nil: break
         }
-        // Of what touches the path, where one is given.
+        // With a path, the last entries that touch it.
         if let last {
             let newest = try LogRange(nil, nil, connection, namespace).newest(last, touching: path)
             after = newest.first.map { $0.seq - 1 } ?? after
         }
         var table = EntryText.table(head: namespace.head, width: console.outputWidth)
-        // Short waits, as the signals that end this are looked for in between.
+        // The waits are short, because signals are checked between them.
         var log = LogFollower(namespace.id, at: LogCursor(seq: after)) { $0.pollMilliseconds = 100 }
         while true {
             switch try log.nextOrWait(on: connection) {
@@ -178,7 +178,7 @@ struct LogTailCommand: Command {
                         arguments.has("json")
                         ? [EntryText.json(logged.entry)] : table.lines(EntryText.cells(logged.entry))
                     guard console.writeBytes(Array((lines.joined(separator: "\n") + "\n").utf8)) else {
-                        // Whoever has read enough closes the pipe.
+                        // The reader has closed the pipe.
                         if console.readerIsGone { return }
                         throw CommandFailure(
                             "standard output can't be written: \(console.outputFailure ?? "nobody knows why").")

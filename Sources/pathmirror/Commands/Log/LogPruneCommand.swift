@@ -1,7 +1,7 @@
 import LogStore
 import Runtime
 
-/// Shortens the log.
+/// Removes the oldest entries of a log.
 struct LogPruneCommand: Command {
     static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
     static let specification = CommandSpecification(
@@ -50,7 +50,7 @@ struct LogPruneCommand: Command {
         if !isDryRun { console.write("This cannot be reversed: only a backup still has what was dropped.") }
     }
 
-    /// Says which readers keep entries, and which lose some.
+    /// Warns about readers that keep entries, and about readers that lose entries.
     private static func warn(_ plan: Pruning.Plan, _ isForced: Bool, _ console: Console) {
         for holder in plan.holders {
             console.error(
@@ -65,7 +65,7 @@ struct LogPruneCommand: Command {
         }
     }
 
-    /// `5 of 8 entries of shop (seq 1 to 5)`, with the size of partitions that go whole.
+    /// `5 of 8 entries of shop (seq 1 to 5)`, with the size of partitions that are removed whole.
     private static func text(
         _ plan: Pruning.Plan, of namespace: NamespaceRecord, _ pruning: Pruning
     ) throws -> String {

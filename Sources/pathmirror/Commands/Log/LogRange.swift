@@ -1,18 +1,18 @@
 import LogStore
 import Tree
 
-/// The entries that `--from` and `--to` name, of those that are there.
+/// The range of present entries that `--from` and `--to` select.
 struct LogRange {
     private let connection: LogConnection
     private let namespace: NamespaceRecord
     let first: Int64
     let last: Int64
-    /// What there is to say where the log no longer reaches back to where this was to begin; else nil.
+    /// The warning that the log no longer reaches back to the requested beginning; else nil.
     let remark: String?
-    /// What there is to say to people where there is nothing between the two; else nil.
+    /// The message for an empty range; else nil.
     let emptiness: String?
 
-    /// How many entries are read before it is known whether they are wanted.
+    /// The number of entries in the first step backwards. Later steps are larger.
     private static let firstWindow: Int64 = 1_000
 
     init(
@@ -57,9 +57,9 @@ struct LogRange {
     /// Calls `body` with each entry in order until it returns false.
     func read(_ body: (Entry) throws -> Bool) throws { try read(first, last, body) }
 
-    /// The newest `count` entries that touch the path, oldest first. Reads the log backwards, as far as need be.
+    /// Returns the newest `count` entries that touch the path, oldest first. Reads the log backwards, as far as needed.
     ///
-    /// - Parameter looked: is told how many entries were looked at.
+    /// - Parameter looked: receives the number of entries examined.
     func newest(_ count: Int, touching path: Path?, looked: (Int64) -> Void = { _ in }) throws -> [Entry] {
         var found: [[Entry]] = []
         var lookedAt: Int64 = 0
@@ -88,7 +88,7 @@ struct LogRange {
             switch try log.next(on: connection) {
             case .entries(let page):
                 for logged in page where try !body(logged.entry) { return }
-            // Pruned while this reads.
+            // Pruned during this read.
             case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
             case .bulk, .rules, .takenBack, .end: return
             }

@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// Keeps whole trees, lists them, forgets them.
+/// Stores, lists and removes snapshots of whole trees.
 struct LogSnapshotCommand: Command {
     static let specification = CommandSpecification(
         "log snapshot", "keeps the tree of a moment whole, so that later trees are rebuilt from it",

@@ -36,7 +36,7 @@ struct LogUndoCommand: Command {
         }
     }
 
-    /// Lists the later entries on standard error, and returns what else there is to say.
+    /// Lists the conflicting later entries on standard error, and returns the rest of the message.
     private static func refusal(
         _ seq: Int64, _ later: LaterWrites, _ namespace: String, _ arguments: ParsedArguments, _ console: Console
     ) -> CommandFailure {
@@ -65,7 +65,7 @@ struct LogUndoCommand: Command {
             return (old, rebuild.tree.root)
         }
         do {
-            // A top-level node that is there before and after tells enough: the root is a branch then, both times.
+            // A top-level node that exists before and after the entry is sufficient: the root is a branch both times.
             if let path = entry.topLevelPath {
                 let (old, new) = try load(path)
                 if !old.isNull, !new.isNull { return (old, new) }

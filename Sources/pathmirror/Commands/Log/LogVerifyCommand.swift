@@ -39,7 +39,7 @@ struct LogVerifyCommand: Command {
         }
     }
 
-    /// What was found, of the tree and of the mirrors.
+    /// The damage found in the tree and in the mirrors.
     private struct Outcome {
         let tree: Verification
         let problems: [String]
@@ -70,7 +70,7 @@ struct LogVerifyCommand: Command {
                     connection, namespace, projections: found.projections, progress: progress)
                 return Outcome(tree: tree, problems: found.problems, unbuilt: found.unbuilt)
             } catch MirrorError.moved where attempt < attempts {
-                // A mirror was replaced in this very moment.
+                // A mirror was replaced during the check.
                 continue
             }
         }
@@ -138,14 +138,14 @@ struct LogVerifyCommand: Command {
     }
 }
 
-/// Tells how far `log verify` is.
+/// Shows the progress of `log verify`.
 final class VerifyProgress {
     private let console: Console
     private let isQuiet: Bool
     private var line: ProgressLine
     private var total: (entries: Int64, bulk: BulkRead, rows: Int64) = (0, BulkRead(), 0)
     private var done: (entries: Int64, bulk: BulkRead, rows: Int64) = (0, BulkRead(), 0)
-    /// While something is compared that says nothing on its way.
+    /// Shows the elapsed time of a comparison without progress of its own.
     private var comparison: ElapsedLine?
 
     init(_ console: Console, isQuiet: Bool, _ clock: ProgressClock = .system) {
@@ -154,7 +154,7 @@ final class VerifyProgress {
         line = ProgressLine(console, isQuiet: isQuiet, clock)
     }
 
-    /// Entries that were read.
+    /// The number of entries read.
     var entries: Int64 { done.entries }
 
     func update(_ progress: Verification.Progress) throws {

@@ -1,6 +1,6 @@
 import Tree
 
-/// What a plan adds, changes and removes, for people and for programs.
+/// The additions, changes and removals of a plan, as text and as JSON.
 enum RowSummaryText {
     /// One line for each kind of change, with the number of leaves and the first paths.
     static func lines(_ summary: RowSummary) -> [String] {
@@ -26,7 +26,7 @@ enum RowSummaryText {
     }
 }
 
-/// The command that reverses an entry, for messages.
+/// Suggests the command that reverses an entry.
 enum UndoHint {
     static func command(_ seq: Int64, _ namespace: String, _ arguments: ParsedArguments) -> String {
         let text = "pathmirror log undo \(seq) --ns \(namespace)"

@@ -62,7 +62,7 @@ struct MirrorApplyCommand: Command {
         }
     }
 
-    /// No two may have one name or one table.
+    /// Throws if two plans have the same name or table.
     private static func checkThatNoneIsAnothers(_ plans: [MirrorPlan]) throws {
         var names: Set<String> = []
         for plan in plans where !names.insert("\(plan.namespaceID) \(plan.definition.name)").inserted {
@@ -93,21 +93,21 @@ struct MirrorApplyCommand: Command {
         for sentence in plan.consequences { console.write("  \(sentence)") }
     }
 
-    /// The result of a build, and the command that shows its conversion errors.
+    /// Describes the result of a build, with the command that shows its conversion errors.
     private static func text(
         _ plan: MirrorPlan, _ outcome: MirrorBuilder.Outcome, _ arguments: ParsedArguments
     ) -> String {
         let name = plan.definition.name
         let text = "\(name): \(Counted.text(outcome.rows, "row")) as of seq \(outcome.seq)"
         guard outcome.misfits > 0 else { return text }
-        // The definition may name another namespace than the command.
+        // The definition may name another namespace than the command does.
         let namespace = plan.namespace == arguments["ns"] ?? "default" ? "" : " --ns \(plan.namespace)"
         return arguments.completing(
             "\(text), \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(name)\(namespace)'"
         )
     }
 
-    /// Where a history begins.
+    /// Describes where a history begins.
     private static func text(_ plan: MirrorPlan, _ begins: MirrorHistoryBeginning) -> String {
         let time = begins.at.map { " (the one before: \(Timestamp.iso8601(unixMilliseconds: $0)))" } ?? ""
         return plan.definition.keeps == .latest

@@ -159,7 +159,7 @@ struct MirrorDropCommand: Command {
         console.write(text(mirror, dropped))
     }
 
-    /// The tables and views that were removed, with the table's rows.
+    /// Describes the removed tables and views, with the table's number of rows.
     private static func text(_ mirror: CatalogMirror, _ dropped: DroppedMirror) -> String {
         let relations = dropped.relations.map { relation in
             (relation.isView ? "view " : "table ") + relation.name + (relation.size.map(text) ?? "")
@@ -188,7 +188,7 @@ struct MirrorDropCommand: Command {
         )
     }
 
-    /// What goes, as a part of a sentence, and what goes with it or stays, as sentences.
+    /// Describes the removal as a part of a sentence, and its side effects as sentences.
     private static func consequences(
         of mirror: CatalogMirror, _ administration: MirrorAdministration
     ) -> (what: String, stays: String) {
@@ -208,7 +208,7 @@ struct MirrorDropCommand: Command {
     }
 }
 
-/// What the `mirror` commands have in common.
+/// Functions shared by the `mirror` commands.
 enum MirrorOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
 
@@ -222,7 +222,7 @@ enum MirrorOptions {
         return administration
     }
 
-    /// The namespace that `--ns` names, which there has to be; nil without it, for all.
+    /// The namespace that `--ns` names, which must exist; nil without the option, for all namespaces.
     static func namespaceIfGiven(
         _ arguments: ParsedArguments, _ administration: MirrorAdministration
     ) throws -> String? {
@@ -230,7 +230,7 @@ enum MirrorOptions {
         return try Database.namespace(arguments, administration.source).name
     }
 
-    /// Where a history begins, as an object; null for what is none.
+    /// The beginning of a history, as an object; null for a mirror without a history.
     static func begins(_ beginning: MirrorHistoryBeginning?) -> JSONOutput {
         guard let beginning else { return .null }
         return .object([

@@ -57,7 +57,7 @@ struct MirrorErrorsCommand: Command {
         try tellUnkept(mirror, administration, arguments, console)
     }
 
-    /// The value as it is; what was too long to be kept whole is the text of its beginning.
+    /// The value as JSON. A value that was too long to be stored whole is the text of its beginning.
     private static func value(_ misfit: MirrorErrorRecord) -> JSONOutput {
         guard let text = misfit.value else { return .null }
         guard (try? JSONParser.parse(Array(text.utf8))) != nil else { return .text(text) }

@@ -45,7 +45,7 @@ struct MirrorExportCommand: Command {
         console.error("The table was at entry \(outcome.seq): the next export has --since \(outcome.seq).")
     }
 
-    /// The entry from which on rows are wanted. The table may be behind it, the log may not: then it is another log's.
+    /// Returns the seq from which rows are wanted. The table may lag behind it. A seq after the head is an error.
     private static func seq(
         _ moment: LogPosition, _ arguments: ParsedArguments, _ administration: MirrorAdministration
     ) throws -> Int64 {
@@ -60,7 +60,7 @@ struct MirrorExportCommand: Command {
     }
 }
 
-/// Writes what a dbt project has to know of the mirrors' tables.
+/// Writes the dbt sources for the mirrors' tables.
 struct MirrorDbtCommand: Command {
     static let specification = CommandSpecification(
         "mirror dbt", "writes the mirrors as sources of a dbt project", positionals: ["[NAME…]"],

@@ -31,7 +31,7 @@ struct MirrorInferCommand: Command {
             }
         }
         try console.interruption.check()
-        // The file is then for this namespace, whichever `mirror apply` is given.
+        // The file then names this namespace, so that `mirror apply` needs no `--ns`.
         if arguments["ns"] != nil { inferences = inferences.map { $0.naming(namespace.name) } }
         for place in leftOut {
             console.error("\(place): left out, as a mirror's path can't have keys with { or }, or of so many bytes")
@@ -86,7 +86,7 @@ struct MirrorInferCommand: Command {
         }
     }
 
-    /// How many records have a value: with a place of the fewer ones, which are those that somebody may want to look at.
+    /// How many records have a value, with an example of the smaller group, which is the one to examine.
     private static func presence(_ evidence: Inference.Evidence, _ all: Int) -> String {
         guard let missing = evidence.missing else { return "all records" }
         let isRare = 2 * evidence.present < all

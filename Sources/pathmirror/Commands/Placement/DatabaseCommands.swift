@@ -1,7 +1,7 @@
 import LogStore
 import Postgres
 
-/// Adds a database in which namespaces can live.
+/// Adds a database that can hold namespaces.
 struct DatabaseAddCommand: Command {
     static let specification = CommandSpecification(
         "database add",
@@ -25,7 +25,7 @@ struct DatabaseAddCommand: Command {
         defer { home.close() }
         let place = homeURL.at(host: host, port: url.port, database: databaseName)
         let login = try DatabaseLogins(arguments).login(for: name)
-        // Whoever gives a login here may be another one than gateways are.
+        // The login given here may differ from that of the gateways.
         let added = try LogConnection(
             (login.map { place.with($0) } ?? place).with(url).withApplicationName("pathmirror add"))
         defer { added.close() }
@@ -108,12 +108,12 @@ struct DatabaseListCommand: Command {
     }
 }
 
-/// Options of commands that ask the home.
+/// Options of commands that use the primary database.
 enum DatabaseOptions {
     static let home = Database.options.filter { $0.name != "in" }
 }
 
-/// Keeps new namespaces out of a database, and moves those that are there.
+/// Excludes a database from new namespaces, and moves its namespaces away.
 struct DatabaseDrainCommand: Command {
     static let specification = CommandSpecification(
         "database drain", "places no new namespaces in a database; those that live there go on, or move",
@@ -155,7 +155,7 @@ struct DatabaseDrainCommand: Command {
             from: name, to: target, NamespaceMoving(arguments, console, home, homeURL), home, arguments, console)
     }
 
-    /// Those that can't be moved are named at the end, and the others moved.
+    /// Moves all namespaces, and reports the failures at the end.
     private static func moveAll(
         from name: String, to target: String, _ moving: NamespaceMoving, _ home: LogConnection,
         _ arguments: ParsedArguments, _ console: Console
@@ -166,7 +166,7 @@ struct DatabaseDrainCommand: Command {
             do {
                 let interrupted = try home.move(of: namespace)?.target
                 var moved = try moving.move(namespace, to: interrupted ?? target)
-                // One that was on its way to the database comes there first, and goes on from it.
+                // A namespace that was being moved to this database completes that move first.
                 if interrupted == name { moved = try moving.move(namespace, to: target) }
                 console.write(arguments.has("json") ? moved.json(namespace) : moved.text(namespace))
             } catch {
@@ -181,7 +181,7 @@ struct DatabaseDrainCommand: Command {
     }
 }
 
-/// Forgets a database in which no namespace lives any more.
+/// Removes a database that holds no namespace from the list.
 struct DatabaseRemoveCommand: Command {
     static let specification = CommandSpecification(
         "database rm",
@@ -210,16 +210,16 @@ struct DatabaseRemoveCommand: Command {
     }
 }
 
-/// A database that is said to be somewhere else now. Gateways that run go on with the old address until they are restarted, and others begin with the new one: so
-/// nothing may take writes at the old one any more, unless it is the same database under another name.
+/// Checks a changed address. Running gateways use the old address until they are restarted, and new ones begin with the new one. So the
+/// old address must not accept writes any more, unless it leads to the same database.
 enum MovedDatabase {
     private static let connectMilliseconds: Int64 = 3_000
 
     /// - Parameters:
-    ///   - known: the database as the home has it.
-    ///   - old: how to get there.
+    ///   - known: the database as recorded in the primary database.
+    ///   - old: the URL of the old address.
     ///   - new: a session at the new address.
-    /// - Throws: where the old address still has the database, and the new one has another copy of it.
+    /// - Throws: if the old address still has the database, and the new one has another copy of it.
     static func check(_ known: DatabaseRecord, at old: PostgresURL, _ new: LogConnection) throws {
         var settings = LogConnection.Settings()
         settings.connection.connectTimeoutMilliseconds = connectMilliseconds
@@ -227,7 +227,7 @@ enum MovedDatabase {
         do {
             there = try LogConnection(old.withApplicationName("pathmirror add"), settings: settings)
         } catch {
-            // Nobody takes writes there, as far as can be seen from here.
+            // No database there accepts writes, as far as this machine can see.
             return
         }
         defer { there.close() }

@@ -1,9 +1,9 @@
 import LogStore
 import Postgres
 
-/// What the commands about namespaces have in common.
+/// Functions shared by the commands about namespaces.
 enum NamespaceOptions {
-    /// The namespace that the first argument names, and the database in which it lives, or would: nil for the home.
+    /// The namespace that the first argument names.
     static func name(_ arguments: ParsedArguments) throws -> String { try checked(arguments.positionals[0]) }
 
     /// The namespaces that `--ns` of a gateway lists, the default one first.
@@ -23,7 +23,7 @@ enum NamespaceOptions {
         return name
     }
 
-    /// - Throws: where a namespace is on its way to another database.
+    /// - Throws: if a namespace is being moved to another database.
     static func refuseMoving(_ name: String, _ home: LogConnection) throws {
         guard let move = try home.move(of: name) else { return }
         throw CommandFailure(
@@ -31,7 +31,7 @@ enum NamespaceOptions {
         )
     }
 
-    /// A session on the database in which a namespace lives; the home is the caller's to close.
+    /// Opens a session on the database that holds a namespace. The caller closes the session on the primary database.
     static func database(
         _ record: DatabaseRecord?, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
     ) throws -> LogConnection {
@@ -41,7 +41,7 @@ enum NamespaceOptions {
     }
 }
 
-/// Makes a namespace, in a database.
+/// Creates a namespace in a database.
 struct NamespaceCreateCommand: Command {
     static let specification = CommandSpecification(
         "namespace create", "makes a namespace in the home or, with --in, in another database; again: changes nothing",
@@ -55,10 +55,11 @@ struct NamespaceCreateCommand: Command {
         let placed = try home.database(of: name)?.name
         let target = arguments["in"].map { $0 == DatabaseRecord.home ? nil : $0 } ?? placed
         let record = try target.map { try Database.record($0, home) }
-        // Reached before anything is said of it: else the namespace would be nowhere until somebody tries again.
+        // Connects before recording the placement. Otherwise a failure would leave the namespace placed in a database that does not have
+        // it.
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
-        // Whoever removes it meanwhile waits: else it could be left where nobody looks for it.
+        // A concurrent removal waits, so that the namespace can't be left in a database where it is not placed.
         try home.holdName(name)
         try NamespaceOptions.refuseMoving(name, home)
         if record != nil { try home.place(name, in: target) }
@@ -151,7 +152,7 @@ struct NamespaceShowCommand: Command {
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         let shown = try console.telling("\(name): counting", isQuiet: arguments.has("json")) { _ in
-            // What fits together, also while clients write.
+            // One consistent view, also while clients write.
             try database.inReadTransaction {
                 try database.namespace(named: name).map { ($0, try database.facts(of: $0.id)) }
             }
@@ -172,7 +173,7 @@ struct NamespaceShowCommand: Command {
             ]).line)
     }
 
-    /// Why the namespace is not where the home says.
+    /// The reason that the namespace is missing from its recorded database.
     private static func absence(
         of name: String, _ record: DatabaseRecord?, _ home: LogConnection, _ database: LogConnection
     ) throws -> any Error {
@@ -222,13 +223,13 @@ struct NamespaceRemoveCommand: Command {
             }
         }
         if let namespace, let facts { try confirm(namespace, facts, arguments, console) }
-        // Nobody makes or places one of that name meanwhile. Not held while the operator is asked.
+        // Locks the name against concurrent creation and placement. Not held during the question to the operator.
         try home.holdName(name)
         try NamespaceOptions.refuseMoving(name, home)
         guard try home.database(of: name)?.name == record?.name else {
             throw CommandFailure("\(name) was placed elsewhere meanwhile. Nothing was changed.")
         }
-        // Its database first: as long as it is placed there, nobody makes another one of that name elsewhere.
+        // The namespace is removed from its database first. While it is placed there, none of that name can be created elsewhere.
         let isRemoved = try console.telling(
             "\(name): removing \(Counted.text(facts?.rows ?? 0, "row"))", isQuiet: isQuiet,
             { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
@@ -239,7 +240,7 @@ struct NamespaceRemoveCommand: Command {
                 error,
                 "\(name) is removed, and its name is still placed in \(record?.name ?? ""). The same command goes on.")
         }
-        // Whoever makes another one of that name does not wait for the rest.
+        // A concurrent creation of that name need not wait for the cleanup.
         try home.releaseName(name)
         do {
             _ = try removeLeftovers(of: name, in: database, isQuiet, console)
@@ -252,13 +253,13 @@ struct NamespaceRemoveCommand: Command {
         tell(name, isRemoved: isRemoved, "\(name) was removed.", isQuiet, console)
     }
 
-    /// - Parameter isJSON: whether a program reads it.
+    /// - Parameter isJSON: whether to print JSON.
     private static func tell(_ name: String, isRemoved: Bool, _ text: String, _ isJSON: Bool, _ console: Console) {
         console.write(
             isJSON ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : text)
     }
 
-    /// In whatever database it was: where it is placed does not say so any more.
+    /// Removes leftovers from all databases, because the placement no longer names the database.
     private static func removeLeftovers(
         of name: String, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
     ) throws {
@@ -289,7 +290,7 @@ struct NamespaceRemoveCommand: Command {
         }
     }
 
-    /// - Throws: where it may not go.
+    /// - Throws: if the namespace must not be removed.
     private static func confirm(
         _ namespace: NamespaceRecord, _ facts: NamespaceFacts, _ arguments: ParsedArguments, _ console: Console
     ) throws {
@@ -308,7 +309,7 @@ struct NamespaceRemoveCommand: Command {
 }
 
 extension NamespaceFacts {
-    /// For people.
+    /// The text for people.
     var text: String {
         "\(Counted.text(rows, "row")), \(Counted.text(entries, "entry")) of the log, \(Counted.text(snapshots, "snapshot")), "
             + "\(Counted.text(rules, "version")) of rules, \(Counted.text(sessions, "session")) with onDisconnect operations, feeds: \(feeds.isEmpty ? "none" : feeds.joined(separator: ", ")), "

@@ -49,15 +49,15 @@ struct NamespaceMoveCommand: Command {
     }
 }
 
-/// How a move ended.
+/// The result of a move.
 struct MovedNamespace {
     let source: String
     let target: String
-    /// Where it is now; nil where it is nowhere any more.
+    /// The database that has the namespace now; nil if none has it any more.
     let place: String?
-    /// How long writers were held up; nil where they were not.
+    /// How long writers were blocked; nil if they were not.
     let milliseconds: Int64?
-    /// What became of a namespace that is lost with the target of a move that was abandoned, as sentences.
+    /// Sentences about the loss of a namespace with the target of an abandoned move.
     var lost: [String] = []
 
     func json(_ name: String) -> String {
@@ -75,7 +75,7 @@ struct MovedNamespace {
     }
 }
 
-/// Moves namespaces for commands, and tells how far it is.
+/// Moves namespaces for commands, and shows the progress.
 struct NamespaceMoving {
     private let arguments: ParsedArguments
     private let console: Console
@@ -89,9 +89,9 @@ struct NamespaceMoving {
         self.homeURL = homeURL
     }
 
-    /// Moves one from where it is, or was when it was interrupted.
+    /// Moves a namespace, or resumes an interrupted move.
     ///
-    /// - Throws: `misplaced` where it can't be done.
+    /// - Throws: `misplaced` if the move is not possible.
     func move(_ name: String, to target: String, isAborting: Bool = false) throws -> MovedNamespace {
         let interrupted = try home.move(of: name)
         let source = try interrupted?.source ?? home.database(of: name)?.name ?? DatabaseRecord.home
@@ -135,7 +135,7 @@ struct NamespaceMoving {
             source: source, target: target, place: isAborting ? source : target, milliseconds: stood)
     }
 
-    /// The target of a move that was interrupted.
+    /// The target of an interrupted move.
     private func placeOfMove(_ target: String, of name: String) throws -> NamespaceMover.Place {
         do {
             return try place(target)
@@ -148,9 +148,9 @@ struct NamespaceMoving {
         }
     }
 
-    /// Forgets a move whose target is gone for good.
+    /// Abandons a move whose target is permanently lost.
     ///
-    /// - Throws: Where the target can be reached: there the move can be aborted.
+    /// - Throws: if the target can be reached: the move can then be aborted there.
     func abandon(_ name: String, from source: String, to target: String) throws -> MovedNamespace {
         guard try isGone(target) else {
             throw CommandFailure(
@@ -184,7 +184,7 @@ struct NamespaceMoving {
         }
     }
 
-    /// Whether the database that was added under a name is not where the home says.
+    /// Returns whether a database's recorded address does not lead to that database, or no address is recorded.
     private func isGone(_ name: String) throws -> Bool {
         guard name != DatabaseRecord.home, let record = try home.databases().first(where: { $0.name == name }) else {
             return name != DatabaseRecord.home
@@ -217,7 +217,7 @@ struct NamespaceMoving {
         return MovedNamespace(source: source, target: source, place: source, milliseconds: nil)
     }
 
-    /// - Parameter estimate: about how many rows there are, where that is known.
+    /// - Parameter estimate: the estimated number of rows, if known.
     private static func text(
         _ progress: NamespaceMover.Progress, rows: Int, of estimate: Int64?, milliseconds: Int64
     ) -> String {
@@ -229,7 +229,7 @@ struct NamespaceMoving {
         return text + ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
     }
 
-    /// Which right is missing, if one is.
+    /// Names the missing right, if the error is about a right.
     private static func right(_ error: any Error, _ source: String, _ target: String) -> String {
         guard case .database(let cause) = LogStoreError(error), cause.sqlState == "42501", cause.hint == nil else {
             return ""

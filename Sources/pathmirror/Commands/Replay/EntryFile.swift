@@ -1,25 +1,25 @@
 import Glibc
 import LogStore
 
-/// A file of entries that is written beside its name and takes it when whole. What a killed run has left is gone on with.
+/// A file of entries that is written under a temporary name and renamed once complete. A later run resumes a file that a killed run left.
 ///
-/// A link stays, and what it names is replaced; devices and pipes are written to as they are.
+/// If the path is a symbolic link, its target is replaced. Devices and pipes are written to directly.
 final class EntryFile {
     private let path: String?
     private let destination: String
-    /// Where it is written until it is whole; nil where it is written in place.
+    /// The temporary path; nil if the file is written directly.
     private let temporary: String?
     private let descriptor: Int32
     private var buffer: [UInt8] = []
-    /// The last entry that an earlier run has written whole.
+    /// The last entry that an earlier run has written completely.
     private(set) var lastSeq: Int64?
-    /// How many entries an earlier run has written whole.
+    /// The number of entries that an earlier run has written completely.
     private(set) var keptCount = 0
 
     /// - Parameters:
     ///   - path: nil for standard output.
-    ///   - first: where the file begins; another beginning is another file.
-    ///   - standardOutput: what that is.
+    ///   - first: the first entry of the file. A file with another first entry is not resumed.
+    ///   - standardOutput: the descriptor of standard output.
     init(_ path: String?, from first: Int64, source: String, standardOutput: Int32) throws {
         self.path = path
         guard let path else {
@@ -43,7 +43,7 @@ final class EntryFile {
         guard descriptor >= 0 else {
             throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
         }
-        // Whatever is thrown from here on, `deinit` closes the file.
+        // From here on `deinit` closes the file after any error.
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw CommandFailure("\(temporary) is being written by another replay.")
         }
@@ -59,7 +59,7 @@ final class EntryFile {
         if path != nil { close(descriptor) }
     }
 
-    /// How much of a file is whole entries of that source.
+    /// Returns the length of a file's beginning that consists of whole entries of this source.
     private static func wholeEntries(
         _ file: String, _ source: String
     ) throws -> (byteCount: Int, lastSeq: Int64?, count: Int) {
@@ -89,9 +89,9 @@ final class EntryFile {
         buffer.removeAll(keepingCapacity: true)
     }
 
-    /// Writes out what is there so far, for another run to go on with.
+    /// Flushes the incomplete file for a later run.
     ///
-    /// - Returns: where it is; nil for standard output.
+    /// - Returns: its path; nil for standard output.
     func keep() throws -> String? {
         try flush()
         return temporary

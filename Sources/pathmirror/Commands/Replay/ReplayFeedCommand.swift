@@ -2,7 +2,7 @@ import Feeds
 import LogStore
 import Runtime
 
-/// Messages of a part of the log, delivered once more.
+/// Delivers messages of a part of the log again.
 struct ReplayFeedCommand: Command {
     static let specification = CommandSpecification(
         "replay feed", "delivers a feed's messages of a part of the log once more, beside what is live",

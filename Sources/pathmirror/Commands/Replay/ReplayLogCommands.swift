@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// Entries as lines, for `replay apply` and for other programs.
+/// Writes entries as lines, for `replay apply` and for other programs.
 struct ReplayLogCommand: Command {
     static let specification = CommandSpecification(
         "replay log", "writes entries of the log, one JSON object a line",
@@ -72,7 +72,7 @@ struct ReplayLogCommand: Command {
     }
 }
 
-/// Entries of another log, applied to a namespace.
+/// Applies entries of another log to a namespace.
 struct ReplayApplyCommand: Command {
     static let specification = CommandSpecification(
         "replay apply", "applies a file of 'replay log' to a namespace; what was applied before is left out",
@@ -106,7 +106,7 @@ struct ReplayApplyCommand: Command {
             try applier.finish()
         } catch {
             progress.end()
-            // What came before a bad line is applied, and stays.
+            // The entries before a bad line have been applied, and remain.
             if let error = error as? ReplayError { throw CommandFailure("\(arguments.positionals[0]): \(error)") }
             throw console.ending(
                 error, "\(Counted.text(progress.done, "entry", "is", "are")) done; the same command goes on after them."

@@ -2,7 +2,7 @@ import LogStore
 import Mirrors
 import Runtime
 
-/// A mirror's table, made anew from the tree; or what a part of the log did to it, done again.
+/// Rebuilds a mirror's table from the tree, or applies a part of the log to it again.
 struct ReplayMirrorCommand: Command {
     static let specification = CommandSpecification(
         "replay mirror", "makes a mirror's table anew beside the live one, compares it with the tree, and swaps",
@@ -34,7 +34,7 @@ struct ReplayMirrorCommand: Command {
     }
 }
 
-/// Carries out what the command was asked for, and tells of it.
+/// Executes the replay and reports the result.
 private struct MirrorReplay {
     private let administration: MirrorAdministration
     private let mirror: CatalogMirror
@@ -169,7 +169,7 @@ private struct MirrorReplay {
     }
 }
 
-/// Shows the phases of a rebuild, and holds the first and the last to a rate.
+/// Shows the phases of a rebuild, and limits the rate of the first and the last.
 private final class RebuildProgress {
     private let console: Console
     private let name: String

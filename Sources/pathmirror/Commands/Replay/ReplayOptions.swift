@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// What the commands that look back have in common.
+/// Functions shared by the commands that read earlier trees.
 enum ReplayOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
     static let path = OptionSpecification("path", "PATH", "only what is at and below it")
@@ -25,9 +25,9 @@ enum ReplayOptions {
         }
     }
 
-    /// Rebuilds a tree and says how far that is.
+    /// Rebuilds a tree and shows the progress.
     ///
-    /// - Parameter name: what does it, for people.
+    /// - Parameter name: the name of the work, for people.
     static func tree(
         _ connection: LogConnection, _ namespace: NamespaceRecord, at seq: Int64, within path: Path? = nil,
         _ console: Console, _ name: String = "replay", rate: Int? = nil, isQuiet: Bool = false
@@ -39,12 +39,12 @@ enum ReplayOptions {
     }
 }
 
-/// A tree that is rebuilt while somebody is told how far that is.
+/// A tree that is rebuilt with a progress line.
 struct TreeRebuild {
     private(set) var tree: PastTree
     private let progress: ReplayProgress
 
-    /// - Parameter last: the last entry that it will be taken to.
+    /// - Parameter last: the last entry that the tree will include.
     init(
         _ connection: LogConnection, _ namespace: NamespaceRecord, at seq: Int64, last: Int64? = nil,
         within path: Path? = nil, _ console: Console, _ name: String, rate: Int?, isQuiet: Bool

@@ -2,7 +2,7 @@ import LogStore
 import Runtime
 import Tree
 
-/// Writes the tree as it was into a namespace or a file.
+/// Writes an earlier tree into a namespace or a file.
 struct ReplayTreeCommand: Command {
     static let specification = CommandSpecification(
         "replay tree", "writes the tree as it was at a seq or a time: into a namespace, or as a JSON export",

@@ -6,9 +6,9 @@ struct TreeRestore {
     struct Outcome {
         /// The head of the namespace afterwards; nil for a dry run.
         var seq: Int64?
-        /// The rows that are added, changed and removed; nil for a run that resumes.
+        /// The rows added, changed and removed; nil for a run that resumes.
         let summary: RowSummary?
-        /// The command that undoes the newest entry that was written, if one was.
+        /// The command that reverses the newest entry written, if there is one.
         var undo: String?
     }
 
@@ -51,7 +51,7 @@ struct TreeRestore {
                 "\(ReplayError.notEmpty(namespace: name, head: importer.headBefore)) --replace replaces what is there, and --missing-only adds what is missing."
             )
         }
-        // What an interrupted run has left was planned by that run: the rest only adds to it.
+        // An interrupted run has stored its plan. The rest of it only adds rows.
         guard !isResumed else {
             if isDryRun { return dryRun(nil) }
             return finish(try write([Change(path: path, value: part)], importer), nil, importer)
@@ -71,7 +71,7 @@ struct TreeRestore {
         if arguments.has("chunked") {
             settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
         }
-        // What is missing is found again by each run, without what the run before has written.
+        // Each run determines the missing rows again, without those that the previous run wrote.
         return try Importer(
             connection, named: name, at: path, settings: settings,
             fingerprint: restoresMissing ? nil : "replay \(source)")

@@ -175,7 +175,7 @@ struct RulesRollbackCommand: Command {
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let earlier = try earlier(arguments.positionals.first, namespace, connection)
-        // What was valid for an older program may not be for this one.
+        // Rules that were valid for an older program may be invalid for this one.
         if !earlier.isCleared { _ = try RulesText.compile(earlier.source, "seq \(earlier.seq)", console) }
         let seq = try connection.setRules(namespace.id, source: earlier.source, origin: RulesText.origin)
         if arguments.has("json") {
@@ -231,11 +231,11 @@ struct RulesClearCommand: Command {
     }
 }
 
-/// What the `rules` commands have in common.
+/// Functions shared by the `rules` commands.
 enum RulesText {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
 
-    /// Compiles a text; tells what may be a mistake on standard error.
+    /// Compiles rules, and prints warnings on standard error.
     static func compile(_ text: [UInt8], _ name: String, _ console: Console) throws -> RuleSet {
         do throws(RulesError) {
             let rules = try RuleSet(json: text, keepsWarnings: true)
@@ -261,6 +261,6 @@ enum RulesText {
         "\"\(namespace.name)\" has no rules of its own from seq \(seq) on; its gateways use what they were started with."
     }
 
-    /// Whoever may run commands on the database may do everything.
+    /// A user who may run commands on the database is an administrator.
     static let origin = Origin(uid: nil, isAdmin: true, via: .cli, address: nil)
 }

@@ -5,7 +5,7 @@ import Tokens
 import Tree
 import Wire
 
-/// Judges one operation and shows how: every rule that was asked, and what each part of it was worth.
+/// Judges one operation, and shows every evaluated rule with the values of its parts.
 struct RulesExplainCommand: Command {
     static let specification = CommandSpecification(
         "rules explain", "shows how the rules judge an operation, with the value of every subexpression",
@@ -39,7 +39,7 @@ struct RulesExplainCommand: Command {
         console.writeBytes(Array(explanation.description.utf8))
     }
 
-    // MARK: What is judged
+    // MARK: The operation
 
     private static func surroundings(_ arguments: ParsedArguments, _ console: Console) throws -> (RuleSet, Node) {
         var rules = try arguments["rules"].map { file in

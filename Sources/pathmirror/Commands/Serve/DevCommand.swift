@@ -33,7 +33,7 @@ struct DevCommand: Command {
         let denials = DenialNotices()
         options.gateway.onDenial = { denials.note($0) }
         let logger = options.logger
-        // A cluster that is created takes seconds, and stays.
+        // Creating a cluster takes seconds, and the cluster is kept. So the addresses are checked first.
         try whileListening(at: port) { try options.server.checkAddresses() }
 
         var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
@@ -64,7 +64,7 @@ struct DevCommand: Command {
             denials.log(cluster.url, arguments, logger)
             guard !cluster.isRunning else { continue }
             logger.error("PostgreSQL ended by itself; starting it again", [("log", cluster.logPath)])
-            // Lets go of the data directory, too. The new server has the address of the old one.
+            // Also unlocks the data directory. The new server has the old one's address.
             cluster.stop(.immediate)
             cluster = try PostgresCluster.start(settings)
         }
@@ -99,7 +99,7 @@ struct DevCommand: Command {
         options.engine.createsNamespaces = true
         options.credentials.acceptsOwner = true
         options.credentials.acceptsUnsignedTokens = true
-        // Whoever tries webhooks and sinks has their servers on this machine.
+        // Developers run the servers of webhooks and sinks on this machine.
         if arguments["webhook-allow"] == nil { options.webhookExceptions = .thisMachine }
         if arguments["sink-allow"] == nil { options.sinkServers = .thisMachine }
         guard !options.hasRulesFile else { return }

@@ -42,7 +42,7 @@ struct ServeCommand: Command {
         if let warning = DatabaseWarning.ofCommandLine(arguments) { options.logger.warning(warning) }
         DatabaseWarning.log(url, options.logger)
         options.server.addresses = try addresses(arguments, options)
-        // Without the option pages are the credentials' business.
+        // Without the option, requests from web pages are accepted if their credentials are.
         if !options.origins.isEmpty { options.gateway.pages = .only(options.origins) }
         if let tls = options.tls { options.gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 31_536_000 }
         options.engine.createsNamespaces = arguments.has("create-namespaces")

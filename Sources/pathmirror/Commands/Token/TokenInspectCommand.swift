@@ -2,7 +2,7 @@ import Crypto
 import Runtime
 import Tokens
 
-/// Shows what is in a token, and whether a key has signed it.
+/// Shows the contents of a token, and whether a key has signed it.
 struct TokenInspectCommand: Command {
     static let specification = CommandSpecification(
         "token inspect", "shows a token's claims; with a key, exits 1 unless it signed the token",

@@ -4,7 +4,7 @@ import LogStore
 import Runtime
 import Tokens
 
-/// Makes tokens for services and tests.
+/// Creates tokens for services and tests.
 struct TokenMintCommand: Command {
     static let specification = CommandSpecification(
         "token mint", "makes a token that a gateway with the same secret (or key) believes",
@@ -52,10 +52,10 @@ struct TokenMintCommand: Command {
         console.write(JSONOutput.object(["token": .text(token), "expiresAt": .number(end)]).line)
     }
 
-    /// The feed that the token is to be for, if it is for one.
+    /// The feed that the token is bound to, if any.
     private static func feed(_ arguments: ParsedArguments) throws -> FeedBinding? {
         guard let name = arguments["feed"] else {
-            // A gateway's container has it in its environment, for other commands.
+            // A gateway's container has PATHMIRROR_NS in its environment, for other commands.
             guard arguments.source("ns") != .commandLine else { throw UsageError("--ns needs --feed.") }
             return nil
         }
@@ -71,7 +71,7 @@ struct TokenMintCommand: Command {
         return feed
     }
 
-    /// The same feed with its id, where a database is given that can tell it.
+    /// The feed with its id, if a database is given that has the feed.
     private static func identified(
         _ feed: FeedBinding, _ arguments: ParsedArguments, _ console: Console
     ) throws -> FeedBinding {
@@ -89,7 +89,7 @@ struct TokenMintCommand: Command {
         return claims
     }
 
-    /// The form of the original's legacy tokens, which its libraries make, too.
+    /// The format of Firebase's legacy tokens, which its libraries create as well.
     private static func custom(_ arguments: ParsedArguments, _ now: Int64, _ end: Int64) throws -> Claims {
         var claims: Claims = ["v": 0, "iat": .integer(now), "exp": .integer(end)]
         var data = Claims()
@@ -137,7 +137,7 @@ struct TokenMintCommand: Command {
     }
 }
 
-/// How long a token lives, as it is said on the command line.
+/// Parses the lifetime of a token.
 enum TokenLife {
     private static let longest: Int64 = 100 * 365 * 86_400
 
@@ -150,7 +150,7 @@ enum TokenLife {
 }
 
 enum TokenFiles {
-    /// The first line of a file.
+    /// Returns the first line of a file.
     static func secret(_ file: String) throws -> [UInt8] {
         let secret = Array(try Files.read(file, maxBytes: 64 * 1024).prefix { $0 != 0x0A && $0 != 0x0D })
         guard !secret.isEmpty else { throw CommandFailure("There is no secret in the first line of \(file).") }

@@ -3,14 +3,14 @@ import LogStore
 import Runtime
 import Tree
 
-/// Reads an export, gzipped or not, on a thread of its own: the rows of the next packs are read while those before are sent.
+/// Reads an export, gzipped or not, on a thread of its own: the next rows are read while earlier ones are sent.
 final class ExportReader {
     private let packs = Conveyor<RowPack>(capacity: 2)
     private let thread: Thread
 
     /// - Parameters:
-    ///   - first: the file's beginning, which was read from it already.
-    ///   - settings: say how many rows belong together.
+    ///   - first: the beginning of the file, which was read already.
+    ///   - settings: the number of rows in a pack.
     init(_ file: FileReader, after first: [UInt8], at path: Path, _ settings: Importer.Settings) {
         thread = Thread(name: "reader") { [packs] in
             do {
@@ -22,12 +22,12 @@ final class ExportReader {
         }
     }
 
-    /// The next rows; nil at the end.
+    /// Returns the next rows; nil at the end.
     ///
-    /// - Throws: what is wrong with the file, behind the rows before.
+    /// - Throws: the error in the file, after the rows before it.
     func next() throws -> RowPack? { try packs.next() }
 
-    /// Ends the thread, also where not everything was read.
+    /// Ends the thread, also before the end of the file.
     func close() {
         packs.leave()
         thread.join()
@@ -38,7 +38,7 @@ final class ExportReader {
         _ packs: Conveyor<RowPack>
     ) throws {
         var pack = settings.pack
-        // What comes before a fault is sent as well: an import in chunks keeps it.
+        // The rows before an error are sent as well: an import in chunks stores them.
         defer { if !pack.isEmpty { _ = packs.put(pack) } }
         var rows = JSONRowReader(at: path)
         let emit = { (path: [UInt8], value: Node) throws in
@@ -64,6 +64,6 @@ final class ExportReader {
         try rows.finish(emit)
     }
 
-    /// Nobody wants the rest.
+    /// The caller has closed the reader.
     private struct Left: Error {}
 }

@@ -42,7 +42,7 @@ struct ImportCommand: Command {
         let resumed: Int
     }
 
-    /// Loads the file; the namespace is made with its first rows if it isn't there.
+    /// Loads the file. The first rows create the namespace if it does not exist.
     @discardableResult
     static func load(
         _ file: String, into namespace: String, _ connection: LogConnection, _ console: Console,
@@ -51,7 +51,7 @@ struct ImportCommand: Command {
         let reader = try FileReader(file, standardInput: console.input, interruption: console.interruption)
         let progress = Progress(console, "import", totalBytes: reader.byteCount, isQuiet: isQuiet)
         guard let first = try reader.next() else { throw CommandFailure("\(file) is empty.") }
-        // The beginning and the size tell one file from another well enough to go on with it.
+        // The beginning and the size identify the file, so that an import can resume.
         let fingerprint = reader.byteCount.map { Hex.encode(Digest.sha256(first)) + "-\($0)" }
         let importer = try Importer(
             connection, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
@@ -87,7 +87,7 @@ struct ImportCommand: Command {
         progress.finish(rows: importer.rowsDone)
         return Result(rows: importer.rowsDone, seq: importer.lastSeq, resumed: importer.resumedRows)
     }
-    /// What an interrupted import has left, and how to go on.
+    /// Describes the rows that an interrupted import has stored, and how to resume.
     private static func whatIsLeft(_ importer: Importer, isChunked: Bool, of reader: FileReader) -> String {
         guard isChunked else {
             return
@@ -117,7 +117,7 @@ struct ExportCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
-        // Results on the terminal, or for another program, are not mixed with what people only want to see.
+        // Progress is not mixed with results on the terminal or in a pipe.
         let isFile = arguments["output"] ?? "-" != "-"
         let isSeen = console.isTerminal && !console.showsResults
         let estimate = isFile || isSeen ? try connection.estimatedRows(namespace.id, below: path) : nil
